@@ -1,0 +1,180 @@
+"""All that the driver prints: data to stdout, everything meant for people to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+import unicodedata
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py_driver.errors import Diagnostic, DriverError
+
+_STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
+_LIVE_SECONDS = 0.1
+_PLAIN_SECONDS = 10.0
+
+
+def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
+    """Whether to colour a stream: NO_COLOR wins over FORCE_COLOR, which wins over isatty."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and environ.get("TERM") != "dumb"
+
+
+def printable(text: str) -> str:
+    """The text with control and bidirectional characters written as escapes, safe to show in a terminal."""
+    return "".join(
+        c if c == "\t" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} else f"\\u{ord(c):04x}"
+        for c in text
+    )
+
+
+class Task:
+    """A piece of work whose progress is shown; made by Output.task. Its methods may be called from any thread."""
+
+    def __init__(self, output: Output, title: str) -> None:
+        self._output = output
+        self._title = title
+        self._start = time.monotonic()
+        self._shown = 0.0 if output.live else self._start
+        self._lock = threading.Lock()
+        if not output.live:
+            output.say(f"{title} ...")
+
+    def update(self, text: str) -> None:
+        """Show how far the work is, e.g. `12 of 90 MB`; shown at most ten times a second (every 10 s when plain)."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._shown < (_LIVE_SECONDS if self._output.live else _PLAIN_SECONDS):
+                return
+            self._shown = now
+        if self._output.live:
+            self._output.line(f"{self._title}: {text}  [{now - self._start:.0f} s]")
+        else:
+            self._output.say(f"  {text}  [{now - self._start:.0f} s]")
+
+    def done(self, text: str) -> None:
+        """Say how the work ended."""
+        self._output.say(f"{self._title}: {text}  [{time.monotonic() - self._start:.1f} s]")
+
+
+class Output:
+    """Where a run of the driver prints.
+
+    Args:
+        out: stream for data (default: stdout).
+        err: stream for people (default: stderr).
+        environ: environment to take NO_COLOR, FORCE_COLOR and TERM from.
+    """
+
+    def __init__(
+        self,
+        out: IO[str] | None = None,
+        err: IO[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        environ = os.environ if environ is None else environ
+        self._out = sys.stdout if out is None else out
+        self._err = sys.stderr if err is None else err
+        self._color = {id(s): _wants_color(s, environ) for s in (self._out, self._err)}
+        self.live = self._err.isatty() and environ.get("TERM") != "dumb"
+        self._line = ""
+        self._lock = threading.RLock()
+
+    def _style(self, stream: IO[str], text: str, style: str) -> str:
+        return f"\033[{_STYLES[style]}m{text}\033[0m" if self._color[id(stream)] else text
+
+    def data(self, text: str) -> None:
+        """Print a line of data to stdout."""
+        with self._lock:
+            self.line("")
+            print(text, file=self._out, flush=True)
+
+    def json(self, value: object) -> None:
+        """Print a value to stdout as JSON: two spaces of indentation, keys in the order given."""
+        self.data(json.dumps(value, indent=2, ensure_ascii=False))
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Print a line for people to stderr."""
+        with self._lock:
+            self.line("")
+            print(self._style(self._err, text, style) if style else text, file=self._err, flush=True)
+
+    def line(self, text: str) -> None:
+        """Replace the live line at the bottom of a terminal; nothing happens where stderr is none."""
+        if not self.live:
+            return
+        with self._lock:
+            if text or self._line:
+                text = text[: shutil.get_terminal_size().columns - 1]
+                self._err.write(f"\r\033[K{text}")
+                self._err.flush()
+                self._line = text
+
+    @contextmanager
+    def task(self, title: str) -> Iterator[Task]:
+        """Show a piece of work; its live line goes away with it."""
+        task = Task(self, title)
+        try:
+            yield task
+        finally:
+            self.line("")
+
+    def warn(self, text: str) -> None:
+        """Print a warning to stderr."""
+        self.say(f"{self._style(self._err, 'warning', 'yellow')}: {text}")
+
+    def fail(self, failure: DriverError) -> None:
+        """Print every diagnostic of an error, and how many there are if more than one."""
+        for diagnostic in failure.diagnostics:
+            self.say(self._render(diagnostic))
+        if len(failure.diagnostics) > 1:
+            self.say(f"{len(failure.diagnostics)} errors")
+
+    def _render(self, d: Diagnostic) -> str:
+        head = self._style(self._err, f"error[{d.code.number}]", "red")
+        lines = [f"{head}: {printable(d.message)}"]
+        margin = ""
+        if d.span is not None:
+            number = str(d.span.line)
+            margin = " " * len(number)
+            lines.append(f"{margin}--> {printable(d.span.file)}:{d.span.line}:{d.span.column}")
+            before = printable(d.span.text[: d.span.column - 1]).expandtabs(4)
+            marked = printable(d.span.text[d.span.column - 1 : d.span.column - 1 + d.span.length])
+            after = printable(d.span.text[d.span.column - 1 + d.span.length :])
+            caret = self._style(self._err, "^" * max(1, len(marked)), "red")
+            lines += [
+                f"{number} | {before}{marked}{after}",
+                f"{margin} | {' ' * len(before)}{caret}{' ' + printable(d.label) if d.label else ''}",
+            ]
+        if d.help:
+            lines.append(f"{margin} = help: {printable(d.help)}")
+        return "\n".join(lines)
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+        """Print a table to stdout, columns padded to their widest cell.
+
+        Args:
+            header: the names of the columns.
+            rows: the cells, one string for each column.
+            right: indices of the columns to align to the right.
+        """
+        widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+
+        def line(row: Sequence[str]) -> str:
+            cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+            return "  ".join(cells).rstrip()
+
+        self.data(self._style(self._out, line(header), "bold"))
+        for row in rows:
+            self.data(line(row))
