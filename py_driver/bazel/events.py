@@ -1,0 +1,91 @@
+"""Facts of a build, from the file that Bazel's build event protocol writes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Events:
+    """What a build did.
+
+    Attributes:
+        failed: labels of the targets that failed to build or whose test failed.
+        outputs: label to the files of its default output groups, of the targets named on the command line.
+        executed: how many actions were run, as opposed to taken from a cache.
+        actions: how many actions were needed.
+    """
+
+    failed: tuple[str, ...] = ()
+    outputs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    executed: int = 0
+    actions: int = 0
+
+
+def read_events(path: Path) -> Events:
+    """Read a file of events, one JSON object a line; commands that build nothing write none."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return Events()
+    sets: dict[str, dict[str, Any]] = {}
+    failed: dict[str, None] = {}
+    groups: dict[str, list[str]] = {}
+    metrics: dict[str, Any] = {}
+    for event in _events(lines):
+        name = event["id"]
+        if "namedSet" in name:
+            sets[name["namedSet"]["id"]] = event.get("namedSetOfFiles", {})
+        elif "targetCompleted" in name:
+            label = name["targetCompleted"]["label"]
+            completed = event.get("completed", {})
+            if not completed.get("success", False):
+                failed[label] = None
+            for group in completed.get("outputGroup", []):
+                if group.get("name") == "default":
+                    groups.setdefault(label, []).extend(s["id"] for s in group.get("fileSets", []))
+        elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
+            failed[name["testSummary"]["label"]] = None
+        elif "buildMetrics" in name:
+            metrics = event.get("buildMetrics", {}).get("actionSummary", {})
+    return Events(
+        failed=tuple(failed),
+        outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in groups.items()},
+        executed=int(metrics.get("actionsExecuted", 0)),
+        actions=int(metrics.get("actionsCreated", 0)),
+    )
+
+
+def _events(lines: list[str]) -> Iterator[dict[str, Any]]:
+    """The events; a last line that a Bazel which was killed wrote half is left out."""
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "id" in event:
+            yield event
+
+
+def _files(ids: list[str], sets: Mapping[str, dict[str, Any]]) -> Iterator[Path]:
+    """The files of some sets of files and of the sets in them."""
+    todo = list(reversed(ids))
+    seen = set()
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        content = sets.get(name, {})
+        todo.extend(s["id"] for s in reversed(content.get("fileSets", [])))
+        for file in content.get("files", []):
+            parts = urlsplit(file.get("uri", ""))
+            if parts.scheme == "file":
+                yield Path(unquote(parts.path))

@@ -1,0 +1,144 @@
+"""Finds a Bazel of the version that a workspace wants, and provides one where there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.bazel import debian
+from py_driver.bazel.apt import HELP
+from py_driver.bazel.environment import curated
+from py_driver.errors import Code, error
+from py_driver.fetch.store import cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from py_driver.output import Output
+
+BAZEL_VARIABLE = "RULES_TORCH_KERNELS_BAZEL"
+OUTPUT_VARIABLE = "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT"
+_ANSWER = re.compile(r"^bazel (\d[^\s]*?)-?(?:\s|$)", re.MULTILINE)
+_ANSWER_SECONDS = 20.0
+
+
+class Source(Enum):
+    """Where a Bazel comes from."""
+
+    VARIABLE = "named by RULES_TORCH_KERNELS_BAZEL"
+    PATH = "found on PATH"
+    DEBIAN = "provided from Debian's packages"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bazel:
+    """A Bazel to run.
+
+    Attributes:
+        path: the program, absolute.
+        version: what it answers, e.g. `7.7.1`.
+        source: where it comes from.
+        startup: startup options that every command of it gets.
+    """
+
+    path: Path
+    version: str
+    source: Source
+    startup: tuple[str, ...] = ()
+
+
+def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = None) -> Bazel:
+    """Find the Bazel for a workspace, or provide it.
+
+    RULES_TORCH_KERNELS_BAZEL wins; then `bazelisk` and `bazel` on PATH if they answer with the version that
+    `.bazelversion` wants; then one that is put together in the cache.
+
+    Args:
+        root: the workspace.
+        output: where to say what was passed over, and to show progress.
+        environ: environment to look into; the process's own if None.
+
+    Returns:
+        A Bazel that answered.
+
+    Raises:
+        DriverError: there is none and none can be provided.
+    """
+    environ = os.environ if environ is None else environ
+    startup = (f"--output_user_root={environ[OUTPUT_VARIABLE]}",) if environ.get(OUTPUT_VARIABLE) else ()
+    wanted = wanted_version(root)
+    if named := environ.get(BAZEL_VARIABLE):
+        path = Path(named).absolute()
+        found = _ask(path, root, environ)
+        if found is None:
+            message = f"{BAZEL_VARIABLE} is {named}, which does not answer to `--version` as a Bazel does"
+            raise error(Code.NO_BAZEL, message, help=f"correct {BAZEL_VARIABLE}, or unset it")
+        if not _matches(wanted, found):
+            output.warn(f"{BAZEL_VARIABLE} is Bazel {found}; {wanted} is wanted")
+        return Bazel(path=path, version=found, source=Source.VARIABLE, startup=startup)
+    for name in ("bazelisk", "bazel"):
+        program = shutil.which(name, path=environ.get("PATH"))
+        if program is None:
+            continue
+        found = _ask(Path(program).absolute(), root, environ)
+        if found is not None and _matches(wanted, found):
+            return Bazel(path=Path(program).absolute(), version=found, source=Source.PATH, startup=startup)
+        answer = "does not answer" if found is None else f"is Bazel {found}"
+        output.say(f"{program} {answer}; {wanted} is wanted, so it is passed over.")
+    if not _matches(wanted, debian.version()):
+        message = f"Bazel {wanted} is wanted by .bazelversion; only {debian.version()} can be provided"
+        raise error(Code.NO_BAZEL, message, help=HELP)
+    path = debian.provide(cache_root(environ), output)
+    return Bazel(path=path, version=debian.version(), source=Source.DEBIAN, startup=startup)
+
+
+def wanted_version(root: Path) -> str:
+    """The version in a workspace's `.bazelversion`; without that file, the one that can be provided."""
+    try:
+        text = (root / ".bazelversion").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return debian.version()
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return lines[0] if lines else debian.version()
+
+
+def _matches(wanted: str, found: str) -> bool:
+    """Whether a version is the wanted one; `7.x` and `7.*` want any that begins with `7.`."""
+    if wanted.endswith((".x", ".*")):
+        return found.startswith(wanted[:-1])
+    return found == wanted
+
+
+def _ask(program: Path, root: Path, environ: Mapping[str, str]) -> str | None:
+    """The version that a program answers with; None if it fails, says nothing of the kind or takes too long."""
+    try:
+        process = subprocess.Popen(
+            [program, "--version"],
+            cwd=root,
+            env=curated(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    with process:
+        try:
+            answer, _ = process.communicate(timeout=_ANSWER_SECONDS)
+        except BaseException as problem:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(problem, subprocess.TimeoutExpired):
+                return None
+            raise
+    match = _ANSWER.search(answer)
+    return match[1] if match and process.returncode == 0 else None

@@ -1,0 +1,181 @@
+"""Runs Bazel as a child of the driver, or in its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from py_driver.bazel.console import Console, own_diagnostics
+from py_driver.bazel.environment import curated
+from py_driver.bazel.events import Events, read_events
+from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.bazel.find import Bazel
+    from py_driver.output import Output
+
+_OK = 0
+_INTERRUPTED = 8
+_FAILURES = {
+    1: (Code.BUILD_FAILED, "the build failed"),
+    2: (Code.USAGE, "Bazel does not understand its command line or a .bazelrc"),
+    3: (Code.BUILD_FAILED, "tests failed"),
+    4: (Code.NO_VARIANTS, "the targets hold no tests"),
+    7: (Code.USAGE, "the query failed"),
+    _INTERRUPTED: (Code.INTERRUPTED, "Bazel was interrupted"),
+    9: (Code.SET_UP, "another Bazel command holds the workspace"),
+    32: (Code.SET_UP, "Bazel's remote environment failed"),
+    33: (Code.SET_UP, "Bazel ran out of memory"),
+    34: (Code.NO_NETWORK, "a remote cache or executor failed"),
+    36: (Code.SET_UP, "Bazel met a problem of this machine"),
+    37: (Code.SET_UP, "Bazel failed inside"),
+    38: (Code.NO_NETWORK, "Bazel could not report its build events"),
+    39: (Code.NO_NETWORK, "the remote cache lost a file that the build needs"),
+    45: (Code.NO_NETWORK, "Bazel could not report its build events"),
+    48: (Code.SET_UP, "Bazel could not resolve the modules of MODULE.bazel"),
+}
+_OPTIONS = ("--color=no", "--curses=no", "--show_progress_rate_limit=0.2")
+_LABELS_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completed:
+    """A run of Bazel that ended by itself.
+
+    Attributes:
+        stdout: what it wrote to standard output: the answer of a query.
+        events: what it built.
+        notes: what actions that succeeded wrote, such as compiler warnings.
+        failure: why it failed; None if it did not.
+    """
+
+    stdout: str
+    events: Events
+    notes: tuple[str, ...] = ()
+    failure: DriverError | None = None
+
+
+def run(  # noqa: PLR0913  (the four that a program needs, and three options)
+    bazel: Bazel,
+    args: Sequence[str],
+    cwd: Path,
+    output: Output,
+    *,
+    env: Mapping[str, str] | None = None,
+    title: str = "bazel",
+    check: bool = True,
+) -> Completed:
+    """Run Bazel, show its progress, and show its errors whole once it has failed.
+
+    Args:
+        bazel: which one.
+        args: the command and its arguments, without startup options.
+        cwd: a directory of the workspace.
+        output: where progress and errors are shown.
+        env: variables to set besides the curated environment.
+        title: what the work is called.
+        check: raise the failure, instead of returning it.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        DriverError: Bazel failed; `check` is set, or it could not be started.
+        KeyboardInterrupt: Ctrl-C; Bazel was told once and has stopped.
+    """
+    with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
+        events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
+        command = [*_command(bazel, args[:1]), *_OPTIONS, f"--build_event_json_file={events_file}", *args[1:]]
+        console = Console(output, task)
+        with stdout_file.open("wb") as stdout:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    cwd=cwd,
+                    env=curated(extra=env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=subprocess.PIPE,
+                    process_group=0,
+                )
+            except OSError as problem:
+                raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
+        exit_code = _follow(process, console, output)
+        events = read_events(events_file)
+        text = stdout_file.read_text(encoding="utf-8", errors="replace")
+    failure = None if exit_code == _OK else _failure(exit_code, console, events, output)
+    if failure is not None and check:
+        raise failure
+    return Completed(stdout=text, events=events, notes=console.notes, failure=failure)
+
+
+def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
+    """Become Bazel: the process is replaced, and its input and output are untouched.
+
+    Args:
+        bazel: which one.
+        args: everything that follows the program's name.
+        cwd: a directory of the workspace.
+    """
+    command = _command(bazel, args)
+    os.chdir(cwd)
+    try:
+        os.execve(command[0], command, curated())  # noqa: S606  (no shell is wanted)
+    except OSError as problem:
+        raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
+
+
+def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:
+    return [str(bazel.path), *bazel.startup, *args]
+
+
+def _follow(process: subprocess.Popen[bytes], console: Console, output: Output) -> int:
+    """Read what Bazel writes until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL."""
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    interrupted = False
+    with process:
+        while True:
+            try:
+                _read(process, console)
+                exit_code = process.wait()
+            except KeyboardInterrupt:
+                interrupted = True
+                process.send_signal(signals.pop(0) if len(signals) > 1 else signals[0])
+                output.say("Stopping Bazel ...")
+            else:
+                if interrupted:
+                    raise KeyboardInterrupt
+                return exit_code
+
+
+def _read(process: subprocess.Popen[bytes], console: Console) -> None:
+    if process.stderr is not None:
+        for line in process.stderr:
+            console.feed(line.decode(errors="replace").rstrip("\r\n"))
+
+
+def _failure(exit_code: int, console: Console, events: Events, output: Output) -> DriverError:
+    """The error for an exit code; shows Bazel's own errors, unless they hold errors of ours, which say it better."""
+    own = own_diagnostics(console.errors)
+    if own and all(d.code.exit_code is not ExitCode.BUILD for d in own):
+        return DriverError(own)
+    for block in console.errors:
+        output.say(block)
+    if console.no_space:
+        message = "a disk is full: Bazel, or a program it ran, found no space left"
+        return error(Code.NO_SPACE, message, help="free some space, or run `driver clean`")
+    if exit_code < 0:
+        return error(Code.SET_UP, f"Bazel was ended by signal {-exit_code}")
+    code, message = _FAILURES.get(exit_code, (Code.SET_UP, f"Bazel ended with exit code {exit_code}"))
+    if code is Code.BUILD_FAILED and events.failed:
+        shown = ", ".join(events.failed[:_LABELS_SHOWN])
+        more = len(events.failed) - _LABELS_SHOWN
+        message += f": {shown}" + (f" and {more} more" if more > 0 else "")
+    return DriverError([Diagnostic(code=code, message=message), *own])

@@ -1,0 +1,45 @@
+"""Wheels from the user's Python package index, by way of the user's own pip configuration."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.apt import HELP, failure
+from py_driver.bazel.environment import curated
+from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
+    """Install wheels into a directory of their own.
+
+    Args:
+        wheels: name to `version` and `sha256`.
+        target: the directory; created.
+    """
+    python = sys.executable if importlib.util.find_spec("pip") else shutil.which("python3")
+    if python is None:
+        raise error(Code.SET_UP, "no Python with pip is found, which fetches Bazel's Java runtime", help=HELP)
+    target.mkdir()
+    requirements = target / "requirements.txt"
+    requirements.write_text(
+        "".join(f"{name}=={w['version']} --hash=sha256:{w['sha256']}\n" for name, w in wheels.items()),
+    )
+    options = ["--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-warn-script-location"]
+    options += ["--disable-pip-version-check", "--root-user-action=ignore", "--require-hashes"]
+    done = subprocess.run(
+        [python, "-m", "pip", "install", *options, "--target", str(target), "--requirement", str(requirements)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=curated(extra={"LC_ALL": "C.UTF-8", "PIP_USER": "0"}),
+    )
+    if done.returncode:
+        raise failure("pip", done.stderr)

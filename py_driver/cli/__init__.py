@@ -1,0 +1,83 @@
+"""The command line: one module a verb, loaded only when its verb is used.
+
+Each module has `add(subparsers)`, which describes the verb's arguments, and `run(args, output)`, which does the work
+and returns the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+
+from py_driver import __version__
+from py_driver.errors import Code, error
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.output import Output
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
+
+VERBS = {
+    "gen": "write BUILD.bazel from build.toml",
+    "variants": "list what build.toml is built for",
+}
+"""The verbs and what each does, in one line. The verb `x` is the module `py_driver.cli.x`."""
+
+
+class Verb(Protocol):
+    """What the module of a verb offers."""
+
+    def add(self, subparsers: Subparsers) -> None:
+        """Add the verb's parser."""
+
+    def run(self, args: argparse.Namespace, output: Output) -> int:
+        """Do the work; the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are DriverErrors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise USAGE."""
+        raise error(Code.USAGE, message, help=f"see `{self.prog} --help`")
+
+
+def load_verb(name: str) -> Verb:
+    """The module of a verb."""
+    return cast("Verb", importlib.import_module(f"py_driver.cli.{name}"))
+
+
+def run(arguments: Sequence[str], output: Output) -> int:
+    """Do what a command line says.
+
+    Args:
+        arguments: without the program's name.
+        output: where to print.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        DriverError: USAGE for a wrong command line, and all that the verb raises.
+        SystemExit: after `--help` and `--version`.
+    """
+    name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if name is not None and name not in VERBS:
+        hint = did_you_mean(name, VERBS)
+        raise error(Code.USAGE, f"unknown verb `{name}`", help=f"{hint}{' ' if hint else ''}verbs: {', '.join(VERBS)}")
+    parser = Parser(prog="driver", description="Build PyTorch GPU kernels from build.toml with Bazel.")
+    parser.add_argument("--version", action="version", version=f"driver {__version__}")
+    subparsers: Subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)  # type: ignore[assignment]
+    for verb, summary in VERBS.items():
+        if verb == name:
+            load_verb(verb).add(subparsers)
+        else:
+            subparsers.add_parser(verb, help=summary, add_help=False)
+    args = parser.parse_args(arguments)
+    if name is None:
+        parser.error("a verb is missing")
+    return load_verb(name).run(args, output)

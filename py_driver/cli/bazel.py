@@ -1,0 +1,63 @@
+"""`driver bazel`: run Bazel itself in the current workspace, or say which one would run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.find import find_bazel
+from py_driver.bazel.run import exec_bazel
+from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+_MODULE = "MODULE.bazel"
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb to the driver's command line."""
+    parser = subparsers.add_parser(
+        "bazel",
+        help="run Bazel in the current workspace",
+        description="Run the Bazel of the wanted version in the current workspace, providing it first if there is "
+        "none. Without arguments, print which one it is.",
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what to pass to Bazel")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Run the verb.
+
+    Args:
+        args: the parsed command line.
+        output: where to print.
+
+    Returns:
+        The exit code; with arguments the process becomes Bazel and this does not return.
+
+    Raises:
+        DriverError: no workspace, or no Bazel.
+    """
+    here = Path.cwd()
+    root = workspace_root(here)
+    bazel = find_bazel(root, output)
+    passed = list(args.arguments)
+    if passed[:1] == ["--"]:
+        del passed[0]
+    if passed:
+        exec_bazel(bazel, passed, here)
+    output.data(f"{bazel.path}  {bazel.version}")
+    output.say(bazel.source.value)
+    return 0
+
+
+def workspace_root(start: Path) -> Path:
+    """The nearest directory, from `start` upwards, that holds a MODULE.bazel."""
+    for directory in (start, *start.parents):
+        if (directory / _MODULE).is_file():
+            return directory
+    message = f"neither {start} nor a directory above it holds a {_MODULE}"
+    raise error(Code.FILE_MISSING, message, help="go to a project that has one")

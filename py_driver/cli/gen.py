@@ -1,0 +1,102 @@
+"""`driver gen`: writes BUILD.bazel from build.toml, or checks that it is fresh."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS
+from py_driver.errors import Code, ExitCode, error
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+BUILD_FILE = "BUILD.bazel"
+"""The name of the file that is generated."""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("gen", help=VERBS["gen"], description=VERBS["gen"].capitalize() + ".")
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 with a diff if the file is not fresh"
+    )
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Generate or check; the exit code.
+
+    Raises:
+        DriverError: STALE_BUILD_FILE if `--check` finds a difference; FOREIGN_FILE if the BUILD.bazel there is not
+            generated; PERMISSION; and all that `project.load` and `make_plan` raise.
+    """
+    from py_driver.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.layout import label_prefix  # noqa: PLC0415
+    from py_driver.plan import make_plan  # noqa: PLC0415
+    from py_driver.project import load  # noqa: PLC0415
+    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
+
+    plan = make_plan(load(args.directory), read_matrix())
+    for note in plan.notes:
+        output.say(f"note: {note.span.file}:{note.span.line}:{note.span.column}: {note.message}")
+    text = render(plan, label_prefix(args.directory))
+    path: Path = args.directory / BUILD_FILE
+    old = _read(path)
+    if old is not None and not old.startswith(HEADER + "\n"):
+        advice = f"move it away, or start it with the line `{HEADER}` if it may be overwritten"
+        raise error(Code.FOREIGN_FILE, f"{path} was not written by `driver gen`", help=advice)
+    if old == text:
+        output.say(f"{path} is up to date")
+        return ExitCode.OK
+    if args.check:
+        import difflib  # noqa: PLC0415  (slow to load)
+
+        lines = difflib.unified_diff(
+            (old or "").splitlines(), text.splitlines(), str(path), f"{path} (generated)", lineterm=""
+        )
+        output.data("\n".join(lines))
+        raise error(
+            Code.STALE_BUILD_FILE, f"{path} is not what build.toml says", help=f"run `driver gen {args.directory}`"
+        )
+    _write(path, text)
+    output.say(f"wrote {path}: {len(plan.variants)} variants")
+    return ExitCode.OK
+
+
+def _read(path: Path) -> str | None:
+    """The text of a file, or None if there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        raise error(Code.FOREIGN_FILE, f"{path} is a directory") from None
+    except OSError as problem:
+        raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old text or the new one, never a part."""
+    import tempfile  # noqa: PLC0415  (slow to load, and most runs write nothing)
+
+    mask = os.umask(0)
+    os.umask(mask)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123  (a descriptor)
+            file.write(text)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(path)
+    except OSError as problem:
+        raise error(Code.PERMISSION, f"cannot write {path}: {problem.strerror}") from None
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)

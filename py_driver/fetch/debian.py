@@ -1,0 +1,180 @@
+"""Debian packages, from where the machine's own apt takes them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code, error
+from py_driver.fetch.download import sha256_of
+from py_driver.fetch.entry import Entry, Origin
+from py_driver.fetch.store import storage_errors
+from py_driver.fetch.transfer import OriginError, redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.fetch.transfer import Meter
+
+MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_DEBIAN_MIRROR"
+"""Environment variable with the URLs or directories of Debian archives (with `pool/` in them), tried before apt's."""
+
+APT_HELPER: Final = Path("/usr/lib/apt/apt-helper")
+"""apt's own downloader, which knows apt's proxies, credentials and certificates."""
+
+_POLL_SECONDS: Final = 0.1
+_MISSING = re.compile(r"\b404\b|\b410\b|File not found", re.IGNORECASE)
+_MISMATCH = re.compile(r"Hash Sum mismatch|unexpected size", re.IGNORECASE)
+
+
+def debian_archives(environ: Mapping[str, str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The archives that the environment names, and those that apt is set up with.
+
+    Args:
+        environ: environment to look into (default: the process's own).
+
+    Raises:
+        DriverError: there are none (NOT_DEBIAN).
+    """
+    environ = os.environ if environ is None else environ
+    own = tuple(base.rstrip("/") for base in environ.get(MIRROR_VARIABLE, "").split())
+    apt: tuple[str, ...] = ()
+    if shutil.which("apt-get"):
+        done = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, check=False, text=True
+        )
+        bases = (line.strip().rstrip("/") for line in done.stdout.splitlines())
+        apt = tuple(dict.fromkeys(base for base in bases if base.endswith("/debian")))
+    if not own and not apt:
+        raise error(
+            Code.NOT_DEBIAN,
+            "Debian packages are needed, and this machine's apt has no Debian archive set up",
+            help=f"set {MIRROR_VARIABLE} to the address of a Debian archive (the directory that has `pool/` in it), "
+            "or give a directory with the packages by --mirror",
+        )
+    return own, apt
+
+
+def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
+    """Fetch a package with apt's downloader, which checks its digest and goes on where it stopped before.
+
+    Args:
+        url: where it is.
+        entry: digest it must have.
+        partial: file to write.
+        meter: counts the bytes; ends the download when stopped.
+
+    Raises:
+        OriginError: apt could not get it.
+        DriverError: no space left (NO_SPACE), not allowed to write (PERMISSION), stopped (INTERRUPTED).
+    """
+    with storage_errors(partial):
+        before = partial.stat().st_size if partial.exists() else 0
+        options = ["-qq", "-oAPT::Sandbox::User=root", "-oAcquire::Retries=3"]
+        command = [str(APT_HELPER), *options, "download-file", url, str(partial), f"SHA256:{entry.sha256}"]
+        with tempfile.TemporaryFile("w+") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            try:
+                while process.poll() is None:
+                    meter.stop.wait(_POLL_SECONDS)
+                    meter.check()
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+                    process.wait()
+            log.seek(0)
+            said = redacted(log.read())
+        if process.returncode == 0 and partial.exists():
+            meter.add(max(0, partial.stat().st_size - before))
+            if sha256_of(partial) == entry.sha256:
+                return
+            partial.unlink()
+            raise OriginError(Code.BAD_DIGEST, f"apt fetched other bytes from {url}")
+        if "No space left" in said:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    lines = [line.removeprefix("E: ") for line in said.splitlines() if line.startswith("E: ")]
+    reason = f"apt: {lines[0] if lines else said.strip() or 'failed without saying why'}"
+    if _MISMATCH.search(said):
+        raise OriginError(Code.BAD_DIGEST, reason)
+    raise OriginError(Code.NOT_FOUND_UPSTREAM if _MISSING.search(said) else Code.NO_NETWORK, reason)
+
+
+def resolve_debian(
+    names: Sequence[str], suite: str, *, components: Sequence[str] = ("main",), architecture: str = "amd64"
+) -> list[Entry]:
+    """The lock entries of packages as a suite has them today, through a private apt state.
+
+    Args:
+        names: binary packages.
+        suite: e.g. `bookworm`.
+        components: e.g. `main`, `non-free`.
+        architecture: Debian's name of the CPU.
+
+    Raises:
+        DriverError: no archive (NOT_DEBIAN), no apt (NOT_DEBIAN), no answer (NO_NETWORK), no such package
+            (NOT_FOUND_UPSTREAM).
+    """
+    own, apt = debian_archives()
+    if not shutil.which("apt-get"):
+        raise error(Code.NOT_DEBIAN, "packages are looked up with apt, which this machine does not have")
+    with tempfile.TemporaryDirectory(prefix="apt-") as directory:
+        state = Path(directory)
+        for name in ("lists/partial", "cache/archives/partial"):
+            (state / name).mkdir(parents=True)
+        base = (own or apt)[0]
+        base = base if "://" in base else Path(base).absolute().as_uri()
+        (state / "sources.list").write_text(f"deb [arch={architecture}] {base} {suite} {' '.join(components)}\n")
+        options = [
+            f"-oDir::State::Lists={state}/lists",
+            f"-oDir::Etc::SourceList={state}/sources.list",
+            "-oDir::Etc::SourceParts=/nonexistent",
+            "-oDir::State::status=/dev/null",
+            f"-oDir::Cache={state}/cache",
+            "-oAPT::Sandbox::User=root",
+            f"-oAPT::Architecture={architecture}",
+            f"-oAPT::Architectures={architecture}",
+            "-oAcquire::Languages=none",
+            "-oAPT::Update::Error-Mode=any",
+        ]
+        _apt(["apt-get", *options, "-qq", "update"], Code.NO_NETWORK, f"apt cannot read the lists of {suite}")
+        return [
+            _package(
+                name,
+                _apt(
+                    ["apt-cache", *options, "show", "--no-all-versions", name],
+                    Code.NOT_FOUND_UPSTREAM,
+                    f"{suite} has no package {name}",
+                ),
+            )
+            for name in names
+        ]
+
+
+def _apt(command: list[str], code: Code, message: str) -> str:
+    done = subprocess.run(command, capture_output=True, check=False, text=True, env={**os.environ, "LC_ALL": "C"})
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
+        raise error(code, f"{message}: {redacted(lines[0].removeprefix('E: ')) if lines else 'it did not say why'}")
+    return done.stdout
+
+
+def _package(name: str, paragraph: str) -> Entry:
+    """The lock entry of a package from its paragraph in the archive's index."""
+    fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
+    try:
+        return Entry(
+            name=name,
+            version=fields["Version"],
+            filename=fields["Filename"],
+            size=int(fields["Size"]),
+            sha256=fields["SHA256"],
+            origin=Origin.DEBIAN,
+        )
+    except (KeyError, ValueError) as wrong:
+        raise error(Code.NOT_FOUND_UPSTREAM, f"{name}: the archive's index lacks {wrong}") from wrong

@@ -1,0 +1,166 @@
+"""Lock entries: which archive is wanted, byte for byte, and what of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code, DriverError, error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Origin(Enum):
+    """Where an archive comes from when no mirror directory has it."""
+
+    PYTHON_INDEX = "python-index"
+    DEBIAN = "debian"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One pinned archive of `toolchains/lock/*.json`.
+
+    Attributes:
+        name: project on the Python index, or Debian package.
+        version: its version, as the origin spells it.
+        filename: the wheel's file name, or the package's path in a Debian archive (`pool/...`).
+        size: of the archive, in bytes.
+        sha256: of the archive, in hexadecimal.
+        origin: where it comes from.
+        record_sha256: of the wheel's RECORD, in hexadecimal; set when only some members are wanted.
+        include: prefixes of the members wanted of a wheel with `record_sha256`.
+        exclude: regular expressions; members in which one is found are left out.
+    """
+
+    name: str
+    version: str
+    filename: str
+    size: int
+    sha256: str
+    origin: Origin
+    record_sha256: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def slim(self) -> bool:
+        """Whether only some members of the wheel are wanted."""
+        return bool(self.record_sha256)
+
+    @property
+    def basename(self) -> str:
+        """The file name without its directories."""
+        return self.filename.rpartition("/")[2]
+
+    @property
+    def label(self) -> str:
+        """Name and version, for messages."""
+        return f"{self.name} {self.version}"
+
+    @property
+    def key(self) -> str:
+        """What the store keeps it under: the archive's SHA-256, or a digest of what is wanted of the wheel."""
+        if not self.slim:
+            return self.sha256
+        wanted = json.dumps([self.record_sha256, sorted(self.include), sorted(self.exclude)])
+        return hashlib.sha256(wanted.encode()).hexdigest()
+
+    @property
+    def mirror_name(self) -> str:
+        """Its file name in a mirror directory: the archive's own, or that of the bundle of the wanted members."""
+        return f"{self.basename}.{self.key[:16]}.zip" if self.slim else self.basename
+
+    def wants(self, member: str) -> bool:
+        """Whether a member of the wheel is wanted."""
+        return member.startswith(self.include) and not any(re.search(pattern, member) for pattern in self.exclude)
+
+    def to_json(self) -> dict[str, object]:
+        """The entry as it stands in a lock file."""
+        value: dict[str, object] = {
+            "name": self.name,
+            "version": self.version,
+            "filename": self.filename,
+            "size": self.size,
+            "sha256": self.sha256,
+            "origin": self.origin.value,
+        }
+        if self.slim:
+            value |= {
+                "record_sha256": self.record_sha256,
+                "include": list(self.include),
+                "exclude": list(self.exclude),
+            }
+        return value
+
+
+def parse_entry(value: Mapping[str, object]) -> Entry:
+    """Read a lock entry; keys that are not known are left alone.
+
+    Raises:
+        DriverError: a key is missing or its value is of the wrong kind (MISSING_KEY, BAD_VALUE).
+    """
+    name = _text(value, "name")
+    try:
+        origin = Origin(_text(value, "origin", name))
+    except ValueError as wrong:
+        raise _bad(name, "origin", f"one of {', '.join(o.value for o in Origin)}") from wrong
+    size = value.get("size")
+    if not isinstance(size, int) or size <= 0:
+        raise _bad(name, "size", "a number of bytes")
+    filename = _text(value, "filename", name)
+    if filename.startswith("/") or ".." in filename.split("/"):
+        raise _bad(name, "filename", "a relative path")
+    entry = Entry(
+        name=name,
+        version=_text(value, "version", name),
+        filename=filename,
+        size=size,
+        sha256=_digest(value, "sha256", name),
+        origin=origin,
+        record_sha256=_digest(value, "record_sha256", name) if value.get("record_sha256") else "",
+        include=_texts(value, "include", name),
+        exclude=_texts(value, "exclude", name),
+    )
+    for pattern in entry.exclude:
+        try:
+            re.compile(pattern)
+        except re.error as wrong:
+            raise _bad(name, "exclude", "a list of regular expressions") from wrong
+    if entry.slim and not entry.include:
+        raise _bad(name, "include", "a list of at least one prefix")
+    return entry
+
+
+def _bad(name: str, key: str, wanted: str) -> DriverError:
+    return error(Code.BAD_VALUE, f"lock entry {name or '?'}: `{key}` must be {wanted}")
+
+
+def _text(value: Mapping[str, object], key: str, name: str = "") -> str:
+    if key not in value:
+        raise error(Code.MISSING_KEY, f"lock entry {name or '?'}: `{key}` is missing")
+    text = value[key]
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise _bad(name, key, "a string that is not empty")
+    return text
+
+
+def _digest(value: Mapping[str, object], key: str, name: str) -> str:
+    text = _text(value, key, name)
+    if not _SHA256.fullmatch(text):
+        raise _bad(name, key, "64 lower-case hexadecimal digits")
+    return text
+
+
+def _texts(value: Mapping[str, object], key: str, name: str) -> tuple[str, ...]:
+    texts = value.get(key, ())
+    if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+        raise _bad(name, key, "a list of strings")
+    return tuple(texts)

@@ -1,0 +1,274 @@
+"""Fetching: an entry into the store, from the first origin that has it; many entries at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.debian import APT_HELPER, apt_download, debian_archives
+from py_driver.fetch.download import copy, download
+from py_driver.fetch.entry import Entry, Origin
+from py_driver.fetch.http_client import Http
+from py_driver.fetch.package_index import PackageIndex, local_path
+from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
+from py_driver.fetch.ranged_file import NoRangesError, RangedFile
+from py_driver.fetch.slim_wheel import write_slim
+from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.transfer import Meter, OriginError
+
+MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
+"""Environment variable that names a directory with archives, by file name, to look into first."""
+
+Source = Literal["store", "mirror", "network"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fetched:
+    """An entry that is in the store.
+
+    Attributes:
+        entry: which.
+        path: the archive, or the bundle of its wanted members.
+        source: where it was found: the store itself, a file of this machine, or the network.
+        bytes_fetched: taken from the network for it, index pages included.
+        seconds: how long it took.
+    """
+
+    entry: Entry
+    path: Path
+    source: Source
+    bytes_fetched: int
+    seconds: float
+
+
+class Fetcher:
+    """Brings entries into a store; may be shared by threads.
+
+    Args:
+        store: where to (default: the one of this user's cache).
+        mirror: directory with archives to look into first (default: the environment's, if any).
+        settings: which Python package indexes to use (default: ask pip when one is needed).
+    """
+
+    def __init__(
+        self, store: Store | None = None, mirror: Path | None = None, settings: PipSettings | None = None
+    ) -> None:
+        self.store = Store(cache_root()) if store is None else store
+        named = os.environ.get(MIRROR_VARIABLE)
+        self._mirror = Path(named) if mirror is None and named else mirror
+        self._settings = settings
+        self._guard = threading.Lock()
+        self._made: tuple[Http, PackageIndex] | None = None
+        self._archives: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+
+    @property
+    def http(self) -> Http:
+        """What requests are sent with: set up as pip is.
+
+        Raises:
+            DriverError: pip cannot say (SET_UP).
+        """
+        return self._python()[0]
+
+    @property
+    def index(self) -> PackageIndex:
+        """The user's Python package indexes.
+
+        Raises:
+            DriverError: pip cannot say (SET_UP).
+        """
+        return self._python()[1]
+
+    def fetch(self, entry: Entry, meter: Meter | None = None) -> Fetched:
+        """Bring an entry into the store, unless it is there.
+
+        Args:
+            entry: what is wanted.
+            meter: counts bytes and can stop this.
+
+        Raises:
+            DriverError: no origin has it (NOT_FOUND_UPSTREAM), can be reached (NO_NETWORK) or has the right bytes
+                (BAD_DIGEST); the machine has no origin of that kind (SET_UP, NOT_DEBIAN); the store cannot be
+                written (NO_SPACE, PERMISSION); stopped (INTERRUPTED).
+        """
+        start = time.monotonic()
+        meter = Meter() if meter is None else meter
+        source: Source = "store"
+        path = self.store.path(entry)
+        if not self.store.has(entry):
+            with self.store.lock(entry.key, meter.stop):
+                if not self.store.has(entry):
+                    source = self._bring(entry, path, meter)
+        return Fetched(
+            entry=entry,
+            path=path,
+            source=source,
+            bytes_fetched=meter.bytes,
+            seconds=time.monotonic() - start,
+        )
+
+    def _python(self) -> tuple[Http, PackageIndex]:
+        """Ask pip for its settings, once."""
+        with self._guard:
+            if self._made is None:
+                settings = read_pip_settings() if self._settings is None else self._settings
+                http = Http(settings.http)
+                self._made = http, PackageIndex(settings, http)
+            return self._made
+
+    def _debian(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Ask apt for its archives, once."""
+        with self._guard:
+            if self._archives is None:
+                self._archives = debian_archives()
+            return self._archives
+
+    def _bring(self, entry: Entry, path: Path, meter: Meter) -> Source:
+        """Try the origins in their order; what went wrong decides the error."""
+        failures = _Failures()
+        if self._mirror is not None and self._from_mirror(self._mirror, entry, path, failures, meter):
+            return "mirror"
+        take = self._from_debian if entry.origin is Origin.DEBIAN else self._from_index
+        source = take(entry, path, failures, meter)
+        if source is None:
+            raise _nowhere(entry, failures.met)
+        return source
+
+    def _from_mirror(self, mirror: Path, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> bool:
+        """Take the bundle, or the archive by its path or its name, from the mirror directory."""
+        candidates = (mirror / entry.mirror_name, mirror / entry.filename, mirror / entry.basename)
+        for found in (file for file in candidates if file.is_file()):
+            with failures:
+                self._from_file(found, entry, path, meter)
+                return True
+        if not failures.met:
+            failures.met.append(OriginError(Code.NOT_FOUND_UPSTREAM, f"{mirror} does not have {entry.mirror_name}"))
+        return False
+
+    def _from_index(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:
+        """Take a wheel from the first link with its name."""
+        http, index = self._python()
+        seen = False
+        for link in index.links(entry.name, meter, failures.met):
+            if link.filename != entry.filename:
+                continue
+            seen = True
+            with failures:
+                if link.sha256 and link.sha256 != entry.sha256:
+                    what = f"{link.origin} lists {link.filename} with the SHA-256 {link.sha256}"
+                    raise OriginError(Code.BAD_DIGEST, f"{what}, the lock says {entry.sha256}")
+                if (local := link.local) is not None:
+                    self._from_file(local, entry, path, meter)
+                    return "mirror"
+                self._from_url(link.url, entry, path, meter, http)
+                return "network"
+        if not seen:
+            failures.met.append(OriginError(Code.NOT_FOUND_UPSTREAM, "none of the pages read lists it"))
+        return None
+
+    def _from_debian(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:
+        """Take a package from the archives the environment names, then from apt's."""
+        own, apt = self._debian()
+        for base in (*own, *apt):
+            with failures:
+                if (local := local_path(base)) is not None:
+                    self._from_file(local / entry.filename, entry, path, meter)
+                    return "mirror"
+                url = f"{base}/{entry.filename}"
+                if base not in own and APT_HELPER.exists():
+                    partial = self.store.partial(f"{entry.key}.apt")
+                    apt_download(url, entry, partial, meter)
+                else:
+                    partial = self.store.partial(entry.key)
+                    download(url, entry, partial, Http(), meter)
+                self.store.commit(partial, path)
+                return "network"
+        return None
+
+    def _from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
+        """Take an archive of this machine."""
+        if entry.slim:
+            self._slim_from_file(file, entry, path, meter)
+            return
+        partial = self.store.partial(f"{entry.key}.copy")
+        copy(file, entry, partial, meter)
+        self.store.commit(partial, path)
+
+    def _from_url(self, url: str, entry: Entry, path: Path, meter: Meter, http: Http) -> None:
+        """Take an archive from a server, whole or in part as the entry wants it."""
+        if not entry.slim:
+            partial = self.store.partial(entry.key)
+            download(url, entry, partial, http, meter)
+            self.store.commit(partial, path)
+            return
+        whole = self.store.archive(entry.sha256)
+        if not whole.exists():
+            try:
+                wheel = RangedFile(url, entry.size, http, meter)
+                partial = self.store.partial(entry.key)
+                write_slim(wheel, entry, partial, meter)
+            except NoRangesError:
+                partial = self.store.partial(entry.sha256)
+                download(url, entry, partial, http, meter)
+                self.store.commit(partial, whole)
+            else:
+                self.store.commit(partial, path)
+                return
+        self._slim_from_file(whole, entry, path, meter)
+
+    def _slim_from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
+        """Take the wanted members out of a whole wheel, or a bundle of them, of this machine."""
+        partial = self.store.partial(entry.key)
+        try:
+            with file.open("rb") as wheel:
+                write_slim(wheel, entry, partial, meter)
+        except OSError as wrong:
+            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{file}: {wrong.strerror}") from wrong
+        self.store.commit(partial, path)
+
+
+class _Failures:
+    """What the origins said; as a context, takes the failure of one so that the next can be tried."""
+
+    def __init__(self) -> None:
+        self.met: list[OriginError] = []
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, failure: BaseException | None, trace: object) -> bool:
+        if not isinstance(failure, OriginError):
+            return False
+        self.met.append(failure)
+        return True
+
+
+def _nowhere(entry: Entry, failures: list[OriginError]) -> DriverError:
+    """The error for an entry that no origin delivered: the worst of what they said."""
+    codes = {failure.code for failure in failures}
+    reasons = "; ".join(dict.fromkeys(failure.reason for failure in failures))
+    kind = "Debian archive" if entry.origin is Origin.DEBIAN else "Python package index"
+    tool = "apt" if entry.origin is Origin.DEBIAN else "pip"
+    mirror = f"give a directory that has {entry.mirror_name} by --mirror or {MIRROR_VARIABLE}"
+    if Code.BAD_DIGEST in codes:
+        return error(
+            Code.BAD_DIGEST,
+            f"{entry.label}: what the {kind} has is not what the lock pins: {reasons}",
+            help=f"somebody changed it, or a proxy did; if the change is right, write the lock anew; else {mirror}",
+        )
+    if Code.NO_NETWORK in codes:
+        return error(
+            Code.NO_NETWORK,
+            f"cannot fetch {entry.label} ({entry.basename}) from the {kind}: {reasons}",
+            help=f"check the network and {tool}'s configuration, or {mirror}",
+        )
+    return error(
+        Code.NOT_FOUND_UPSTREAM,
+        f"{entry.label}: {entry.basename} is not on the {kind}: {reasons or 'nothing offers it'}",
+        help=f"the origin may have dropped this version: write the lock anew, or {mirror}",
+    )

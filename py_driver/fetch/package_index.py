@@ -1,0 +1,198 @@
+"""The user's Python package indexes: project pages of the simple repository API, and find-links."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from py_driver.errors import Code
+from py_driver.fetch.transfer import OriginError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from py_driver.fetch.http_client import Http
+    from py_driver.fetch.pip_settings import PipSettings
+    from py_driver.fetch.transfer import Meter
+
+_ACCEPT: Final = (
+    "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.2, text/html; q=0.1, */*; q=0.01"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """An archive that an index offers.
+
+    Attributes:
+        filename: its file name.
+        url: where it is (http, https or file).
+        sha256: its digest as the index states it, or empty.
+        size: its size in bytes as the index states it, or None.
+    """
+
+    filename: str
+    url: str
+    sha256: str = ""
+    size: int | None = None
+
+    @property
+    def local(self) -> Path | None:
+        """The file, if it is one of this machine."""
+        return local_path(self.url)
+
+    @property
+    def origin(self) -> str:
+        """The host or directory that offers it, for messages."""
+        local = self.local
+        return str(local.parent) if local else urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+def local_path(location: str) -> Path | None:
+    """The path a file: URL or a plain path means; None for anything on the network."""
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if parts.scheme else Path(location).expanduser()
+
+
+def normalized(project: str) -> str:
+    """A project's name as indexes spell it in URLs."""
+    return re.sub(r"[-_.]+", "-", project).lower()
+
+
+class PackageIndex:
+    """What pip's indexes and find-links offer; each page is fetched once. May be shared by threads.
+
+    Args:
+        settings: which indexes.
+        http: to fetch pages with.
+    """
+
+    def __init__(self, settings: PipSettings, http: Http) -> None:
+        self._find_links = [http.credentials.stripped(location) for location in settings.find_links]
+        self._indexes = [http.credentials.stripped(location) for location in settings.indexes]
+        self._http = http
+        self._pages: dict[str, Sequence[Link] | OriginError] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def links(self, project: str, meter: Meter, failures: list[OriginError]) -> Iterator[Link]:
+        """What is offered for a project: of find-links first, then of each index; pages are fetched as needed.
+
+        Args:
+            project: its name.
+            meter: counts the pages' bytes.
+            failures: takes the pages that could not be had.
+        """
+        name = normalized(project)
+        pages = [*self._find_links, *(f"{index.rstrip('/')}/{name}/" for index in self._indexes)]
+        for location in pages:
+            try:
+                links = self._page(location, meter)
+            except OriginError as failure:
+                failures.append(failure)
+                continue
+            yield from (link for link in links if normalized(link.filename.partition("-")[0]) == name)
+
+    def _page(self, location: str, meter: Meter) -> Sequence[Link]:
+        with self._guard:
+            lock = self._locks.setdefault(location, threading.Lock())
+        with lock:
+            if location not in self._pages:
+                try:
+                    self._pages[location] = self._fetch(location, meter)
+                except OriginError as failure:
+                    self._pages[location] = failure
+            page = self._pages[location]
+        if isinstance(page, OriginError):
+            raise page
+        return page
+
+    def _fetch(self, location: str, meter: Meter) -> Sequence[Link]:
+        path = local_path(location)
+        if path is not None:
+            return _local_links(path)
+        if location.lower().endswith((".whl", ".tar.gz", ".zip")):
+            return [_link(location)]
+        body, response = self._http.read(location, meter, _ACCEPT)
+        try:
+            if response.content_type.endswith("json"):
+                return _json_links(body, response.url)
+            return _html_links(body.decode("utf-8", "replace"), response.url)
+        except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+            host = urlsplit(location).netloc
+            raise OriginError(
+                Code.NOT_FOUND_UPSTREAM, f"{host} sent a page that is no package index: {wrong}"
+            ) from wrong
+
+
+def _local_links(path: Path) -> Sequence[Link]:
+    """The archives of a directory, of the page in it, or the one named; none if nothing is there, as with pip."""
+    try:
+        if path.is_dir():
+            page = path / "index.html"
+            if not page.is_file():
+                return [Link(filename=p.name, url=p.absolute().as_uri()) for p in sorted(path.iterdir()) if p.is_file()]
+            path = page
+        if path.suffix in {".html", ".htm"}:
+            return _html_links(path.read_text("utf-8", "replace"), path.absolute().as_uri())
+        return [Link(filename=path.name, url=path.absolute().as_uri())] if path.is_file() else []
+    except OSError:
+        return []
+
+
+def _link(url: str, size: int | None = None) -> Link:
+    address, fragment = urldefrag(url)
+    algorithm, _, digest = fragment.partition("=")
+    return Link(
+        filename=unquote(urlsplit(address).path.rpartition("/")[2]),
+        url=address,
+        sha256=digest.partition("&")[0].lower() if algorithm == "sha256" else "",
+        size=size,
+    )
+
+
+def _json_links(body: bytes, base: str) -> Sequence[Link]:
+    """The links of a page as PEP 691 and PEP 700 define it."""
+    return [
+        Link(
+            filename=file["filename"],
+            url=urldefrag(urljoin(base, file["url"])).url,
+            sha256=file.get("hashes", {}).get("sha256", "").lower(),
+            size=file.get("size"),
+        )
+        for file in json.loads(body)["files"]
+    ]
+
+
+class _Anchors(HTMLParser):
+    """Collects the targets of a page's links."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self._base = base
+        self.targets: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        target = dict(attrs).get("href")
+        if not target:
+            return
+        if tag == "base":
+            self._base = urljoin(self._base, target)
+        elif tag == "a":
+            self.targets.append(urljoin(self._base, target.strip()))
+
+
+def _html_links(text: str, base: str) -> Sequence[Link]:
+    """The links of a page as PEP 503 defines it."""
+    anchors = _Anchors(base)
+    anchors.feed(text)
+    anchors.close()
+    return [_link(target) for target in anchors.targets]

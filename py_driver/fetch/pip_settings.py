@@ -1,0 +1,128 @@
+"""pip's own settings: which indexes the user's machine takes packages from, and how.
+
+No registry is named here: even the default index is the one that pip's help text names.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Final
+
+from py_driver.errors import Code, error
+from py_driver.fetch.http_client import HttpSettings
+from py_driver.fetch.transfer import redacted
+
+_PIP_SECONDS: Final = 60
+"""How long pip may take to print its settings; it takes half a second, more on a network file system."""
+
+_SETTING = re.compile(r"^(?P<section>[^.]+)\.(?P<key>[\w-]+)=(?P<value>.*)$")
+_DEFAULT_INDEX = re.compile(r"Package\s+Index\s+\(default\s+(\S+?)\)")
+_SECTIONS: Final = ("global", "download", ":env:")  # later ones win, as in pip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PipSettings:
+    """What pip would use for a download.
+
+    Attributes:
+        indexes: index URLs, or local directories, in pip's order; may hold credentials.
+        find_links: directories, pages and files to look for archives in; may hold credentials.
+        http: certificates and the like.
+    """
+
+    indexes: tuple[str, ...]
+    find_links: tuple[str, ...] = ()
+    http: HttpSettings = field(default_factory=HttpSettings)
+
+
+def read_pip_settings() -> PipSettings:
+    """Ask pip for its settings, from its configuration files and the environment.
+
+    Raises:
+        DriverError: there is no pip, or it does not like its configuration (SET_UP).
+    """
+    pip, printed = _ask_pip()
+    values: dict[str, str] = {}
+    found = [m for m in map(_SETTING.match, printed.splitlines()) if m]
+    for section in _SECTIONS:
+        values |= {m["key"]: _value(m["value"]) for m in found if m["section"] == section}
+    indexes: tuple[str, ...] = ()
+    if values.get("no-index", "0").lower() in {"", "0", "false", "no", "off", "n", "f"}:
+        first = values.get("index-url") or values.get("pypi-url") or _default_index(pip)
+        indexes = (first.strip(), *values.get("extra-index-url", "").split())
+    return PipSettings(
+        indexes=indexes,
+        find_links=tuple(values.get("find-links", "").split()),
+        http=HttpSettings(
+            certificates=values.get("cert", ""),
+            client_certificate=values.get("client-cert", ""),
+            proxy=values.get("proxy", ""),
+            trusted_hosts=tuple(values.get("trusted-host", "").split()),
+        ),
+    )
+
+
+def _value(text: str) -> str:
+    """A value as pip prints it: a Python literal."""
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+    return str(value)
+
+
+def _ask_pip() -> tuple[list[str], str]:
+    """The command that runs pip, and its settings as it prints them.
+
+    Tried are the pip of this interpreter, that of the python3 on PATH, and those on PATH.
+    """
+    pythons = dict.fromkeys(python for python in (sys.executable, shutil.which("python3")) if python)
+    programs = [[path] for name in ("pip3", "pip") if (path := shutil.which(name))]
+    refused = ""
+    for command in [*([python, "-m", "pip"] for python in pythons), *programs]:
+        done = _run([*command, "config", "list"])
+        if done.returncode == 0:
+            return command, done.stdout
+        said = done.stderr.strip().splitlines()[-1:]
+        if said and "No module named" not in said[0]:
+            refused = refused or f"{' '.join(command)} config list: {redacted(said[0])}"
+    if refused:
+        raise error(Code.SET_UP, f"pip does not print its settings: {refused}", help="see pip's configuration files")
+    raise error(
+        Code.SET_UP,
+        "pip was not found, so it is not known which Python package index this machine uses",
+        help="install pip for python3, or give a directory with the archives by --mirror",
+    )
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            text=True,
+            cwd="/",  # a directory of the user's named pip must not be taken for it
+            env={**os.environ, "COLUMNS": "1000", "PYTHONWARNINGS": "ignore"},
+            timeout=_PIP_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as wrong:
+        return subprocess.CompletedProcess(command, 1, "", str(wrong))
+
+
+def _default_index(pip: list[str]) -> str:
+    """The index pip uses when none is configured, from its help text."""
+    found = _DEFAULT_INDEX.search(_run([*pip, "download", "--help"]).stdout)
+    if found is None:
+        raise error(
+            Code.SET_UP,
+            "pip does not say what its default index is",
+            help="set one: `pip config set global.index-url URL`",
+        )
+    return found[1]

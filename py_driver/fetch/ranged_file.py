@@ -1,0 +1,131 @@
+"""A remote archive that can be read at any place, as a file object: few requests, each byte at most once."""
+
+from __future__ import annotations
+
+import io
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code
+from py_driver.fetch.http_client import RangeNotSatisfiable
+from py_driver.fetch.transfer import OriginError, redacted, retried
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from py_driver.fetch.http_client import Http
+    from py_driver.fetch.transfer import Meter
+
+TAIL_BYTES: Final = 64 * 1024
+"""How much of the end is fetched first: a zip's end record with the longest comment it can have, bar a few bytes."""
+
+GAP_BYTES: Final = 1024 * 1024
+"""Unwanted bytes between two wanted ranges that are worth less than a request of their own."""
+
+RUN_BYTES: Final = 32 * 1024 * 1024
+"""The most that one request fetches, as it is held in memory."""
+
+
+class NoRangesError(Exception):
+    """The server cannot send parts of this file."""
+
+
+class RangedFile(io.RawIOBase):
+    """A file on a server, read by HTTP ranges.
+
+    Args:
+        url: where it is.
+        size: its size in bytes.
+        http: to fetch with.
+        meter: counts the bytes.
+
+    Raises:
+        NoRangesError: the server does not do ranges.
+        OriginError: the origin could not deliver, or has a file of another size (BAD_DIGEST).
+    """
+
+    def __init__(self, url: str, size: int, http: Http, meter: Meter) -> None:
+        self._url = url
+        self._size = size
+        self._http = http
+        self._meter = meter
+        self._position = 0
+        self._parts: list[tuple[int, bytes]] = []
+        self.prefetch([(max(0, size - TAIL_BYTES), size)])
+
+    def prefetch(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Fetch ranges that will be read soon, near ones together.
+
+        Args:
+            spans: pairs of the first byte and one past the last.
+
+        Raises:
+            NoRangesError: the server does not do ranges.
+            OriginError: the origin could not deliver.
+        """
+        for start, end in _runs(spans):
+            self._parts.append((start, self._fetch(start, end)))
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position of the next byte to read."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Move to a position, which is returned; no request is made."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError("seek before the start of the file")
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # typeshed: any writable buffer
+        """Fill the buffer from what was fetched, and fetch just what of it was not."""
+        done = 0
+        while done < len(buffer) and self._position < self._size:
+            start, end = self._position, min(self._position + len(buffer) - done, self._size)
+            data = next((d[start - at : end - at] for at, d in self._parts if at <= start < at + len(d)), None)
+            if data is None:
+                data = self._fetch(start, min([end, *(at for at, _ in self._parts if start < at)]))
+            buffer[done : done + len(data)] = data
+            self._position += len(data)
+            done += len(data)
+        return done
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        def attempt() -> bytes:
+            try:
+                response = self._http.open(self._url, (start, end))
+            except RangeNotSatisfiable as answer:
+                reason = f"{redacted(self._url)} is shorter than the lock says"
+                raise OriginError(Code.BAD_DIGEST, reason) from answer
+            with closing(response):
+                if not response.partial:
+                    raise NoRangesError
+                if response.total not in {None, self._size}:
+                    reason = f"{redacted(self._url)} has {response.total} bytes, the lock says {self._size}"
+                    raise OriginError(Code.BAD_DIGEST, reason)
+                data = b"".join(response.chunks(self._meter))
+            if response.start != start or len(data) != end - start:
+                raise OriginError(Code.NO_NETWORK, f"{redacted(self._url)}: the server sent another range")
+            return data
+
+        return retried(attempt, self._meter)
+
+
+def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges joined where the gap between them is small."""
+    runs: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if runs and start - runs[-1][1] <= GAP_BYTES and end - runs[-1][0] <= RUN_BYTES:
+            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
+        else:
+            runs.append((start, end))
+    return runs

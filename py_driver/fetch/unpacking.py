@@ -1,0 +1,286 @@
+"""Archives unpacked into a directory: wheels, bundles of wheel members, Debian packages; nothing leaves it."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import posixpath
+import shutil
+import stat
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.entry import Entry, Origin
+from py_driver.fetch.slim_wheel import check_member, checked_record
+from py_driver.fetch.store import storage_errors
+from py_driver.fetch.transfer import OriginError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_AR_MAGIC: Final = b"!<arch>\n"
+_AR_HEADER_BYTES: Final = 60
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    UnicodeError,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """What of an archive is unpacked, and where to.
+
+    Attributes:
+        include: prefixes of the names wanted, as they are in the archive; empty for all.
+        strip_prefix: directory taken off the names; members outside it are left out.
+    """
+
+    include: Sequence[str] = ()
+    strip_prefix: str = ""
+
+    def target(self, name: str) -> str:
+        """The name below the destination, or an empty string for a member that is not wanted."""
+        if self.include and not name.startswith(tuple(self.include)):
+            return ""
+        prefix = self.strip_prefix.strip("/")
+        if not prefix:
+            return name
+        return name.removeprefix(f"{prefix}/") if name.startswith(f"{prefix}/") else ""
+
+
+def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection | None = None) -> int:
+    """Unpack an archive of the store.
+
+    Args:
+        archive: where it is.
+        entry: what it is.
+        destination: directory, made if it does not exist.
+        selection: what is wanted of it (default: all).
+
+    Returns:
+        The number of files and links written.
+
+    Raises:
+        DriverError: the archive is damaged (BAD_DIGEST), names a place outside the destination (PATH_ESCAPES), has
+            nothing of what is wanted (NOT_FOUND_UPSTREAM), uses a compression that this machine cannot undo
+            (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
+    """
+    tree = _Tree(destination, selection or Selection(), entry.basename)
+    try:
+        with storage_errors(destination):
+            destination.mkdir(parents=True, exist_ok=True)
+            if entry.origin is Origin.DEBIAN:
+                _unpack_deb(archive, tree)
+            else:
+                _unpack_zip(archive, entry, tree)
+            tree.check_links()
+    except (*_BROKEN, OriginError) as wrong:
+        raise error(
+            Code.BAD_DIGEST,
+            f"{entry.basename} is damaged: {wrong}",
+            help=f"remove {archive} and fetch it again",
+        ) from wrong
+    if not tree.written:
+        raise error(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has nothing of what is wanted of it")
+    return tree.written
+
+
+class _Tree:
+    """A directory being filled; refuses what would end up outside."""
+
+    def __init__(self, root: Path, selection: Selection, archive: str) -> None:
+        self.written = 0
+        self._root = root
+        self._selection = selection
+        self._archive = archive
+        self._directories: set[str] = {""}
+        self._links: list[Path] = []
+
+    def wants(self, name: str) -> bool:
+        """Whether a member is wanted; a wanted one with an unsafe name is an error."""
+        return bool(self._target(name))
+
+    def file(self, name: str, source: IO[bytes], *, executable: bool) -> None:
+        """Write a file."""
+        path = self._place(name)
+        with path.open("xb") as writer:
+            shutil.copyfileobj(source, writer, 1024 * 1024)
+        path.chmod(0o755 if executable else 0o644)
+
+    def link(self, name: str, target: str) -> None:
+        """Write a symbolic link."""
+        below = posixpath.normpath(posixpath.join(posixpath.dirname(self._target(name)), target))
+        if target.startswith("/") or below == ".." or below.startswith("../"):
+            raise self._escape(f"{name} -> {target}")
+        path = self._place(name)
+        path.symlink_to(target)
+        self._links.append(path)
+
+    def check_links(self) -> None:
+        """Make sure that no link leads outside by way of others."""
+        root = self._root.resolve()
+        for path in self._links:
+            try:
+                inside = path.resolve().is_relative_to(root)
+            except (OSError, RuntimeError):  # a loop of links leads nowhere
+                inside = True
+            if not inside:
+                path.unlink()
+                raise self._escape(str(path.relative_to(self._root)))
+
+    def _target(self, name: str) -> str:
+        if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+            raise self._escape(name)
+        return posixpath.normpath(target) if (target := self._selection.target(name)) else ""
+
+    def _place(self, name: str) -> Path:
+        """The path to write, with its directories made and nothing there."""
+        target = self._target(name)
+        parent = posixpath.dirname(target)
+        if parent not in self._directories:
+            at = self._root
+            for part in parent.split("/"):
+                at /= part
+                if at.is_symlink():
+                    raise self._escape(name)
+                at.mkdir(exist_ok=True)
+            self._directories.add(parent)
+        path = self._root / target
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        self.written += 1
+        return path
+
+    def _escape(self, name: str) -> DriverError:
+        return error(
+            Code.PATH_ESCAPES,
+            f"{self._archive}: {name} lies outside of the directory it is unpacked into",
+            help="the archive is not what it should be: do not use it",
+        )
+
+
+def _unpack_zip(path: Path, entry: Entry, tree: _Tree) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        digests: dict[str, str] | None = None
+        if entry.slim:
+            record = next((i for i in members if i.filename.endswith(".dist-info/RECORD")), None)
+            if record is None:
+                raise zipfile.BadZipFile("there is no RECORD in it")
+            digests = checked_record(archive.read(record), entry)
+            members = [i for i in members if i is not record]
+        for info in members:
+            if not tree.wants(info.filename) or info.is_dir():
+                continue
+            mode = info.external_attr >> 16
+            if stat.S_ISLNK(mode):
+                tree.link(info.filename, archive.read(info).decode())
+            elif digests is not None:
+                data = archive.read(info)
+                check_member(info.filename, data, digests)
+                tree.file(info.filename, io.BytesIO(data), executable=bool(mode & 0o111))
+            else:
+                with archive.open(info) as source:
+                    tree.file(info.filename, source, executable=bool(mode & 0o111))
+
+
+def _unpack_deb(path: Path, tree: _Tree) -> None:
+    with path.open("rb") as file:
+        name, start, size = _data_member(file)
+        with _tar(path, name, _Slice(file, start, size)) as archive:
+            for member in archive:
+                relative = member.name.removeprefix("./")
+                if member.isdir() or not tree.wants(relative):
+                    continue
+                if member.issym():
+                    tree.link(relative, member.linkname)
+                elif member.isfile() or member.islnk():
+                    source = archive.extractfile(member)
+                    if source is None:
+                        raise tarfile.TarError(f"{relative} links to nothing")
+                    tree.file(relative, source, executable=bool(member.mode & 0o111))
+
+
+@contextmanager
+def _tar(path: Path, name: str, data: _Slice) -> Iterator[tarfile.TarFile]:
+    """The data archive of a package, whatever its compression."""
+    compression = name.rpartition(".")[2]
+    if compression in {"xz", "gz", "tar", "bz2"}:
+        with tarfile.open(fileobj=io.BufferedReader(data, 1024 * 1024)) as archive:
+            yield archive
+        return
+    tool = shutil.which("dpkg-deb")
+    if tool is None:
+        raise error(
+            Code.PLATFORM,
+            f"{path.name}: cannot undo the {compression} compression of {name}",
+            help="install dpkg: its dpkg-deb knows every compression that packages use",
+        )
+    with tempfile.TemporaryFile() as plain:
+        done = subprocess.run([tool, "--fsys-tarfile", str(path)], stdout=plain, stderr=subprocess.PIPE, check=False)
+        if done.returncode:
+            raise tarfile.TarError(done.stderr.decode("utf-8", "replace").strip())
+        plain.seek(0)
+        with tarfile.open(fileobj=plain) as archive:
+            yield archive
+
+
+def _data_member(file: IO[bytes]) -> tuple[str, int, int]:
+    """Name, offset and size of the data archive in a package, which is an `ar` archive."""
+    if file.read(len(_AR_MAGIC)) != _AR_MAGIC:
+        raise tarfile.TarError("it is not a Debian package")
+    while header := file.read(_AR_HEADER_BYTES):
+        name = header[:16].decode("ascii", "replace").strip().rstrip("/")
+        digits = header[48:58].strip()
+        if len(header) < _AR_HEADER_BYTES or not digits.isdigit():
+            break
+        size = int(digits)
+        if name.startswith("data.tar"):
+            return name, file.tell(), size
+        file.seek(size + size % 2, os.SEEK_CUR)
+    raise tarfile.TarError("there is no data archive in it")
+
+
+class _Slice(io.RawIOBase):
+    """A part of a file, as a file."""
+
+    def __init__(self, file: IO[bytes], start: int, size: int) -> None:
+        self._file = file
+        self._start = start
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # typeshed: any writable buffer
+        self._file.seek(self._start + self._position)
+        data = self._file.read(max(0, min(len(buffer), self._size - self._position)))
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)

@@ -1,0 +1,38 @@
+"""Where the driver's own files lie: the Bazel module of rules and toolchains that it belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from py_driver.errors import Code, error
+
+MODULE_NAME = "rules_torch_kernels"
+"""The name of the Bazel module, as MODULE.bazel has it."""
+
+
+def module_root() -> Path:
+    """The root of the Bazel module: the repository, or its copy inside an installed wheel.
+
+    Raises:
+        DriverError: SET_UP if neither is there, so the installation is broken.
+    """
+    package = Path(__file__).resolve().parent
+    for root in (package / "module", package.parent):
+        if (root / "toolchains" / "matrix.toml").is_file():
+            return root
+    raise error(
+        Code.SET_UP,
+        f"toolchains/matrix.toml is missing beside {package}",
+        help="reinstall rules-torch-kernels, or run from a checkout of its repository",
+    )
+
+
+def label_prefix(project: Path) -> str:
+    """What a label of the rules starts with, seen from a project: nothing inside the module itself.
+
+    Args:
+        project: the directory of the project.
+    """
+    directories = (directory := project.resolve(), *directory.parents)
+    nearest = next((one for one in directories if (one / "MODULE.bazel").is_file()), None)
+    return "" if nearest == module_root() else f"@{MODULE_NAME}"

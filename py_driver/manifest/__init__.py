@@ -1,0 +1,1 @@
+"""build.toml as one typed model, whatever its edition; `reader.read` is the way in."""

@@ -1,0 +1,37 @@
+"""Paths as build.toml writes them: what they may look like, and what their suffixes mean."""
+
+from __future__ import annotations
+
+import re
+
+from py_driver.errors import Code
+
+SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx")
+"""Suffixes of files that are compiled."""
+
+HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")
+"""Suffixes of files that are included."""
+
+_PART = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+=,~-]*")
+_RULES = (
+    (re.compile(r"//|@"), Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
+    (re.compile(r"/|~|[A-Za-z]:"), Code.PATH_ESCAPES, "is not relative to the project"),
+    (re.compile(r".*\\"), Code.BAD_VALUE, "has a backslash; paths are written with `/`"),
+    (re.compile(r".*[*?\[\]{}]"), Code.BAD_VALUE, "is a pattern; list each file"),
+    (re.compile(r"(.*/)?\.\.(/|$)"), Code.PATH_ESCAPES, "leads out of its directory with `..`"),
+    (re.compile(r"\./|.*/\.?(/|$)|\.$|$"), Code.BAD_VALUE, "has an empty part or `.`; write the shortest form"),
+)
+
+
+def path_problem(path: str) -> tuple[Code, str] | None:
+    """What is wrong with a path as it is written, without looking at a disk; None if nothing is.
+
+    Returns:
+        PATH_ESCAPES for an absolute path or one with `..`, else BAD_VALUE; and the rest of a sentence about the path.
+    """
+    for pattern, code, problem in _RULES:
+        if pattern.match(path):
+            return code, problem
+    if bad := next((part for part in path.split("/") if not _PART.fullmatch(part)), None):
+        return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `_ . + = , ~ -`"
+    return None

@@ -1,0 +1,107 @@
+"""From the bytes of build.toml to a table and its spans: limits first, then tomli."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import tomli
+
+from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.manifest.locate import KeyPath, Location, Source, locate
+
+SIZE_LIMIT = 256 * 1024
+"""Most bytes of a build.toml. tomli needs seconds for a hostile megabyte; real files have a few kilobytes."""
+
+NESTING_LIMIT = 16
+"""Most brackets inside one another, and most parts of a dotted key. Edition 5 needs four."""
+
+_BOM = b"\xef\xbb\xbf"
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\(?:.|\n)|"(?!""))*"{3,5}'
+    r"|'''(?:[^']|'(?!''))*'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'"
+    r"|\#[^\n]*"
+    r"|[\[\]{}.=,\n]"
+)
+
+
+def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Location], Source]:
+    """Read TOML and find where everything stands.
+
+    Args:
+        content: the bytes of the file.
+        file: its path as the user knows it.
+
+    Returns:
+        The table, the location of every path in it, and the text.
+
+    Raises:
+        DriverError: TOML_LIMIT for a file that is too large or too deep; TOML_SYNTAX for everything else that is
+            not TOML: a byte-order mark, bytes that are not UTF-8, bad syntax.
+    """
+    if len(content) > SIZE_LIMIT:
+        message = f"{file} has {len(content)} bytes; at most {SIZE_LIMIT} are read"
+        raise DriverError([Diagnostic(code=Code.TOML_LIMIT, message=message)])
+    source = Source(file, _decode(content, file))
+    _check_nesting(source)
+    try:
+        table = tomli.loads(source.text)
+    except tomli.TOMLDecodeError as problem:
+        at = min(problem.pos, len(source.text))
+        raise _syntax(source, at, at + 1, _sentence(problem.msg)) from None
+    except (ValueError, RecursionError) as problem:
+        # An integer of more than 4300 digits: tomli passes Python's own error on, without a place.
+        raise DriverError([Diagnostic(code=Code.TOML_SYNTAX, message=f"{file}: {_sentence(str(problem))}")]) from None
+    return table, locate(source), source
+
+
+def _sentence(message: str) -> str:
+    """A message of tomli in the style of this driver: on one line, first letter small."""
+    line = message.splitlines()[0] if message else "not TOML"
+    return line[:1].lower() + line[1:]
+
+
+def _syntax(source: Source, start: int, end: int, message: str, help_text: str = "") -> DriverError:
+    span = source.span(start, end)
+    return DriverError([Diagnostic(code=Code.TOML_SYNTAX, message=message, span=span, help=help_text)])
+
+
+def _decode(content: bytes, file: str) -> str:
+    """The text of the file, with line feeds."""
+    if content.startswith(_BOM):
+        first = Source(file, content[len(_BOM) :].split(b"\n", 1)[0].decode("utf-8", "replace"))
+        raise _syntax(first, 0, 1, "the file starts with a byte-order mark", "save it as UTF-8 without a mark")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        lossy = Source(file, content.decode("utf-8", "replace").replace("\r\n", "\n"))
+        at = len(content[: problem.start].decode("utf-8").replace("\r\n", "\n"))
+        message = f"byte 0x{content[problem.start]:02x} is not UTF-8"
+        raise _syntax(lossy, at, at + 1, message, "save the file as UTF-8") from None
+    return text.replace("\r\n", "\n")
+
+
+def _check_nesting(source: Source) -> None:
+    """Refuse what would make a parser recurse deeply or take quadratic time.
+
+    Raises:
+        DriverError: TOML_LIMIT, with the place of the bracket or dot that is one too many.
+    """
+    depth = dots = 0
+    for token in _TOKEN.finditer(source.text):
+        symbol = token.group()
+        if symbol in {"[", "{"}:
+            depth += 1
+        elif symbol in {"]", "}"}:
+            depth = max(0, depth - 1)
+        if symbol == ".":
+            dots += 1
+        elif symbol in {"[", "]", "{", "}", "=", ",", "\n"}:
+            dots = 0
+        if depth > NESTING_LIMIT or dots >= NESTING_LIMIT:
+            what = "brackets inside one another" if depth > NESTING_LIMIT else "parts of a dotted key"
+            message = f"more than {NESTING_LIMIT} {what}"
+            diagnostic = Diagnostic(code=Code.TOML_LIMIT, message=message, span=source.span(token.start(), token.end()))
+            raise DriverError([diagnostic])

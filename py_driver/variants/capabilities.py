@@ -1,0 +1,107 @@
+"""Which GPU architectures a section gets of those that it asks for: upstream's loose intersection, with reasons.
+
+The rule comes from vLLM and is kernel-builder's `cuda_archs_loose_intersection` (templates/utils.cmake). For each
+arch of the toolkit, ascending, it takes the highest requested arch that is not above it and has the same major
+version; one with `+PTX` may serve a higher major. `X.Ya` and `X.Yf` are kept if the toolkit has `X.Y`, and take its
+place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.variants.matrix import Cuda
+
+_PTX = "+PTX"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dropped:
+    """An arch that was asked for and is not built, and why."""
+
+    arch: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Archs:
+    """What became of the archs that were asked for.
+
+    Attributes:
+        kept: what is compiled, ascending.
+        dropped: the rest, in the order asked for.
+    """
+
+    kept: tuple[str, ...]
+    dropped: tuple[Dropped, ...] = ()
+
+
+def base(arch: str) -> str:
+    """An arch without `+PTX` and without its `a` or `f`: `9.0` for `9.0a+PTX`."""
+    return arch.removesuffix(_PTX).rstrip("af")
+
+
+def _order(arch: str) -> tuple[int, int, str]:
+    major, minor = base(arch).split(".")
+    return int(major), int(minor), arch
+
+
+def loose_intersection(requested: Sequence[str], toolkit: Sequence[str]) -> Archs:
+    """Upstream's loose intersection.
+
+    Args:
+        requested: what a section asks for, e.g. `8.0`, `9.0a`, `12.0+PTX`.
+        toolkit: plain archs, e.g. `8.0`.
+    """
+    ptx = {arch.removesuffix(_PTX) for arch in requested if arch.endswith(_PTX)}
+    wanted = list(dict.fromkeys(arch.removesuffix(_PTX) for arch in requested))
+    specific = [arch for arch in wanted if arch[-1] in "af" and base(arch) in toolkit]
+    taken = {base(arch): arch for arch in specific}
+    plain = sorted((arch for arch in wanted if arch[-1] not in "af"), key=_order)
+    kept = set(specific)
+    for target in toolkit:
+        if target in taken:
+            continue
+        at_most = [arch for arch in plain if _order(arch)[:2] <= _order(target)[:2]]
+        serving = [arch for arch in at_most if arch in ptx or arch.split(".")[0] == target.split(".")[0]]
+        kept.update(serving[-1:])
+    dropped = [
+        Dropped(arch=_with_ptx(arch, ptx), reason=_reason(arch, taken, toolkit)) for arch in wanted if arch not in kept
+    ]
+    return Archs(kept=tuple(_with_ptx(arch, ptx) for arch in sorted(kept, key=_order)), dropped=tuple(dropped))
+
+
+def _with_ptx(arch: str, ptx: set[str]) -> str:
+    return arch + _PTX if arch in ptx else arch
+
+
+def _reason(arch: str, taken: dict[str, str], toolkit: Sequence[str]) -> str:
+    if arch in taken:
+        return f"{taken[arch]} takes its place"
+    if base(arch) not in toolkit:
+        return f"the toolkit does not compile for {base(arch)}"
+    return "another requested arch is nearer"
+
+
+def choose(requested: Sequence[str] | None, cuda: Cuda) -> Archs:
+    """What a section is compiled for with a CUDA release.
+
+    The loose intersection may keep an arch that nvcc has dropped, e.g. 7.0 where the toolkit starts at 7.5;
+    such a one is dropped here, since nvcc would refuse it.
+
+    Args:
+        requested: what the section asks for; None for the release's default list.
+        cuda: the release.
+    """
+    loose = loose_intersection(cuda.default_capabilities if requested is None else requested, cuda.archs)
+    gone = tuple(
+        Dropped(arch=arch, reason=f"nvcc {cuda.version} does not compile for {base(arch)}")
+        for arch in loose.kept
+        if base(arch) not in cuda.archs
+    )
+    lost = {one.arch for one in gone}
+    return Archs(kept=tuple(arch for arch in loose.kept if arch not in lost), dropped=loose.dropped + gone)

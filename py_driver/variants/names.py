@@ -1,0 +1,77 @@
+"""A cell of the matrix and its identifier, e.g. `torch213-cxx11-cu130-x86_64-linux`: the model and its spelling."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from py_driver.errors import Code, error
+from py_driver.manifest.model import BACKENDS, UNIVERSAL
+
+_CELL = re.compile(
+    r"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>cpu|cu\d{2}\d)"
+    r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
+)
+_NOARCH = re.compile(rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """One cell of the matrix.
+
+    A noarch cell, which has Python files only, has a backend and nothing else.
+
+    Attributes:
+        backend: `cpu`, `cu130`, ...; in a noarch cell `cpu`, `cuda`, ... or `universal`.
+        torch: the torch release as `2.13`, or None.
+        abi: the C++ ABI, `cxx11` or `cxx98`, or None.
+        cpu: the processor architecture, or None.
+        os: the operating system, or None.
+    """
+
+    backend: str
+    torch: str | None = None
+    abi: str | None = None
+    cpu: str | None = None
+    os: str | None = None
+
+    @property
+    def is_noarch(self) -> bool:
+        """Whether the cell has Python files only."""
+        return self.torch is None
+
+    @property
+    def family(self) -> str:
+        """The backend without its version: `cuda` for `cu130`."""
+        return "cuda" if cuda_version(self.backend) else self.backend
+
+
+def cuda_version(backend: str) -> str | None:
+    """The CUDA version that a backend names: `13.0` for `cu130`, None for `cpu`."""
+    found = re.fullmatch(r"cu(\d+)(\d)", backend)
+    return f"{found[1]}.{found[2]}" if found else None
+
+
+def spell(cell: Cell) -> str:
+    """The identifier of a cell, as the `kernels` client reads it."""
+    if cell.torch is None:
+        return f"torch-{cell.backend}"
+    return f"torch{cell.torch.replace('.', '')}-{cell.abi}-{cell.backend}-{cell.cpu}-{cell.os}"
+
+
+def parse(identifier: str) -> Cell:
+    """The cell that an identifier spells.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if it spells none.
+    """
+    if found := _NOARCH.fullmatch(identifier):
+        return Cell(backend=found["backend"])
+    if found := _CELL.fullmatch(identifier):
+        torch = f"{found['major']}.{found['minor']}"
+        return Cell(torch=torch, abi=found["abi"], backend=found["backend"], cpu=found["cpu"], os=found["os"])
+    raise error(
+        Code.NO_SUCH_VARIANT,
+        f"`{identifier}` is not the identifier of a variant",
+        help="one looks like torch213-cxx11-cu130-x86_64-linux or torch-cpu",
+    )

@@ -1,0 +1,37 @@
+"""What every action of the rules has in common."""
+
+# Path mapping on, and an environment that is complete: nothing of the host's reaches a tool. nvcc runs its steps
+# through /bin/sh and looks for them in its own directory; PATH names nothing that could be found by accident.
+ACTION = {
+    "env": {
+        "LANG": "C",
+        "PATH": "/nonexistent",
+    },
+    "execution_requirements": {"supports-path-mapping": "1"},
+}
+
+def package_path(file):
+    """The path of a source file within its package: the same in every workspace.
+
+    Args:
+        file: File, a source file.
+
+    Returns:
+        string, a relative path.
+    """
+    package = file.owner.package
+    path = file.short_path
+    if path.startswith("../"):
+        path = path.split("/", 2)[2]
+    return path[len(package) + 1:] if package else path
+
+def dirname(file):
+    """The directory of a file, for `Args.add_all(map_each = dirname)`.
+
+    Args:
+        file: File, a marker that stands in the directory to name.
+
+    Returns:
+        string, a path that path mapping has seen.
+    """
+    return file.dirname

@@ -1,0 +1,128 @@
+"""The actions that compile one source file."""
+
+load(":actions.bzl", "ACTION", "dirname", "package_path")
+
+# C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
+# version, so that their objects are too.
+_CXX_STANDARD = 17
+
+_DEFINES = {
+    "cpu": ["-DCPU_KERNEL"],
+    "cuda": ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"],
+}
+
+# nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
+# away the operators of half types.
+_NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
+
+def _prefix_map(file):
+    """Takes the way to a package out of `__FILE__`, so that it is the same in every workspace."""
+    directory = file.path[:-len(package_path(file))]
+    return ["-ffile-prefix-map=%s=" % directory] if directory else []
+
+def _torch_prefix_map(file):
+    return "-ffile-prefix-map=%s=torch/include" % file.dirname
+
+def _common_flags(arguments, job):
+    """Adds what host compiler and nvcc understand alike."""
+    arguments.add("-O3")
+    arguments.add("-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD))
+    arguments.add_all(_DEFINES[job.backend])
+    if job.cxx_abi != "none":
+        arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
+    arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
+    arguments.add_all(job.include_directories, before_each = "-I")
+    if job.torch:
+        arguments.add_all(job.torch.include_markers, map_each = dirname, before_each = "-isystem")
+    if job.id:
+        arguments.add("-include", job.id.header)
+
+def _inputs(job, source, sdk_files):
+    direct = [source, job.registration] + job.headers
+    if job.id:
+        direct = direct + [job.id.header]
+    transitive = [job.cc.files] + sdk_files
+    if job.torch:
+        transitive.append(job.torch.headers)
+    return depset(direct, transitive = transitive)
+
+def compile_cxx(ctx, job, source, object):
+    """Compiles a C++ source with the host compiler.
+
+    Args:
+        ctx: rule context.
+        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
+        source: File to compile.
+        object: File to make.
+    """
+    arguments = ctx.actions.args()
+    arguments.add("clang")
+    arguments.add_all(job.cc.flags)
+    arguments.add_all(job.cc.include_markers, map_each = dirname, before_each = "-isystem")
+    arguments.add_all(["-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-strict-aliasing", "-Wno-everything"])
+    _common_flags(arguments, job)
+    if job.cuda:
+        arguments.add_all([job.cuda.include_marker], map_each = dirname, before_each = "-isystem")
+    arguments.add_all([source], map_each = _prefix_map)
+    if job.torch:
+        arguments.add_all(job.torch.include_markers[:1], map_each = _torch_prefix_map)
+    arguments.add_all(job.cxx_flags)
+    arguments.add("-c", source)
+    arguments.add("-o", object)
+    ctx.actions.run(
+        executable = job.cc.compiler,
+        arguments = [arguments],
+        inputs = _inputs(job, source, [job.cuda.headers] if job.cuda else []),
+        outputs = [object],
+        mnemonic = "KernelCxxCompile",
+        progress_message = "Compiling %{input} for %{label}",
+        toolchain = "//toolchains/cc:toolchain_type",
+        **ACTION
+    )
+
+def _gencode(arch):
+    """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
+    number = arch.removesuffix("+PTX").replace(".", "")
+    targets = "sm_" + number
+    if arch.endswith("+PTX"):
+        targets = "[%s,compute_%s]" % (targets, number)
+    return "-gencode=arch=compute_%s,code=%s" % (number, targets)
+
+def compile_cuda(ctx, job, source, object):
+    """Compiles a CUDA source with nvcc, for all capabilities of the cell.
+
+    Args:
+        ctx: rule context.
+        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
+        source: File to compile.
+        object: File to make.
+    """
+    arguments = ctx.actions.args()
+    arguments.add("nvcc")
+    arguments.add("--source", package_path(source))
+    arguments.add("--")
+    arguments.add(job.cuda.nvcc)
+    arguments.add("-ccbin", job.cc.launcher)
+    arguments.add("--objdir-as-tempdir")
+    arguments.add("-frandom-seed=" + package_path(source))
+    arguments.add_all(_NVCC_FLAGS)
+    arguments.add_all([_gencode(arch) for arch in job.archs])
+    arguments.add_all(["-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wno-everything"], before_each = "-Xcompiler")
+    arguments.add_all([source], map_each = _prefix_map, before_each = "-Xcompiler")
+    if job.torch:
+        arguments.add_all(job.torch.include_markers[:1], map_each = _torch_prefix_map, before_each = "-Xcompiler")
+    _common_flags(arguments, job)
+    arguments.add_all(job.cuda_flags)
+    arguments.add("-c", source)
+    arguments.add("-o", object)
+    ctx.actions.run(
+        executable = ctx.executable._step,
+        arguments = [arguments],
+        inputs = _inputs(job, source, [job.cuda.files]),
+        tools = [job.cc.compiler, job.cc.launcher, job.cuda.nvcc],
+        outputs = [object],
+        mnemonic = "KernelCudaCompile",
+        progress_message = "Compiling %{input} for %{label} with nvcc",
+        toolchain = "//toolchains/cuda:toolchain_type",
+        **ACTION
+    )

@@ -1,0 +1,51 @@
+"""kernel_bundle: the directory of all variants."""
+
+load(":actions.bzl", "ACTION")
+load(":providers.bzl", "KernelVariantInfo")
+load(":transitions.bzl", "neutral_transition")
+
+def _kernel_bundle_impl(ctx):
+    directory = ctx.actions.declare_directory(ctx.label.name)
+    arguments = ctx.actions.args()
+    arguments.use_param_file("@%s")
+    arguments.set_param_file_format("multiline")
+    arguments.add("bundle")
+    arguments.add_all("--out", [directory], expand_directories = False)
+    variants = [target[KernelVariantInfo] for target in ctx.attr.variants]
+    for variant in variants:
+        arguments.add("--variant", variant.variant)
+        arguments.add_all([variant.directory], expand_directories = False)
+    ctx.actions.run(
+        executable = ctx.executable._step,
+        arguments = [arguments],
+        inputs = [variant.directory for variant in variants],
+        outputs = [directory],
+        mnemonic = "KernelBundle",
+        progress_message = "Bundling the variants of %{label}",
+        **ACTION
+    )
+    return [
+        DefaultInfo(files = depset([directory])),
+        OutputGroupInfo(
+            steps = depset(transitive = [target[OutputGroupInfo].steps for target in ctx.attr.variants]),
+            variants = depset([variant.directory for variant in variants]),
+        ),
+    ]
+
+kernel_bundle = rule(
+    implementation = _kernel_bundle_impl,
+    cfg = neutral_transition,
+    attrs = {
+        "variants": attr.label_list(
+            providers = [KernelVariantInfo],
+            mandatory = True,
+            doc = "The cells, each a kernel_variant; each sets its own configuration.",
+        ),
+        "_step": attr.label(
+            default = "//rules/private/step",
+            executable = True,
+            cfg = "exec",
+        ),
+    },
+    doc = "One directory that holds every variant under its identifier: what a kernel repository ships as `build/`.",
+)

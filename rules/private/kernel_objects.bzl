@@ -1,0 +1,143 @@
+"""kernel_objects: the compiled sources of one section of build.toml."""
+
+load("//rules/settings:setting.bzl", "CellSettingInfo")
+load(":actions.bzl", "package_path")
+load(":compile.bzl", "compile_cuda", "compile_cxx")
+load(":errors.bzl", "fail_with")
+load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
+load(":transitions.bzl", "NONE", "objects_transition")
+
+_CC = "//toolchains/cc:toolchain_type"
+_CUDA = "//toolchains/cuda:toolchain_type"
+_TORCH = "//toolchains/torch:toolchain_type"
+_BACKENDS = ["cpu", "cuda"]
+_DEPENDS = ["torch"]
+
+def _sdk(ctx, toolchain_type, attribute, wanted, what):
+    """The SDK that toolchain resolution chose, or an error that says what is declared."""
+    toolchain = ctx.toolchains[toolchain_type]
+    if not toolchain:
+        fail_with(
+            ctx.label,
+            attribute,
+            "no %s for `%s`" % (what, wanted),
+            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+        )
+    return toolchain.sdk
+
+def _include_directories(ctx):
+    """The include directories of the project: strings, since path mapping never changes where source files are."""
+    directories = {}
+    for file in ctx.files.srcs + ctx.files.hdrs:
+        path = package_path(file)
+        root = file.path[:-len(path)]
+        parts = path.split("/")
+        for depth in range(len(parts)):
+            directory = "/".join(parts[:depth])
+            directories.setdefault(directory or ".", (root + directory).removesuffix("/") or ".")
+    for include in ctx.attr.includes:
+        if include.removesuffix("/") not in directories:
+            fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
+    return [directories[include.removesuffix("/")] for include in ctx.attr.includes]
+
+def _kernel_objects_impl(ctx):
+    for name in ctx.attr.depends:
+        if name not in _DEPENDS:
+            fail_with(ctx.label, "depends", "no such dependency: `%s`" % name, "choose from " + ", ".join(_DEPENDS))
+    if ctx.attr.backend not in _BACKENDS:
+        fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, "choose from " + ", ".join(_BACKENDS))
+    backend = ctx.attr._backend[CellSettingInfo].value
+    if backend == NONE:
+        # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
+        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [])]
+    cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA SDK") if ctx.attr.backend == "cuda" else None
+    torch_version = ctx.attr._torch[CellSettingInfo].value
+    torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch SDK") if "torch" in ctx.attr.depends else None
+    if cuda and not ctx.attr.archs.get(backend) and any([f.extension == "cu" for f in ctx.files.srcs]):
+        fail_with(ctx.label, "archs", "no capabilities for `%s`" % backend, "name at least one, e.g. \"8.0\"")
+    job = struct(
+        archs = ctx.attr.archs.get(backend, []),
+        backend = ctx.attr.backend,
+        cc = ctx.toolchains[_CC].sdk,
+        cuda = cuda,
+        cuda_flags = ctx.attr.cuda_flags,
+        cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
+        cxx_flags = ctx.attr.cxx_flags,
+        headers = ctx.files.hdrs,
+        id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
+        include_directories = _include_directories(ctx),
+        registration = ctx.file._registration,
+        torch = torch,
+    )
+    objects = []
+    for source in ctx.files.srcs:
+        object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
+        if source.extension == "cu":
+            if not cuda:
+                fail_with(ctx.label, "srcs", "`%s` is CUDA" % source.short_path, "set backend = \"cuda\"")
+            compile_cuda(ctx, job, source, object)
+        else:
+            compile_cxx(ctx, job, source, object)
+        objects.append(object)
+    return [
+        DefaultInfo(files = depset(objects)),
+        KernelObjectsInfo(backend = ctx.attr.backend, objects = objects),
+    ]
+
+kernel_objects = rule(
+    implementation = _kernel_objects_impl,
+    cfg = objects_transition,
+    attrs = {
+        "archs": attr.string_list_dict(
+            doc = "For each CUDA backend (`cu130`) the capabilities to compile for, e.g. `8.0`, `9.0a`, `10.0+PTX`.",
+        ),
+        "backend": attr.string(
+            mandatory = True,
+            doc = "`cpu` or `cuda`.",
+        ),
+        "cuda_flags": attr.string_list(
+            doc = "Further options of nvcc, for `.cu` files.",
+        ),
+        "cxx_flags": attr.string_list(
+            doc = "Further options of the host compiler, for C++ files.",
+        ),
+        "depends": attr.string_list(
+            doc = "What the sources include: `torch`, or nothing. Without torch they are compiled once for all its versions.",
+        ),
+        "hdrs": attr.label_list(
+            allow_files = [".h", ".hpp", ".hh", ".cuh", ".inl", ".inc"],
+            doc = "Headers that the sources include.",
+        ),
+        "id": attr.label(
+            providers = [KernelIdInfo],
+            doc = "A kernel_id, for sources that need TORCH_EXTENSION_NAME.",
+        ),
+        "includes": attr.string_list(
+            doc = "Include directories, relative to the package.",
+        ),
+        "srcs": attr.label_list(
+            allow_files = [".cu", ".cpp", ".cc", ".cxx", ".c"],
+            mandatory = True,
+            doc = "Sources; each becomes one object.",
+        ),
+        "_backend": attr.label(default = "//rules/settings:backend"),
+        "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
+        "_registration": attr.label(
+            default = "//rules/private/include:registration.h",
+            allow_single_file = True,
+        ),
+        "_step": attr.label(
+            default = "//rules/private/step",
+            executable = True,
+            cfg = "exec",
+        ),
+        "_torch": attr.label(default = "//rules/settings:torch"),
+    },
+    provides = [KernelObjectsInfo],
+    toolchains = [
+        config_common.toolchain_type(_CC, mandatory = True),
+        config_common.toolchain_type(_CUDA, mandatory = False),
+        config_common.toolchain_type(_TORCH, mandatory = False),
+    ],
+    doc = "Objects of one section of build.toml, compiled for the cell that asks for them.",
+)

@@ -1,0 +1,142 @@
+"""kernel_variant: one cell, linked and laid out as the `kernels` client loads it."""
+
+load(":actions.bzl", "ACTION", "package_path")
+load(":errors.bzl", "fail_with")
+load(":link.bzl", "link_extension")
+load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelVariantInfo")
+load(":transitions.bzl", "cell_transition")
+
+_OPS = '''"""The ops of this build, under their unique namespace."""
+
+import torch
+{import_extension}
+ops = torch.ops.@ID@
+
+
+def add_op_namespace_prefix(op_name: str) -> str:
+    """The full name of an op: `relu` becomes `@ID@::relu`."""
+    return f"@ID@::{{op_name}}"
+'''
+
+_GENERATED = ["_ops.py", "metadata.json"]
+
+def _python_names(ctx):
+    """For each Python file its path in the variant directory."""
+    root = ctx.attr.python_root + "/"
+    names = {}
+    for file in ctx.files.python:
+        path = package_path(file)
+        if not path.startswith(root):
+            fail_with(ctx.label, "python", "`%s` is not below `%s`" % (path, root), "move it, or set `python_root`")
+        name = path.removeprefix(root)
+        if name in _GENERATED:
+            fail_with(ctx.label, "python", "`%s` is generated" % name, "rename your file")
+        names[name] = file
+    if "__init__.py" not in names:
+        fail_with(ctx.label, "python", "`%s__init__.py` is missing" % root, "it is what `kernels` imports")
+    return names
+
+def _kernel_variant_impl(ctx):
+    name = ctx.label.name
+    identity = ctx.attr.id[0][KernelIdInfo] if type(ctx.attr.id) == type([]) else ctx.attr.id[KernelIdInfo]
+    objects = [o for target in ctx.attr.objects for o in target[KernelObjectsInfo].objects]
+    extension = link_extension(ctx, objects) if objects else None
+    ops = ctx.actions.declare_file(name + ".parts/_ops.py")
+    ctx.actions.write(ops, _OPS.format(import_extension = "from . import @ID@\n" if objects else ""))
+    template = ctx.actions.declare_file(name + ".parts/metadata.json")
+    ctx.actions.write(template, ctx.attr.metadata)
+
+    directory = ctx.actions.declare_directory(name)
+    files = _python_names(ctx)
+    arguments = ctx.actions.args()
+    arguments.use_param_file("@%s")
+    arguments.set_param_file_format("multiline")
+    arguments.add("variant")
+    arguments.add("--id", identity.text)
+    arguments.add("--template", template)
+    arguments.add_all("--out", [directory], expand_directories = False)
+    for path, file in files.items():
+        arguments.add("--file", path)
+        arguments.add(file)
+    arguments.add("--file", "_ops.py")
+    arguments.add(ops)
+    if extension:
+        arguments.add("--extension", extension)
+    ctx.actions.run(
+        executable = ctx.executable._step,
+        arguments = [arguments],
+        inputs = files.values() + [identity.text, template, ops] + ([extension] if extension else []),
+        outputs = [directory],
+        mnemonic = "KernelVariant",
+        progress_message = "Assembling %{label}",
+        **ACTION
+    )
+    steps = ctx.actions.declare_file(name + ".steps.json")
+    ctx.actions.write(steps, json.encode({
+        "directory": directory.path,
+        "steps": [o.path for o in objects],
+        "variant": name,
+    }))
+    return [
+        DefaultInfo(files = depset([directory])),
+        KernelVariantInfo(directory = directory, variant = name),
+        OutputGroupInfo(steps = depset([steps])),
+    ]
+
+kernel_variant = rule(
+    implementation = _kernel_variant_impl,
+    cfg = cell_transition,
+    attrs = {
+        "backend": attr.string(
+            mandatory = True,
+            doc = "`cpu`, or a CUDA version as in `cu130`; for variants without an extension also `cuda`, `universal`.",
+        ),
+        "cxx_abi": attr.string(
+            values = ["", "cxx11", "cxx98"],
+            doc = "C++ ABI of the torch to load into; empty for variants without an extension.",
+        ),
+        "id": attr.label(
+            mandatory = True,
+            providers = [KernelIdInfo],
+            doc = "The kernel_id of this kernel for the backend.",
+        ),
+        "metadata": attr.string(
+            mandatory = True,
+            doc = "metadata.json less `id` and `digest`, which the build adds.",
+        ),
+        "objects": attr.label_list(
+            providers = [KernelObjectsInfo],
+            doc = "The kernel_objects to link; none makes a variant without an extension.",
+        ),
+        "python": attr.label_list(
+            allow_files = True,
+            mandatory = True,
+            doc = "Python and data files of the package.",
+        ),
+        "python_root": attr.string(
+            mandatory = True,
+            doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
+        ),
+        "torch": attr.string(
+            doc = "Version of torch to build for, e.g. `2.13`; empty for variants without an extension.",
+        ),
+        "_exports": attr.label(
+            default = "//rules/private/include:exports.map",
+            allow_single_file = True,
+        ),
+        "_step": attr.label(
+            default = "//rules/private/step",
+            executable = True,
+            cfg = "exec",
+        ),
+    },
+    toolchains = [
+        config_common.toolchain_type("//toolchains/cc:toolchain_type", mandatory = True),
+        config_common.toolchain_type("//toolchains/cuda:toolchain_type", mandatory = False),
+        config_common.toolchain_type("//toolchains/torch:toolchain_type", mandatory = False),
+    ],
+    doc = """One cell of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.
+
+The target sets the configuration of all it depends on, so it can be built by its name:
+`bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`.""",
+)

@@ -1,0 +1,62 @@
+"""The action that links an extension."""
+
+load(":actions.bzl", "ACTION")
+load(":errors.bzl", "fail_with")
+
+def link_extension(ctx, objects):
+    """Links objects to one shared library that exports nothing but its PyInit function.
+
+    Torch and CUDA are named as needed libraries by stubs; their symbols are bound when torch, which has loaded them,
+    loads the library. The stubs of glibc and of gcc's libraries hold no symbol that is newer than the floor.
+
+    Args:
+        ctx: context of kernel_variant.
+        objects: list of File.
+
+    Returns:
+        File, the shared library.
+    """
+    cc = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
+    torch_toolchain = ctx.toolchains["//toolchains/torch:toolchain_type"]
+    if not torch_toolchain:
+        fail_with(
+            ctx.label,
+            "torch",
+            "no torch SDK for `%s`" % ctx.attr.torch,
+            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+        )
+    torch = torch_toolchain.sdk
+    if ctx.attr.cxx_abi not in torch.cxx_abis:
+        fail_with(
+            ctx.label,
+            "cxx_abi",
+            "torch %s has no build with `%s`" % (torch.version, ctx.attr.cxx_abi),
+            "choose from " + ", ".join(torch.cxx_abis),
+        )
+    libraries = list(torch.cpu_libraries)
+    if ctx.attr.backend != "cpu":
+        libraries += torch.cuda_libraries + [ctx.toolchains["//toolchains/cuda:toolchain_type"].sdk.runtime]
+    library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
+    arguments = ctx.actions.args()
+    arguments.use_param_file("@%s")
+    arguments.set_param_file_format("shell")
+    arguments.add_all(["-shared", "--build-id=none", "--eh-frame-hdr", "--gc-sections", "--hash-style=gnu", "-O2"])
+    arguments.add_all(["-z", "now", "-z", "relro", "-z", "noexecstack", "--strip-debug"])
+    arguments.add("--version-script", ctx.file._exports)
+    arguments.add("-o", library)
+    arguments.add_all(cc.link_inputs[:1])
+    arguments.add_all(objects)
+    arguments.add_all(libraries)
+    arguments.add("--as-needed")
+    arguments.add_all(cc.link_inputs[1:])
+    ctx.actions.run(
+        executable = cc.compiler,
+        arguments = ["ld.lld", arguments],
+        inputs = objects + libraries + cc.link_inputs + [ctx.file._exports],
+        outputs = [library],
+        mnemonic = "KernelLink",
+        progress_message = "Linking %{label}",
+        toolchain = "//toolchains/cc:toolchain_type",
+        **ACTION
+    )
+    return library

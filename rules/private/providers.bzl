@@ -1,0 +1,25 @@
+"""Providers that the rules hand to each other."""
+
+KernelIdInfo = provider(
+    doc = "The unique id of a kernel for one backend.",
+    fields = {
+        "header": "File; C header that defines TORCH_EXTENSION_NAME as the id",
+        "text": "File; the id `_<module>_<backend>_<hash>` alone, without a line break",
+    },
+)
+
+KernelObjectsInfo = provider(
+    doc = "Compiled sources of one section of build.toml.",
+    fields = {
+        "backend": "string; `cpu` or `cuda`",
+        "objects": "list of File; position-independent ELF objects, in the order of the sources",
+    },
+)
+
+KernelVariantInfo = provider(
+    doc = "One built cell.",
+    fields = {
+        "directory": "File; directory in the layout that the `kernels` client loads",
+        "variant": "string; the identifier, e.g. `torch213-cxx11-cu130-x86_64-linux`",
+    },
+)

@@ -1,0 +1,45 @@
+"""Transitions: into a cell, and out of the parts of a cell on which a target does not depend."""
+
+TORCH = "//rules/settings:torch"
+CXX_ABI = "//rules/settings:cxx_abi"
+BACKEND = "//rules/settings:backend"
+_CELL = [TORCH, CXX_ABI, BACKEND]
+NONE = "none"
+
+def _cell_impl(_settings, attr):
+    return {
+        TORCH: attr.torch or NONE,
+        CXX_ABI: attr.cxx_abi or NONE,
+        BACKEND: attr.backend,
+    }
+
+cell_transition = transition(
+    implementation = _cell_impl,
+    inputs = [],
+    outputs = _CELL,
+)
+
+def _objects_impl(settings, attr):
+    torch = "torch" in attr.depends
+    return {
+        TORCH: settings[TORCH] if torch else NONE,
+        CXX_ABI: settings[CXX_ABI] if torch else NONE,
+        BACKEND: settings[BACKEND] if attr.backend == "cuda" or settings[BACKEND] == NONE else attr.backend,
+    }
+
+# What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which
+# differ in nothing else share one configured target: its actions run once, without any flag or cache.
+objects_transition = transition(
+    implementation = _objects_impl,
+    inputs = _CELL,
+    outputs = _CELL,
+)
+
+def _neutral_impl(_settings, _attr):
+    return {setting: NONE for setting in _CELL}
+
+neutral_transition = transition(
+    implementation = _neutral_impl,
+    inputs = [],
+    outputs = _CELL,
+)

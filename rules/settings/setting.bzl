@@ -1,0 +1,15 @@
+"""The rule behind the settings in this package."""
+
+CellSettingInfo = provider(
+    doc = "The value of a setting that names a part of a cell.",
+    fields = {"value": "string; `none` where the target does not depend on this part of the cell"},
+)
+
+def _cell_setting_impl(ctx):
+    return [CellSettingInfo(value = ctx.build_setting_value)]
+
+cell_setting = rule(
+    implementation = _cell_setting_impl,
+    build_setting = config.string(),
+    doc = "One part of a cell: a torch version (`2.13`), a C++ ABI (`cxx11`) or a backend (`cpu`, `cu130`).",
+)

@@ -1,0 +1,161 @@
+"""Cells, their names, their archs, and choosing among them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from py_driver.errors import Code, DriverError
+from py_driver.variants.capabilities import choose, loose_intersection
+from py_driver.variants.matrix import read_matrix
+from py_driver.variants.names import Cell, cuda_version, parse, spell
+from py_driver.variants.select import expand, select
+
+CUDA = read_matrix().cuda_release("13.0")
+OLD = "7.0;7.2;7.5;8.0;8.6;8.7;8.9;9.0"
+
+
+@pytest.mark.parametrize(
+    ("requested", "toolkit", "expected"),
+    [
+        # What upstream's CMake function answers; it was run for these.
+        ("7.5;8.0;8.6;9.0;9.0a", "8.0;8.9;9.0", "8.0;8.6;9.0a"),
+        ("9.0;9.0a", "9.0;10.0", "9.0a"),
+        ("8.0+PTX", "9.0", "8.0+PTX"),
+        ("9.0a", OLD, "9.0a"),
+        ("5.0;7.5;8.0;9.0", OLD, "7.5;8.0;9.0"),
+        ("8.0;9.0;10.0;12.0", OLD, "8.0;9.0"),
+        ("8.0;10.3a", "7.0;7.5;8.0;9.0;10.0", "8.0"),
+        ("10.3a", "7.0;7.5;8.0;9.0;10.0", ""),
+        (OLD, "5.0;6.0;7.0;7.5;8.0;8.6;9.0", "7.0;7.5;8.0;8.6;9.0"),
+    ],
+)
+def test_loose_intersection_is_upstreams(requested: str, toolkit: str, expected: str) -> None:
+    archs = loose_intersection(requested.split(";"), toolkit.split(";"))
+    assert ";".join(archs.kept) == expected
+
+
+def test_every_dropped_arch_has_its_reason() -> None:
+    cuda = read_matrix().cuda_release("13.0")
+    archs = choose(["7.0", "8.0", "9.0", "9.0a", "10.1a", "12.1+PTX"], cuda)
+    assert archs.kept == ("8.0", "9.0a", "12.1+PTX")
+    assert {one.arch: one.reason for one in archs.dropped} == {
+        "9.0": "9.0a takes its place",
+        "10.1a": "the toolkit does not compile for 10.1",
+        "7.0": "nvcc 13.0 does not compile for 7.0",
+    }
+
+
+_ARCH = st.builds(
+    lambda major, minor, tail: f"{major}.{minor}{tail}",
+    st.integers(5, 12),
+    st.integers(0, 9),
+    st.sampled_from(["", "a", "f", "+PTX", "a+PTX"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_ARCH, max_size=8))
+def test_no_arch_is_lost_silently(requested: list[str]) -> None:
+    archs = choose(requested, CUDA)
+    bare = {arch.removesuffix("+PTX") for arch in requested}
+    kept = [arch.removesuffix("+PTX") for arch in archs.kept]
+    dropped = [one.arch.removesuffix("+PTX") for one in archs.dropped]
+    assert sorted(kept + dropped) == sorted(bare)
+    assert all(one.reason for one in archs.dropped)
+
+
+def test_default_archs_are_all_built() -> None:
+    for cuda in read_matrix().cuda:
+        assert choose(None, cuda).kept == cuda.default_capabilities
+        assert choose(None, cuda).dropped == ()
+
+
+@pytest.mark.parametrize(
+    ("identifier", "cell"),
+    [
+        (
+            "torch213-cxx11-cu130-x86_64-linux",
+            Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux"),
+        ),
+        ("torch26-cxx98-cpu-aarch64-linux", Cell(torch="2.6", abi="cxx98", backend="cpu", cpu="aarch64", os="linux")),
+        ("torch-cpu", Cell(backend="cpu")),
+        ("torch-cuda", Cell(backend="cuda")),
+        ("torch-universal", Cell(backend="universal")),
+    ],
+)
+def test_names_go_both_ways(identifier: str, cell: Cell) -> None:
+    assert spell(cell) == identifier
+    assert parse(identifier) == cell
+
+
+@pytest.mark.parametrize(
+    "identifier", ["", "torch", "torch-noarch", "torch213", "torch213-cxx11-cu130-x86_64-linux.sig"]
+)
+def test_names_that_spell_no_cell(identifier: str) -> None:
+    with pytest.raises(DriverError) as caught:
+        parse(identifier)
+    assert caught.value.diagnostics[0].code is Code.NO_SUCH_VARIANT
+
+
+def test_every_cell_of_the_matrix_has_a_name_and_a_toolkit() -> None:
+    matrix = read_matrix()
+    cells = list(matrix.cells())
+    assert all(parse(spell(cell)) == cell for cell, _ in cells)
+    assert len({spell(cell) for cell, _ in cells}) == len(cells)
+    assert [bundled for _, bundled in cells] == sorted((bundled for _, bundled in cells), reverse=True)
+    for cell, _ in cells:
+        if version := cuda_version(cell.backend):
+            assert matrix.cuda_release(version).archs
+
+
+BUNDLED = tuple(
+    f"torch{torch}-cxx11-{backend}-x86_64-linux" for torch in ("213", "215") for backend in ("cpu", "cu130", "cu132")
+)
+OTHERS = ("torch211-cxx11-cpu-x86_64-linux", "torch211-cxx11-cu130-x86_64-linux")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        ([], BUNDLED),
+        (["torch213-*-{cpu,cu130}-*"], BUNDLED[:2]),
+        (["*-cu132-*", "torch213-cxx11-cpu-*"], (BUNDLED[0], BUNDLED[2], BUNDLED[5])),
+        (["*-cpu-*"], (BUNDLED[0], BUNDLED[3])),
+        (["torch211-*"], OTHERS),
+        (["torch21{1,3}-*-cu130-*"], (BUNDLED[1],)),
+        ([OTHERS[0], BUNDLED[0]], (BUNDLED[0], OTHERS[0])),
+    ],
+)
+def test_select(patterns: list[str], expected: tuple[str, ...]) -> None:
+    assert select(patterns, BUNDLED, OTHERS) == expected
+
+
+def test_select_names_what_matches_nothing() -> None:
+    with pytest.raises(DriverError) as caught:
+        select(["torch213-cxx11-cu131-x86_64-linux", "*-cpu-*", "x"], BUNDLED)
+    first, second = caught.value.diagnostics
+    assert first.code is Code.NO_SUCH_VARIANT
+    assert first.help.startswith("did you mean `torch213-cxx11-cu13")
+    assert second.help.startswith("there are: torch213-cxx11-cpu-x86_64-linux, ")
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a", ("a",)),
+        ("{a,b}{c,d}", ("ac", "ad", "bc", "bd")),
+        ("a{b,c{d,e}}", ("ab", "acd", "ace")),
+        ("a{b", ("a{b",)),
+        ("{a,a}", ("a",)),
+    ],
+)
+def test_braces(pattern: str, expected: tuple[str, ...]) -> None:
+    assert sorted(expand(pattern)) == sorted(expected)
+
+
+def test_braces_do_not_explode() -> None:
+    with pytest.raises(DriverError):
+        expand("{a,b}" * 30)

@@ -1,0 +1,74 @@
+"""Takes Bazelisk from npm and points it at the Bazel that the driver provides."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from py_driver.bazel import debian, find
+from py_driver.bazel.find import Source, find_bazel
+from py_driver.fetch.store import cache_root
+from py_driver.output import Output
+
+pytestmark = pytest.mark.e2e
+
+_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def provided() -> Path:
+    return debian.provide(cache_root(), Output())
+
+
+@pytest.fixture(scope="module")
+def bazelisk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    root = tmp_path_factory.mktemp("npm")
+    (root / "package.json").write_text("{}")
+    command = ["npm", "install", "--no-audit", "--no-fund", "@bazel/bazelisk"]
+    subprocess.run(command, cwd=root, check=True, capture_output=True, timeout=_SECONDS)
+    return root / "node_modules" / ".bin"
+
+
+def _environ(bazelisk: Path, home: Path, **variables: str) -> dict[str, str]:
+    node = shutil.which("node")
+    assert node is not None
+    return {"PATH": f"{bazelisk}:{Path(node).parent}:/usr/bin:/bin", "HOME": str(home), **variables}
+
+
+def _workspace(root: Path, version: str) -> Path:
+    (root / "MODULE.bazel").touch()
+    (root / ".bazelversion").write_text(version)
+    return root
+
+
+def test_path_in_the_environment(bazelisk: Path, provided: Path, tmp_path: Path) -> None:
+    err = io.StringIO()
+    environ = _environ(bazelisk, tmp_path, USE_BAZEL_VERSION=str(provided))
+    found = find_bazel(_workspace(tmp_path, "7.7.1\n"), Output(io.StringIO(), err, environ), environ)
+    assert (found.path, found.version, found.source) == (bazelisk / "bazelisk", "7.7.1", Source.PATH)
+    assert err.getvalue() == ""
+
+
+def test_path_in_bazeliskrc(bazelisk: Path, provided: Path, tmp_path: Path) -> None:
+    (_workspace(tmp_path, "7.7.1\n") / ".bazeliskrc").write_text(f"USE_BAZEL_VERSION={provided}\n")
+    environ = _environ(bazelisk, tmp_path)
+    assert find_bazel(tmp_path, Output(io.StringIO(), io.StringIO(), environ), environ).source is Source.PATH
+
+
+def test_without_a_download_server_it_is_passed_over(
+    bazelisk: Path, provided: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debian, "provide", lambda _cache, _output: provided)
+    monkeypatch.setattr(find, "_ANSWER_SECONDS", 5.0)
+    err = io.StringIO()
+    environ = _environ(bazelisk, tmp_path, BAZELISK_BASE_URL="http://127.0.0.1:9")
+    found = find_bazel(_workspace(tmp_path, "7.7.1\n"), Output(io.StringIO(), err, environ), environ)
+    assert found.source is Source.DEBIAN
+    assert "does not answer; 7.7.1 is wanted" in err.getvalue()
+    assert "127.0.0.1" not in err.getvalue()

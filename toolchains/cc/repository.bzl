@@ -1,0 +1,133 @@
+"""The repository rule of the host C++ SDK: a static clang, headers and link stubs, from pinned archives.
+
+The compiler is the clang inside zig: one static program that runs on any Linux. With it come glibc's headers and
+stubs for every version. The C++ library is gcc's, since torch is built with it.
+"""
+
+load("//toolchains:fetch.bzl", "ENVIRON", "fetch", "host_python", "reproducible", "run")
+load(":flags.bzl", "FLAGS", "INCLUDES", "glibc_defines")
+
+_STUBS = Label("//toolchains/cc:stubs.py")
+
+_ZIG_PARTS = [
+    "zig",
+    "lib/include",
+    "lib/libc/include/x86_64-linux-gnu/",
+    "lib/libc/include/generic-glibc/",
+    "lib/libc/include/x86-linux-any/",
+    "lib/libc/include/any-linux-any/",
+    "lib/libc/glibc/",
+    "lib/std/",
+    "lib/compiler",
+    "lib/c.zig",
+    "lib/ubsan_rt.zig",
+]
+
+_GLIBC = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libc_nonshared.a"]
+
+# nvcc calls the host compiler by one path, so its flags stand in a script; the directory that the step runs in is
+# taken out of `__FILE__`. nvcc runs its steps through /bin/sh, so that a shell is there.
+_LAUNCHER = """#!/bin/sh
+sdk=${{0%/*}}
+exec "$sdk/zig/zig" clang {flags} {includes} "-ffile-prefix-map=$PWD/=" "$@"
+"""
+
+_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cc_sdk")
+
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["zig/zig"])
+
+cc_sdk(
+    name = "sdk",
+    compiler = "zig/zig",
+    compiler_files = glob(["zig/lib/include/**", "zig/lib/libc/include/**", "gcc/include/**"]),
+    glibc = {glibc},
+    include_markers = {markers},
+    launcher = "clang++",
+    link_inputs = {link_inputs},
+    zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/libc/**"]),
+)
+"""
+
+def _glibc_stubs(rctx, zig, version):
+    """Has zig write its glibc stubs, which it does when it links any library, and keeps those."""
+    rctx.file("work/empty.c", "")
+    run(
+        rctx,
+        [zig, "build-lib", "-dynamic", "-OReleaseSmall", "-fno-compiler-rt", "-fno-ubsan-rt"] +
+        ["-target", "x86_64-linux-gnu." + version, "-lc", "-lm", "-lpthread", "-femit-bin=work/empty.so"] +
+        ["--cache-dir", "work/cache", "--global-cache-dir", "work/cache", "work/empty.c"],
+        "Making stubs for glibc " + version,
+    )
+    for directory in rctx.path("work/cache/o").readdir():
+        for file in directory.readdir():
+            if file.basename in _GLIBC:
+                run(rctx, ["cp", file, rctx.path("lib/" + file.basename)], "Keeping " + file.basename)
+
+def _gcc_stub(rctx, zig, library, soname, floors):
+    """Makes a stub of one of gcc's libraries with symbols no newer than the floors."""
+    run(
+        rctx,
+        [host_python(rctx), "-I", rctx.path(_STUBS), rctx.path(library), "work/stub.s", "work/stub.map"] +
+        ["%s=%s" % (family, floor) for family, floor in floors.items()],
+        "Reading the symbols of " + soname,
+    )
+    run(rctx, [zig, "clang", "--target=x86_64-linux-gnu", "-c", "work/stub.s", "-o", "work/stub.o"], "Making a stub")
+    run(
+        rctx,
+        [zig, "ld.lld", "-shared", "--build-id=none", "-soname", soname, "--version-script", "work/stub.map"] +
+        ["work/stub.o", "-o", "lib/" + soname],
+        "Making a stub of " + soname,
+    )
+
+def _cc_sdk_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    fetch(rctx, lock["zig"], "zig", strip_prefix = "ziglang", include = ["ziglang/" + part for part in _ZIG_PARTS])
+    for entry in lock["gcc"]:
+        fetch(rctx, entry, "work/gcc")
+    zig = rctx.path("zig/zig")
+    gcc = "work/gcc/usr/lib/gcc/x86_64-linux-gnu/12/"
+    run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
+    run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
+    kept = ["crtbeginS.o", "crtendS.o", "libgcc.a", "libstdc++.a"]
+    run(rctx, ["mv"] + [gcc + name for name in kept] + ["lib"], "Keeping libstdc++.a")
+    _glibc_stubs(rctx, zig, lock["glibc"])
+    library = "work/gcc/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30"
+    _gcc_stub(rctx, zig, library, "libstdc++.so.6", lock["floors"])
+    _gcc_stub(rctx, zig, "work/gcc/lib/x86_64-linux-gnu/libgcc_s.so.1", "libgcc_s.so.1", lock["floors"])
+    rctx.delete("work")
+    for directory in INCLUDES:
+        rctx.file(directory + "/.include_marker", "")
+    rctx.file("clang++", _LAUNCHER.format(
+        flags = " ".join(FLAGS + glibc_defines(lock["glibc"])),
+        includes = " ".join(["-isystem \"$sdk/%s\"" % directory for directory in INCLUDES]),
+    ))
+    rctx.file("BUILD.bazel", _BUILD.format(
+        glibc = json.encode(lock["glibc"]),
+        link_inputs = json.encode(["lib/" + name for name in [
+            "crtbeginS.o",
+            "libstdc++.so.6",
+            "libgcc_s.so.1",
+            "libm.so.6",
+            "libpthread.so.0",
+            "libdl.so.2",
+            "librt.so.1",
+            "libc.so.6",
+            "libc_nonshared.a",
+            "libstdc++.a",
+            "libgcc.a",
+            "crtendS.o",
+        ]]),
+        markers = json.encode([directory + "/.include_marker" for directory in INCLUDES]),
+    ))
+    return reproducible(rctx)
+
+cc_sdk_repository = repository_rule(
+    implementation = _cc_sdk_repository_impl,
+    attrs = {
+        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
+    },
+    doc = "The host C++ SDK: clang, headers, link stubs.",
+    environ = ENVIRON,
+)

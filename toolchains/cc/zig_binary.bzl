@@ -1,0 +1,34 @@
+"""zig_binary: a static program for our own actions, built with the compiler that is there anyhow."""
+
+def _zig_binary_impl(ctx):
+    sdk = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
+    program = ctx.actions.declare_file(ctx.label.name + "_program")
+    arguments = ctx.actions.args()
+    arguments.add("build-exe")
+    arguments.add_all(["-target", "x86_64-linux-none", "-OReleaseSmall", "-fstrip", "-fsingle-threaded"])
+    arguments.add_all(["--cache-dir", ".zig-cache", "--global-cache-dir", ".zig-cache"])
+    arguments.add(ctx.file.main)
+    arguments.add(program, format = "-femit-bin=%s")
+    ctx.actions.run(
+        executable = sdk.compiler,
+        arguments = [arguments],
+        inputs = depset(ctx.files.srcs, transitive = [sdk.zig_files]),
+        outputs = [program],
+        env = {"LANG": "C", "PATH": "/nonexistent"},
+        execution_requirements = {"supports-path-mapping": "1"},
+        mnemonic = "ZigBuild",
+        progress_message = "Building %{label}",
+        toolchain = "//toolchains/cc:toolchain_type",
+    )
+    return [DefaultInfo(executable = program, files = depset([program]))]
+
+zig_binary = rule(
+    implementation = _zig_binary_impl,
+    attrs = {
+        "main": attr.label(allow_single_file = [".zig"], mandatory = True, doc = "The root source file."),
+        "srcs": attr.label_list(allow_files = [".zig"], mandatory = True, doc = "All source files."),
+    },
+    executable = True,
+    toolchains = ["//toolchains/cc:toolchain_type"],
+    doc = "A static x86_64 Linux program without libc, written in Zig.",
+)

@@ -1,0 +1,39 @@
+"""The rule that describes a torch SDK to the rules."""
+
+TorchSdkInfo = provider(
+    doc = "What compiling and linking against one torch version needs.",
+    fields = {
+        "cpu_libraries": "list of File; stubs of the libraries that every extension needs",
+        "cuda_libraries": "list of File; stubs of the libraries that a CUDA extension needs besides",
+        "cxx_abis": "list of string; the C++ ABIs that this version was released with, e.g. `cxx11`",
+        "cxx_standard": "int; the C++ standard that its headers ask for, e.g. 20",
+        "headers": "depset of File; all headers",
+        "include_markers": "list of File; each stands in an include directory, in the order of the search",
+        "version": "string; e.g. `2.13`",
+    },
+)
+
+def _torch_sdk_impl(ctx):
+    return [platform_common.ToolchainInfo(sdk = TorchSdkInfo(
+        cpu_libraries = ctx.files.cpu_libraries,
+        cuda_libraries = ctx.files.cuda_libraries,
+        cxx_abis = ctx.attr.cxx_abis,
+        cxx_standard = ctx.attr.cxx_standard,
+        headers = depset(ctx.files.headers + ctx.files.include_markers),
+        include_markers = ctx.files.include_markers,
+        version = ctx.attr.version,
+    ))]
+
+torch_sdk = rule(
+    implementation = _torch_sdk_impl,
+    attrs = {
+        "cpu_libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Stubs, in link order."),
+        "cuda_libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Stubs, in link order."),
+        "cxx_abis": attr.string_list(mandatory = True, doc = "E.g. `cxx11`."),
+        "cxx_standard": attr.int(mandatory = True, doc = "17 or 20."),
+        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers."),
+        "include_markers": attr.label_list(allow_files = True, mandatory = True, doc = "A file in each directory."),
+        "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
+    },
+    doc = "A slim torch SDK.",
+)
