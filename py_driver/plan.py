@@ -312,14 +312,15 @@ def _values(texts: Texts) -> tuple[str, ...]:
 
 
 def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
-    """The binding of a backend and its kernel sections."""
+    """The binding of a backend, which may include every header of it, and its kernel sections."""
     framework = manifest.framework
     sources, headers = _split(framework.src)
+    offered = {header for section in manifest.sections(family) for header in _split(section.src)[1]}
     binding = Group(
         name=f"binding_{family}",
         backend=family,
         sources=sources,
-        headers=headers,
+        headers=tuple(sorted({*headers, *offered})),
         includes=_values(framework.include),
         cxx_flags=_values(framework.cxx_flags),
         cuda_flags=(),

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import hashlib
 import json
-import os
 import platform
 import shlex
 import shutil
@@ -71,7 +70,7 @@ def provide(cache_directory: Path, output: Output) -> Path:
         DriverError: the machine is not a Debian on x86_64, or lacks network or space; or Debian has moved on.
     """
     data, digest = _resource()
-    parent = Path(os.path.abspath(cache_directory)) / "bazel"  # noqa: PTH100  (links in the path stay as they are)
+    parent = cache_directory.resolve() / "bazel"
     place = parent / f"{data['version']}-{digest}"
     if _is_complete(place):
         return place / "bazel"
@@ -125,8 +124,9 @@ def _lock(stream: IO[str], output: Output) -> None:
 
 
 def _build(place: Path, data: dict[str, Any], output: Output) -> None:
-    for leftover in place.parent.glob(f"{data['version']}-*.partial"):
-        _remove(leftover)
+    for leftover in place.parent.iterdir():
+        if leftover.is_dir() and not _is_complete(leftover):
+            _remove(leftover)
     work = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".partial", dir=place.parent))
     try:
         with output.task(f"Bazel {data['version']}") as task:
@@ -154,8 +154,6 @@ def _build(place: Path, data: dict[str, Any], output: Output) -> None:
             record = {"suite": data["suite"], "packages": [asdict(p) for p in packages], "wheels": data["wheels"]}
             (tree / "packages.json").write_text(json.dumps(record, indent=2) + "\n")
             task.update("checking")
-            if place.exists():
-                shutil.rmtree(place)
             tree.rename(place)
             _check(place, data)
             (place / _COMPLETE).write_text(f"{place}\n")

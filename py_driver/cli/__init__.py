@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
 
 VERBS = {
+    "bazel": "run Bazel in the current workspace",
+    "build": "build variants into build/",
+    "demo": "build a project, load the variant for this machine's CPU and run its tests",
     "gen": "write BUILD.bazel from build.toml",
     "variants": "list what build.toml is built for",
 }

@@ -167,8 +167,8 @@ class Fetcher:
                     return "mirror"
                 self._from_url(link.url, entry, path, meter, http)
                 return "network"
-        if not seen:
-            failures.met.append(OriginError(Code.NOT_FOUND_UPSTREAM, "none of the pages read lists it"))
+        if not seen and not any(failure.code is Code.NO_NETWORK for failure in failures.met):
+            failures.met.append(OriginError(Code.NOT_FOUND_UPSTREAM, "none of pip's indexes and find-links lists it"))
         return None
 
     def _from_debian(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:

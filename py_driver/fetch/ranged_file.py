@@ -54,7 +54,7 @@ class RangedFile(io.RawIOBase):
         self.prefetch([(max(0, size - TAIL_BYTES), size)])
 
     def prefetch(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Fetch ranges that will be read soon, near ones together.
+        """Fetch ranges that will be read soon and are not there yet, near ones together.
 
         Args:
             spans: pairs of the first byte and one past the last.
@@ -63,7 +63,8 @@ class RangedFile(io.RawIOBase):
             NoRangesError: the server does not do ranges.
             OriginError: the origin could not deliver.
         """
-        for start, end in _runs(spans):
+        missing = [s for s in spans if not any(at <= s[0] and s[1] <= at + len(data) for at, data in self._parts)]
+        for start, end in _runs(missing):
             self._parts.append((start, self._fetch(start, end)))
 
     def readable(self) -> bool:

@@ -125,7 +125,8 @@ def _size(fetcher: Fetcher, link: Link, meter: Meter) -> int:
         local = link.local
         size = link.size or (local.stat().st_size if local else fetcher.http.size(link.url, meter))
     except (OriginError, OSError) as wrong:
-        raise error(Code.NO_NETWORK, f"cannot ask for the size of {link.filename}: {wrong}") from wrong
+        code = wrong.code if isinstance(wrong, OriginError) else Code.NOT_FOUND_UPSTREAM
+        raise error(code, f"cannot ask for the size of {link.filename}: {wrong}") from wrong
     if not size:
         raise error(Code.NOT_FOUND_UPSTREAM, f"{link.origin} does not say how large {link.filename} is")
     return size

@@ -213,6 +213,13 @@ def _unpack_deb(path: Path, tree: _Tree) -> None:
                     if source is None:
                         raise tarfile.TarError(f"{relative} links to nothing")
                     tree.file(relative, source, executable=bool(member.mode & 0o111))
+            _drain(archive)
+
+
+def _drain(archive: tarfile.TarFile) -> None:
+    """Read on to the end, so that the compressed stream's checksum is compared too."""
+    while archive.fileobj is not None and archive.fileobj.read(1024 * 1024):
+        pass
 
 
 @contextmanager
@@ -250,6 +257,8 @@ def _data_member(file: IO[bytes]) -> tuple[str, int, int]:
             break
         size = int(digits)
         if name.startswith("data.tar"):
+            if file.tell() + size > os.fstat(file.fileno()).st_size:
+                raise tarfile.TarError("it ends too early")
             return name, file.tell(), size
         file.seek(size + size % 2, os.SEEK_CUR)
     raise tarfile.TarError("there is no data archive in it")

@@ -75,7 +75,7 @@ def compile_cxx(ctx, job, source, object):
         inputs = _inputs(job, source, [job.cuda.headers] if job.cuda else []),
         outputs = [object],
         mnemonic = "KernelCxxCompile",
-        progress_message = "Compiling %{input} for %{label}",
+        progress_message = "Compiling %s for %%{label}" % package_path(source),
         toolchain = "//toolchains/cc:toolchain_type",
         **ACTION
     )
@@ -122,7 +122,7 @@ def compile_cuda(ctx, job, source, object):
         tools = [job.cc.compiler, job.cc.launcher, job.cuda.nvcc],
         outputs = [object],
         mnemonic = "KernelCudaCompile",
-        progress_message = "Compiling %{input} for %{label} with nvcc",
+        progress_message = "Compiling %s for %%{label} with nvcc" % package_path(source),
         toolchain = "//toolchains/cuda:toolchain_type",
         **ACTION
     )

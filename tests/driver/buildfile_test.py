@@ -82,6 +82,8 @@ def test_plan_of_both_backends(tmp_path: Path) -> None:
     groups = {group.name: group for group in plan.groups}
     assert groups["g"].sources == ("g/a.cu", "g/b.cu")
     assert groups["g"].headers == ("g/z.cuh",)
+    assert groups["binding_cuda"].headers == ("g/z.cuh", "torch-ext/b.h")
+    assert groups["binding_cpu"].headers == ("torch-ext/b.h",)
     assert not groups["c"].torch
     metadata = plan.variants[1].metadata
     assert metadata["name"] == "re-lu"

@@ -15,6 +15,7 @@ import zipfile
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from py_driver.fetch.entry import Entry, Origin
 
@@ -89,7 +90,7 @@ class Server:
         self.pages[f"/simple/{project}/"] = Page(body, kind)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        page = self.pages.get(handler.path)
+        page = self.pages.get(unquote(handler.path))
         if page is None:
             handler.send_error(404)
             return

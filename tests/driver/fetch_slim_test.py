@@ -9,6 +9,7 @@ import pytest
 from fetch_server import Server, noise, pinned, wheel
 
 from py_driver.errors import Code, DriverError
+from py_driver.fetch import transfer
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.pip_settings import PipSettings
 from py_driver.fetch.prefetch import fill_mirror
@@ -49,6 +50,12 @@ def slim(body: bytes = BODY) -> Entry:
         include=("demo/include/", "demo/version.py"),
         exclude=(r"(^|/)BUILD$",),
     )
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "RETRY_DELAYS", (0.01, 0.02, 0.03))
+    monkeypatch.delenv("RULES_TORCH_KERNELS_MIRROR", raising=False)
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ def deb_of(members: Sequence[Member], compression: str = "xz") -> bytes:
             if isinstance(content, str):
                 hard = content.startswith("=")
                 info.type, info.linkname = (tarfile.LNKTYPE if hard else tarfile.SYMTYPE), content.removeprefix("=")
+                info.mode = 0o755
                 archive.addfile(info)
             else:
                 info.size, info.mode = len(content), 0o755 if content.startswith(b"#!") else 0o644

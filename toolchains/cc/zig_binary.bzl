@@ -1,5 +1,7 @@
 """zig_binary: a static program for our own actions, built with the compiler that is there anyhow."""
 
+load("//rules/private:transitions.bzl", "neutral_transition")
+
 def _zig_binary_impl(ctx):
     sdk = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
     program = ctx.actions.declare_file(ctx.label.name + "_program")
@@ -24,6 +26,8 @@ def _zig_binary_impl(ctx):
 
 zig_binary = rule(
     implementation = _zig_binary_impl,
+    # The cell that asks for the program has no part in it: without this it would be built once for every cell.
+    cfg = neutral_transition,
     attrs = {
         "main": attr.label(allow_single_file = [".zig"], mandatory = True, doc = "The root source file."),
         "srcs": attr.label_list(allow_files = [".zig"], mandatory = True, doc = "All source files."),

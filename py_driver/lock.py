@@ -1,0 +1,40 @@
+"""The lock of the toolchains: which pinned archives the cells of a build need."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from py_driver.fetch.entry import Entry, parse_entry
+from py_driver.layout import module_root
+from py_driver.variants.names import cuda_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from py_driver.variants.names import Cell
+
+
+def _read(kind: str) -> dict[str, Any]:
+    path = module_root() / "toolchains" / "lock" / f"{kind}.json"
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return value
+
+
+def entries_for(cells: Iterable[Cell]) -> list[Entry]:
+    """The archives that building some cells needs, in a fixed order, each once.
+
+    Args:
+        cells: what is built; cells without an extension need only the compiler.
+
+    Returns:
+        The entries of toolchains/lock/*.json; versions that are not locked are left to Bazel, which names them.
+    """
+    chosen = list(cells)
+    cc, cuda, torch = _read("cc"), _read("cuda"), _read("torch")
+    found = [cc["zig"], *cc["gcc"]]
+    for version in sorted({cell.torch for cell in chosen if cell.torch}):
+        found += [torch[version]["archive"]] if version in torch else []
+    for version in sorted({v for cell in chosen if (v := cuda_version(cell.backend))}):
+        found += cuda[version]["archives"] if version in cuda else []
+    return list({entry.key: entry for entry in map(parse_entry, found)}.values())

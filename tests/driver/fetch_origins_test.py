@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fetch_server import Asked, Server, noise, pinned, wheel
+
+from py_driver.errors import Code, DriverError
+from py_driver.fetch import command, debian, pip_settings, transfer
+from py_driver.fetch.entry import Origin, parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
+from py_driver.fetch.prefetch import fetch_all
+from py_driver.fetch.store import Store
+from py_driver.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "demo-1.0-py3-none-any.whl"
+BODY = wheel({"demo/data": noise(100_000)})
+DEB = "pool/main/d/demo/demo_1.0_amd64.deb"
+FETCH = Path(__file__).parents[2] / "py_driver/fetch"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [n for n in os.environ if n.startswith(("PIP_", "RULES_TORCH_KERNELS_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(transfer, "RETRY_DELAYS", (0.01, 0.02, 0.03))
+
+
+def fetcher_for(tmp_path: Path, *indexes: str, find_links: tuple[str, ...] = ()) -> Fetcher:
+    return Fetcher(Store(tmp_path / "cache"), None, PipSettings(indexes=indexes, find_links=find_links))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("digest", [False, True])
+def test_both_forms_of_page(server: Server, tmp_path: Path, as_json: bool, digest: bool) -> None:  # noqa: FBT001
+    server.offer("demo", {NAME: BODY}, as_json=as_json, digest=digest)
+    assert fetcher_for(tmp_path, f"{server.url}/simple/").fetch(pinned(BODY)).path.read_bytes() == BODY
+
+
+def test_the_second_index_is_asked_only_if_the_first_lacks_it(server: Server, tmp_path: Path) -> None:
+    server.offer("demo", {NAME: BODY})
+    indexes = (f"{server.url}/none", f"{server.url}/simple", f"{server.url}/never")
+    fetcher_for(tmp_path, *indexes).fetch(pinned(BODY))
+    assert [asked.path for asked in server.asked] == ["/none/demo/", "/simple/demo/", f"/files/{NAME}"]
+
+
+def test_a_page_is_fetched_once_for_many_archives(server: Server, tmp_path: Path) -> None:
+    files = {f"demo-1.0-cp3{n}-none-any.whl": wheel({"n": bytes([n])}) for n in range(8)}
+    server.offer("demo", files)
+    err = io.StringIO()
+    entries = [pinned(body, name) for name, body in files.items()]
+    fetched = fetch_all([*entries, entries[0]], Output(err=err), 4, fetcher_for(tmp_path, f"{server.url}/simple"))
+    assert [one.entry for one in fetched] == [*entries, entries[0]]
+    assert len(server.asked) == 9
+    assert sum(one.bytes_fetched for one in fetched[:8]) == server.sent
+    assert "fetching toolchains: 8 archives, 0.0 MB from the network" in err.getvalue()
+
+
+def test_every_failure_of_many_is_said(server: Server, tmp_path: Path) -> None:
+    server.offer("demo", {NAME: BODY})
+    entries = [pinned(BODY), pinned(BODY, "demo-2.whl", sha256="1" * 64), pinned(BODY, "demo-3.whl", sha256="2" * 64)]
+    with pytest.raises(DriverError) as caught:
+        fetch_all(entries, Output(err=io.StringIO()), 2, fetcher_for(tmp_path, f"{server.url}/simple"))
+    assert [d.code for d in caught.value.diagnostics] == [Code.NOT_FOUND_UPSTREAM] * 2
+    assert Store(tmp_path / "cache").has(pinned(BODY))
+
+
+def test_local_indexes_and_find_links(tmp_path: Path) -> None:
+    for name in ("flat", "index/demo"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / NAME).write_bytes(BODY)
+    (tmp_path / "index/demo/index.html").write_text(f'<a href="./{NAME}">{NAME}</a>')
+    missing = str(tmp_path / "missing")
+    index = fetcher_for(tmp_path, (tmp_path / "missing").as_uri(), (tmp_path / "index").as_uri())
+    assert index.fetch(pinned(BODY)).source == "mirror"
+    links = fetcher_for(tmp_path / "2", find_links=(missing, str(tmp_path / "flat")))
+    assert links.fetch(pinned(BODY)).bytes_fetched == 0
+
+
+def test_credentials_reach_their_host_only_and_are_not_shown(server: Server, tmp_path: Path) -> None:
+    other = Server()
+    other.offer("demo", {NAME: BODY})
+    server.offer("demo", {NAME: BODY})
+    server.pages[f"/files/{NAME}"].script = [f"302:{other.url}/files/{NAME}"]
+    fetcher_for(tmp_path, server.url.replace("//", "//me:se%40cret@") + "/simple").fetch(pinned(BODY))
+    expected = "Basic " + base64.b64encode(b"me:se@cret").decode()
+    assert [asked.authorization for asked in server.asked] == [expected, expected]
+    assert other.asked == [Asked(f"/files/{NAME}", "", "")]
+    other.close()
+
+
+def test_credentials_from_netrc(server: Server, tmp_path: Path) -> None:
+    server.offer("demo", {NAME: BODY})
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password p\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    fetcher_for(tmp_path, f"{server.url}/simple").fetch(pinned(BODY))
+    assert server.asked[0].authorization == "Basic " + base64.b64encode(b"me:p").decode()
+
+
+@pytest.mark.parametrize("status", ["401", "403"])
+def test_a_refusal_says_to_check_the_credentials(server: Server, tmp_path: Path, status: str) -> None:
+    server.offer("demo", {NAME: BODY})
+    server.pages["/simple/demo/"].script = [status]
+    with pytest.raises(DriverError, match="check the credentials"):
+        fetcher_for(tmp_path, f"{server.url}/simple").fetch(pinned(BODY))
+
+
+def test_pip_settings_come_from_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://one.example/simple\nextra-index-url =\n  https://two.example\n  file:///three\n"
+        "find-links = /lost\ntrusted-host = one.example\n[download]\ncert = /ca.pem\n"
+    )
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_FIND_LINKS", "/a /b")
+    settings = read_pip_settings()
+    assert settings.indexes == ("https://one.example/simple", "https://two.example", "file:///three")
+    assert settings.find_links == ("/a", "/b")
+    assert (settings.http.certificates, settings.http.trusted_hosts) == ("/ca.pem", ("one.example",))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert read_pip_settings().indexes == ()
+
+
+def test_the_default_index_is_what_pip_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pip_settings, "_DEFAULT_INDEX", re.compile(r"Package\s+Index\s+\((default)"))
+    assert read_pip_settings().indexes[0] == "default"
+
+
+def test_without_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(DriverError, match="pip was not found"):
+        read_pip_settings()
+
+
+def test_a_debian_package_from_the_archive_that_the_environment_names(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.offer("x", {DEB: BODY})
+    (tmp_path / "local").mkdir()
+    monkeypatch.setenv(debian.MIRROR_VARIABLE, f"{tmp_path}/local {server.url}/files/")
+    entry = pinned(BODY, DEB, origin=Origin.DEBIAN)
+    fetched = fetcher_for(tmp_path).fetch(entry)
+    assert (fetched.source, fetched.bytes_fetched) == ("network", len(BODY))
+    (tmp_path / "local" / DEB).parent.mkdir(parents=True)
+    (tmp_path / "local" / DEB).write_bytes(BODY)
+    assert fetcher_for(tmp_path / "2").fetch(entry).source == "mirror"
+
+
+@pytest.mark.skipif(not debian.APT_HELPER.exists(), reason="this machine has no apt")
+@pytest.mark.parametrize(
+    ("script", "code"), [([], None), (["404"], Code.NOT_FOUND_UPSTREAM), (["wrong"] * 9, Code.BAD_DIGEST)]
+)
+def test_a_debian_package_by_apt(server: Server, tmp_path: Path, script: list[str], code: Code | None) -> None:
+    server.offer("x", {DEB: BODY})
+    server.pages[f"/files/{DEB}"].script = script
+    entry = pinned(BODY, DEB, origin=Origin.DEBIAN)
+    partial = tmp_path / "partial"
+    meter = transfer.Meter()
+    if code is None:
+        debian.apt_download(f"{server.url}/files/{DEB}", entry, partial, meter)
+        assert partial.read_bytes() == BODY
+        assert meter.bytes == len(BODY)
+        return
+    with pytest.raises(transfer.OriginError) as caught:
+        debian.apt_download(f"{server.url}/files/{DEB}", entry, partial, meter)
+    assert caught.value.code is code
+
+
+def test_a_machine_without_debian_archives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DriverError) as caught:
+        fetcher_for(tmp_path).fetch(pinned(BODY, DEB, origin=Origin.DEBIAN))
+    assert caught.value.diagnostics[0].code is Code.NOT_DEBIAN
+    assert debian.MIRROR_VARIABLE in caught.value.diagnostics[0].help
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": "1"}, "`size` must be a number of bytes"),
+        ({"sha256": "AB"}, "`sha256` must be 64"),
+        ({"origin": "moon"}, "`origin` must be one of"),
+        ({"filename": "../x"}, "`filename` must be a relative path"),
+        ({"record_sha256": "0" * 64}, "`include` must be"),
+        ({"record_sha256": "0" * 64, "include": ["a"], "exclude": ["("]}, "regular expressions"),
+    ],
+)
+def test_lock_entries_are_checked(change: dict[str, object], message: str) -> None:
+    value = pinned(BODY).to_json()
+    assert parse_entry(value) == pinned(BODY)
+    with pytest.raises(DriverError, match=message):
+        parse_entry({**value, **change})
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / NAME).write_bytes(BODY)
+    entry = json.dumps(pinned(BODY).to_json())
+    rest = ["--dest", str(tmp_path / "out"), "--strip-prefix", "demo"]
+    assert command.main(["get", "--mirror", str(tmp_path), "--entry", entry, *rest]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["bytes_fetched"], answer["from"]) == (0, "mirror")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["data"]
+    assert command.main(["get", "--entry", "[", *rest]) == 2
+    assert command.main(["fly"]) == 2
+    assert capsys.readouterr().err.count("error[E200]") == 2
+
+
+def test_it_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import py_driver.fetch.command, py_driver.fetch.prefetch; \
+print(*{m.partition('.')[0] for m in sys.modules} - sys.stdlib_module_names - {'__main__', 'py_driver'})"
+    root = str(FETCH.parents[1])
+    command_line = [sys.executable, "-I", "-S", "-c", script, root]
+    done = subprocess.run(command_line, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == []
