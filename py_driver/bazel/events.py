@@ -19,17 +19,24 @@ class Events:
     Attributes:
         failed: labels of the targets that failed to build or whose test failed.
         outputs: label to the files of its default output groups, of the targets named on the command line.
+        groups: name of an output group to its files, over all those targets.
+        exec_root: the directory that paths of actions are relative to; None if nothing was built.
+        completed: primary outputs (relative to exec_root) of the actions that were not up to date; needs
+            --build_event_publish_all_actions.
         executed: how many actions were run, as opposed to taken from a cache.
         actions: how many actions were needed.
     """
 
     failed: tuple[str, ...] = ()
     outputs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    exec_root: Path | None = None
+    completed: frozenset[str] = frozenset()
     executed: int = 0
     actions: int = 0
 
 
-def read_events(path: Path) -> Events:
+def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind of event)
     """Read a file of events, one JSON object a line; commands that build nothing write none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -37,7 +44,10 @@ def read_events(path: Path) -> Events:
         return Events()
     sets: dict[str, dict[str, Any]] = {}
     failed: dict[str, None] = {}
+    outputs: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
+    completed_actions: set[str] = set()
+    exec_root: Path | None = None
     metrics: dict[str, Any] = {}
     for event in _events(lines):
         name = event["id"]
@@ -49,15 +59,24 @@ def read_events(path: Path) -> Events:
             if not completed.get("success", False):
                 failed[label] = None
             for group in completed.get("outputGroup", []):
+                ids = [s["id"] for s in group.get("fileSets", [])]
+                groups.setdefault(group.get("name", ""), []).extend(ids)
                 if group.get("name") == "default":
-                    groups.setdefault(label, []).extend(s["id"] for s in group.get("fileSets", []))
+                    outputs.setdefault(label, []).extend(ids)
+        elif "actionCompleted" in name and event.get("action", {}).get("success", False):
+            completed_actions.add(name["actionCompleted"].get("primaryOutput", ""))
+        elif "workspace" in name and (root := event.get("workspaceInfo", {}).get("localExecRoot")):
+            exec_root = Path(root)
         elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
             failed[name["testSummary"]["label"]] = None
         elif "buildMetrics" in name:
             metrics = event.get("buildMetrics", {}).get("actionSummary", {})
     return Events(
         failed=tuple(failed),
-        outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in groups.items()},
+        outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in outputs.items()},
+        groups={group: tuple(dict.fromkeys(_files(ids, sets))) for group, ids in groups.items()},
+        exec_root=exec_root,
+        completed=frozenset(completed_actions),
         executed=int(metrics.get("actionsExecuted", 0)),
         actions=int(metrics.get("actionsCreated", 0)),
     )

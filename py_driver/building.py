@@ -1,0 +1,160 @@
+"""One build from beginning to end: plan, fetch, Bazel, copy, count."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.find import find_bazel
+from py_driver.bazel.run import run as run_bazel
+from py_driver.collect import collect
+from py_driver.fetch.prefetch import fetch_all
+from py_driver.lock import entries_for
+from py_driver.plan import make_plan
+from py_driver.project import load
+from py_driver.steps import CellSteps, cells_of
+from py_driver.variants.matrix import read_matrix
+from py_driver.variants.select import select
+from py_driver.workspace import workspace_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.output import Output
+    from py_driver.plan import Plan, Variant
+
+_UNITS = ("B", "kB", "MB", "GB")
+_STEP = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """A variant that was built.
+
+    Attributes:
+        variant: what was planned.
+        path: where it is: `PROJECT/build/VARIANT`.
+        size: of its files, in bytes.
+        steps: what its compile steps did.
+    """
+
+    variant: Variant
+    path: Path
+    size: int
+    steps: CellSteps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Build:
+    """A build that ended well.
+
+    Attributes:
+        plan: of the project.
+        cells: what was built, in the plan's order.
+        bytes_fetched: of archives, from the network.
+        seconds: from beginning to end.
+    """
+
+    plan: Plan
+    cells: tuple[Built, ...]
+    bytes_fetched: int
+    seconds: float
+
+
+def choose(plan: Plan, patterns: Sequence[str]) -> list[Variant]:
+    """The variants of a plan that patterns mean; without patterns those that are built by default.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT for a pattern that matches nothing.
+    """
+    bundled = [v.name for v in plan.variants if v.bundled]
+    others = [v.name for v in plan.variants if not v.bundled]
+    names = set(select(patterns, bundled, others))
+    return [variant for variant in plan.variants if variant.name in names]
+
+
+def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Output) -> Build:
+    """Build variants of a project into its `build/`.
+
+    Args:
+        directory: of the project.
+        patterns: globs of identifiers; none means the default variants.
+        jobs: how many actions at once; Bazel decides if None.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: whatever is wrong with the project, the machine or the sources.
+    """
+    start = time.monotonic()
+    plan = make_plan(load(directory), read_matrix())
+    for note in plan.notes:
+        output.say(f"note: {note.span.file}:{note.span.line}:{note.span.column}: {note.message}")
+    chosen = choose(plan, patterns)
+    workspace = workspace_for(directory, plan)
+    bazel = find_bazel(workspace.root, output)
+    fetched = fetch_all(entries_for(variant.cell for variant in chosen), output)
+    with tempfile.TemporaryDirectory(prefix="driver-") as name:
+        log = Path(name, "spawns.json")
+        args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
+        args += [f"--execution_log_json_file={log}", "--remote_download_outputs=toplevel"]
+        args += [f"--jobs={jobs}"] if jobs else []
+        args += [workspace.label(variant.name) for variant in chosen]
+        environment = {"RULES_TORCH_KERNELS_PYTHON": sys.executable}
+        done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
+        steps = {s.variant: s for s in cells_of(done.events, [v.name for v in chosen], log)}
+    root = done.events.exec_root or workspace.root
+    cells = []
+    for variant in chosen:
+        path, size = collect(root / steps[variant.name].directory, directory, variant.name)
+        cells.append(Built(variant=variant, path=path, size=size, steps=steps[variant.name]))
+    return Build(
+        plan=plan,
+        cells=tuple(cells),
+        bytes_fetched=sum(one.bytes_fetched for one in fetched),
+        seconds=time.monotonic() - start,
+    )
+
+
+def readable(size: int) -> str:
+    """A number of bytes for people: `54.3 kB`."""
+    value = float(size)
+    for unit in _UNITS:
+        if value < _STEP or unit == _UNITS[-1]:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _STEP
+    raise AssertionError
+
+
+def report(done: Build, output: Output) -> None:
+    """Print the table of a build."""
+    rows = []
+    for cell in done.cells:
+        archs = " ".join(cell.variant.archs or ()) or "-"
+        counts = [str(n) for n in (cell.steps.run, cell.steps.shared, cell.steps.cached)]
+        rows.append([cell.variant.name, readable(cell.size), archs, *counts])
+    totals = [str(sum(int(row[i]) for row in rows)) for i in (3, 4, 5)]
+    rows.append(["total", readable(sum(c.size for c in done.cells)), f"{done.seconds:.1f} s", *totals])
+    output.table(["variant", "size", "GPU archs", "run", "shared", "cached"], rows, right=(1, 3, 4, 5))
+
+
+def as_json(done: Build) -> Mapping[str, object]:
+    """A build as a value for JSON."""
+    return {
+        "name": done.plan.name,
+        "seconds": round(done.seconds, 3),
+        "bytes-fetched": done.bytes_fetched,
+        "variants": [
+            {
+                "variant": cell.variant.name,
+                "path": str(cell.path),
+                "size": cell.size,
+                "archs": list(cell.variant.archs or ()),
+                "steps": {"run": cell.steps.run, "shared": cell.steps.shared, "cached": cell.steps.cached},
+            }
+            for cell in done.cells
+        ],
+    }

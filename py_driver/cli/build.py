@@ -1,0 +1,59 @@
+"""`driver build`: builds variants into `build/`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS
+from py_driver.errors import ExitCode
+
+if TYPE_CHECKING:
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def positive(text: str) -> int:
+    """A positive number from the command line."""
+    if not text.isascii() or not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a positive number")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that all verbs which build have."""
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
+    )
+    parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("build", help=VERBS["build"], description=VERBS["build"].capitalize() + ".")
+    add_arguments(parser)
+    parser.add_argument(
+        "--variant",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="identifiers to build, e.g. 'torch213-*-{cpu,cu130}-*'; may be given again (default: all default variants)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Build; the exit code.
+
+    Raises:
+        DriverError: see `py_driver.building.build`.
+    """
+    from py_driver.building import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    done = build(args.directory, args.variant, args.jobs, output)
+    if args.json:
+        output.json(as_json(done))
+    else:
+        report(done, output)
+    return ExitCode.OK

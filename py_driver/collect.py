@@ -1,0 +1,79 @@
+"""Copies built variants out of Bazel's output tree, so that a reader sees each as it was or as it is, never half."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from py_driver.fetch.store import storage_errors
+
+BUILD = "build"
+"""The directory, in a project, in which the `kernels` client looks for variants."""
+
+_METADATA = "metadata.json"
+_EXECUTABLE = {".so"}
+
+
+def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
+    """Copy a variant to `PROJECT/build/VARIANT`; nothing is done if it is there already, byte for byte.
+
+    Args:
+        source: the directory that Bazel built.
+        project: the project's directory.
+        variant: the cell's identifier.
+
+    Returns:
+        The directory, and the size of its files in bytes.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION.
+    """
+    build = project / BUILD
+    target = build / variant
+    files = sorted(p for p in source.rglob("*") if p.is_file())
+    size = sum(p.stat().st_size for p in files)
+    names = {p.relative_to(source) for p in files}
+    if _equal(source, target, names):
+        return target, size
+    with storage_errors(build):
+        build.mkdir(exist_ok=True)
+        _sweep(build)
+        fresh, old = (build / f".{variant}.{os.getpid()}.{kind}" for kind in ("new", "old"))
+        try:
+            for name in sorted(names):
+                to = fresh / name
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / name, to)
+                to.chmod(0o755 if to.suffix in _EXECUTABLE else 0o644)
+            if target.exists():
+                target.rename(old)
+            fresh.rename(target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+    return target, size
+
+
+def _equal(source: Path, target: Path, names: set[Path]) -> bool:
+    """Whether two variants hold the same files."""
+    if not (target / _METADATA).is_file():
+        return False
+    there = {p.relative_to(target) for p in target.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    return there == names and all((source / name).read_bytes() == (target / name).read_bytes() for name in names)
+
+
+def _sweep(build: Path) -> None:
+    """Remove what interrupted runs left; put back a variant that had been moved away and not yet replaced."""
+    for path in build.glob(".*.*.*"):
+        variant, _, pid = path.name[1:].rpartition(".")[0].rpartition(".")
+        if not pid.isdigit() or _alive(int(pid)):
+            continue
+        if path.name.endswith(".old") and not (build / variant).exists():
+            path.rename(build / variant)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    return Path("/proc", str(pid)).exists()
