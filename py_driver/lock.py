@@ -38,3 +38,13 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
     for version in sorted({v for cell in chosen if (v := cuda_version(cell.backend))}):
         found += cuda[version]["archives"] if version in cuda else []
     return list({entry.key: entry for entry in map(parse_entry, found)}.values())
+
+
+def release_of(version: str) -> str:
+    """The release of torch that a version is locked to: `2.13.0` for `2.13`.
+
+    Raises:
+        KeyError: it is not locked.
+    """
+    release: str = _read("torch")[version]["archive"]["version"]
+    return release

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 VERBS = {
     "bazel": "run Bazel in the current workspace",
     "build": "build variants into build/",
-    "demo": "build a project, load the variant for this machine's CPU and run its tests",
+    "demo": "build a project and run its example on what was built",
     "gen": "write BUILD.bazel from build.toml",
     "variants": "list what build.toml is built for",
 }

@@ -1,0 +1,42 @@
+"""`driver demo`: builds a project and runs its example on what was built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS
+from py_driver.cli.build import add_arguments
+from py_driver.errors import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("demo", help=VERBS["demo"], description=VERBS["demo"].capitalize() + ".")
+    add_arguments(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Build, load, run, and print what came of it; the exit code.
+
+    Raises:
+        DriverError: see `py_driver.building.build`; LOAD_FAILED if the example fails.
+    """
+    from py_driver.building import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.loading import python_for, run_example  # noqa: PLC0415
+
+    done = build(args.directory, [], args.jobs, output)
+    versions = dict.fromkeys(cell.variant.cell.torch for cell in done.cells if cell.variant.cell.torch)
+    python = python_for(list(versions), output)
+    with output.task("running the example") as task:
+        said = run_example(args.directory, python)
+        task.done("done")
+    output.data(said)
+    output.data("")
+    report(done, output)
+    return ExitCode.OK

@@ -1,0 +1,112 @@
+"""Runs a project's example on a variant that was just built, with the real `kernels` client and a real torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tomli
+
+from py_driver.bazel.environment import curated
+from py_driver.errors import Code, error
+from py_driver.lock import release_of
+from py_driver.venv import ensure_venv
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.output import Output
+
+EXAMPLE = "example.py"
+"""The script of a project that loads its kernel from `build/` and uses it."""
+
+_PROBE = """
+import json, platform, torch
+print(json.dumps([torch.__version__, torch.version.cuda, torch.version.hip, platform.machine()]))
+"""
+_RESOURCE = Path(__file__).parent / "resources" / "load.toml"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Torch:
+    """A torch that can be imported.
+
+    Attributes:
+        python: the interpreter that imports it.
+        version: `2.13`, without patch release and local part.
+        backend: `cpu`, or `cu130` for a build with CUDA 13.0.
+    """
+
+    python: str
+    version: str
+    backend: str
+
+
+def importable_torch() -> Torch | None:
+    """The torch of the first python3 on PATH that has one, if any."""
+    for python in dict.fromkeys(filter(None, (shutil.which("python3"), sys.executable))):
+        done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=False, cwd="/")
+        if done.returncode:
+            continue
+        version, cuda, hip, _ = json.loads(done.stdout.splitlines()[-1])
+        if hip:
+            continue
+        backend = f"cu{cuda.replace('.', '')}" if cuda else "cpu"
+        return Torch(python=python, version=".".join(version.split(".")[:2]), backend=backend)
+    return None
+
+
+def python_for(versions: Sequence[str], output: Output) -> str:
+    """An interpreter with the `kernels` client and a torch for which something was built.
+
+    Args:
+        versions: the torch versions that fit, e.g. `2.13`, the preferred one first.
+        output: where progress is shown.
+
+    Returns:
+        The interpreter: of an environment on top of the torch that is there, or with a torch of its own.
+
+    Raises:
+        DriverError: the environment cannot be made; see `ensure_venv`.
+    """
+    facts = tomli.loads(_RESOURCE.read_text(encoding="utf-8"))
+    requirements = [f"kernels=={facts['kernels']}", *facts["requirements"]]
+    there = importable_torch()
+    if there and there.version in versions:
+        return str(ensure_venv("load", requirements, output, python=there.python, inherit=True))
+    return str(ensure_venv("load", [f"torch=={release_of(versions[0])}", *requirements], output))
+
+
+def run_example(directory: Path, python: str) -> str:
+    """Run a project's example.
+
+    Args:
+        directory: of the project.
+        python: the interpreter.
+
+    Returns:
+        What it printed.
+
+    Raises:
+        DriverError: FILE_MISSING if there is no example; LOAD_FAILED if it fails.
+    """
+    script = directory / EXAMPLE
+    if not script.is_file():
+        raise error(
+            Code.FILE_MISSING,
+            f"{script} is missing",
+            help="write one: kernels.get_local_kernel(Path(__file__).parent / 'build'), then use the kernel",
+        )
+    done = subprocess.run(
+        [python, str(script)], capture_output=True, text=True, check=False, env=curated(extra={"HF_HUB_OFFLINE": "1"})
+    )
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        message = f"{script} failed: {last[-1] if last else f'exit code {done.returncode}'}"
+        raise error(Code.LOAD_FAILED, message, help=f"to see all of it, run {python} {script}")
+    return done.stdout.rstrip()

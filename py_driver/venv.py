@@ -1,0 +1,102 @@
+"""Python environments in the user's cache, made once for each list of requirements. Standard library only."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.environment import curated
+from py_driver.errors import Code, error
+from py_driver.fetch.store import cache_root, storage_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.output import Output
+
+_MARKER = "complete"
+_LINES_SHOWN = 3
+_NETWORK = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError", "Network is unreachable")
+
+
+def ensure_venv(
+    name: str,
+    requirements: Sequence[str],
+    output: Output,
+    *,
+    python: str = sys.executable,
+    inherit: bool = False,
+) -> Path:
+    """An environment with some requirements; made, through pip and its configuration, if it is not there.
+
+    Args:
+        name: what it is for; a part of its directory's name.
+        requirements: as pip understands them; others make another environment.
+        output: where progress is shown.
+        python: the interpreter to make it from.
+        inherit: whether the packages of that interpreter are visible in it.
+
+    Returns:
+        The environment's interpreter.
+
+    Raises:
+        DriverError: NO_NETWORK or SET_UP if pip or venv fails; NO_SPACE, PERMISSION.
+    """
+    key = json.dumps([sorted(requirements), python, inherit, sys.version])
+    venvs = cache_root() / "venvs"
+    root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    interpreter = root / "bin" / "python"
+    if (root / _MARKER).is_file() and interpreter.exists():
+        return interpreter
+    with storage_errors(root):
+        venvs.mkdir(parents=True, exist_ok=True)
+        with (venvs / f"{root.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (root / _MARKER).is_file():
+                shutil.rmtree(root, ignore_errors=True)
+                _make(root, requirements, output, python, inherit=inherit)
+                (root / _MARKER).touch()
+    return interpreter
+
+
+def _make(root: Path, requirements: Sequence[str], output: Output, python: str, *, inherit: bool) -> None:
+    with output.task(f"setting up Python for {root.name.rpartition('-')[0]}") as task:
+        venv = [python, "-m", "venv", *(["--system-site-packages"] if inherit else []), str(root)]
+        done = subprocess.run(venv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            message = f"{python} cannot make a virtual environment: {_last(done.stdout + done.stderr)}"
+            raise error(Code.SET_UP, message, help="install Python's venv module (Debian: apt install python3-venv)")
+        options = ["--disable-pip-version-check", "--progress-bar=off", "--no-input"]
+        pip = [str(root / "bin" / "python"), "-m", "pip", "install", *options, *requirements]
+        lines: list[str] = []
+        with subprocess.Popen(
+            pip,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=curated(),
+        ) as process:
+            if process.stdout is not None:
+                for line in process.stdout:
+                    lines.append(line.rstrip())
+                    task.update(line.strip())
+        if process.returncode:
+            text = "\n".join(lines)
+            code = Code.NO_NETWORK if any(sign in text for sign in _NETWORK) else Code.SET_UP
+            message = f"pip could not install {' '.join(requirements)}: {_last(text)}"
+            raise error(code, message, help="check the network and pip's configuration (`pip config list`)")
+        task.done("done")
+
+
+def _last(text: str) -> str:
+    """The last lines that say something, as one."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in said if line.startswith("ERROR")]
+    return " ".join((errors or said)[-_LINES_SHOWN:])

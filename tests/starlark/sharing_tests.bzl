@@ -1,0 +1,95 @@
+"""Analysis tests: which cells share which configured targets, and so compile once."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load(":graph.bzl", "GraphInfo", "graph_aspect")
+
+def _make(implementation):
+    return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])
+
+def _cells(env):
+    bundle = analysistest.target_under_test(env)[GraphInfo].nodes[0]
+    return bundle.parts
+
+def _configurations(env, group):
+    """For each cell that links a group, the group's configuration."""
+    return {
+        name.removesuffix("-cxx11"): cell.parts[group].configuration
+        for name, cell in _cells(env).items()
+        if group in cell.parts
+    }
+
+def _count(env, group):
+    return len({configuration: None for configuration in _configurations(env, group).values()})
+
+def _paths(env, cell, group):
+    paths = _cells(env)[cell].parts[group].objects
+    asserts.true(env, len(paths) > 0, "%s has no objects in %s" % (group, cell))
+    return paths
+
+def _torch_free_cuda_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    old = _paths(env, "torch213-cxx11-cu130", "plain_cuda")
+    asserts.equals(env, old, _paths(env, "torch215-cxx11-cu130", "plain_cuda"))
+    asserts.true(env, old != _paths(env, "torch213-cxx11-cu132", "plain_cuda"), "cu130 and cu132 share objects")
+    asserts.equals(env, 2, _count(env, "plain_cuda"), "one configuration for each of two CUDA versions")
+    return analysistest.end(env)
+
+torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions_test = _make(_torch_free_cuda_test_impl)
+
+def _torch_cuda_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    old = _paths(env, "torch213-cxx11-cu130", "torch_cuda")
+    asserts.true(env, old != _paths(env, "torch215-cxx11-cu130", "torch_cuda"), "torch 2.13 and 2.15 share objects")
+    asserts.true(env, old != _paths(env, "torch213-cxx11-cu132", "torch_cuda"), "cu130 and cu132 share objects")
+    asserts.equals(env, 3, _count(env, "torch_cuda"), "one configuration for each of three CUDA cells")
+    return analysistest.end(env)
+
+cuda_objects_that_depend_on_torch_are_not_shared_test = _make(_torch_cuda_test_impl)
+
+def _torch_free_cpu_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.equals(env, 5, len(_configurations(env, "plain_cpu")))
+    asserts.equals(env, 1, _count(env, "plain_cpu"), "neither torch nor ABI nor CUDA version enter")
+    return analysistest.end(env)
+
+torch_free_cpu_objects_are_shared_by_all_cells_test = _make(_torch_free_cpu_test_impl)
+
+def _torch_cpu_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.equals(
+        env,
+        _paths(env, "torch213-cxx11-cpu", "torch_cpu"),
+        _paths(env, "torch213-cxx11-cu132", "torch_cpu"),
+    )
+    asserts.equals(env, 2, _count(env, "torch_cpu"), "one configuration for each of two torch versions")
+    return analysistest.end(env)
+
+cpu_objects_that_depend_on_torch_are_shared_by_backends_test = _make(_torch_cpu_test_impl)
+
+def _neutral_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.equals(env, 1, _count(env, "id"), "an id is the same for every cell")
+    nodes = analysistest.target_under_test(env)[GraphInfo].nodes
+    steps = [node for node in nodes if node.name == "step"]
+    asserts.equals(env, 1, len(steps), "the step program is built once for all cells")
+    return analysistest.end(env)
+
+ids_and_tools_are_shared_by_all_cells_test = _make(_neutral_test_impl)
+
+_TESTS = {
+    "cpu_objects_that_depend_on_torch_are_shared_by_backends_test": cpu_objects_that_depend_on_torch_are_shared_by_backends_test,
+    "cuda_objects_that_depend_on_torch_are_not_shared_test": cuda_objects_that_depend_on_torch_are_not_shared_test,
+    "ids_and_tools_are_shared_by_all_cells_test": ids_and_tools_are_shared_by_all_cells_test,
+    "torch_free_cpu_objects_are_shared_by_all_cells_test": torch_free_cpu_objects_are_shared_by_all_cells_test,
+    "torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions_test": torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions_test,
+}
+
+def sharing_test_suite(name):
+    """Declares the tests of what cells share.
+
+    Args:
+        name: string, the name of the test suite.
+    """
+    for test, test_rule in _TESTS.items():
+        test_rule(name = test, target_under_test = "//tests/starlark/project:bundle")
+    native.test_suite(name = name, tests = _TESTS.keys())

@@ -1,0 +1,60 @@
+"""Unit tests of the functions that need no analysis."""
+
+load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
+load("//rules/private:actions.bzl", "dirname", "package_path")
+load("//toolchains:extensions.bzl", "repository_name")
+load("//toolchains/cc:flags.bzl", "glibc_defines")
+
+def _file(package, short_path):
+    return struct(owner = struct(package = package), short_path = short_path)
+
+def _package_path_test_impl(ctx):
+    env = unittest.begin(ctx)
+    cases = [
+        (_file("", "csrc/relu.cu"), "csrc/relu.cu"),
+        (_file("kernels/relu", "kernels/relu/csrc/relu.cu"), "csrc/relu.cu"),
+        (_file("kernels/relu", "../other~/kernels/relu/relu.cu"), "relu.cu"),
+        (_file("", "../other~/csrc/relu.cu"), "csrc/relu.cu"),
+        (_file("", "..hidden/relu.cu"), "..hidden/relu.cu"),
+    ]
+    for file, expected in cases:
+        asserts.equals(env, expected, package_path(file))
+    return unittest.end(env)
+
+package_path_is_the_same_in_every_workspace_test = unittest.make(_package_path_test_impl)
+
+def _dirname_test_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, "sdk/include", dirname(struct(dirname = "sdk/include")))
+    return unittest.end(env)
+
+dirname_is_the_directory_of_the_marker_test = unittest.make(_dirname_test_impl)
+
+def _glibc_defines_test_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, ["-D__GLIBC_MINOR__=28"], glibc_defines("2.28"))
+    return unittest.end(env)
+
+glibc_defines_hold_the_minor_version_test = unittest.make(_glibc_defines_test_impl)
+
+def _repository_name_test_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, "torch_kernels_cuda_13_0", repository_name("cuda", "13.0"))
+    asserts.equals(env, "torch_kernels_torch_2_13", repository_name("torch", "2.13"))
+    return unittest.end(env)
+
+repository_name_holds_kind_and_version_test = unittest.make(_repository_name_test_impl)
+
+def unit_test_suite(name):
+    """Declares the unit tests.
+
+    Args:
+        name: string, the name of the test suite.
+    """
+    unittest.suite(
+        name,
+        package_path_is_the_same_in_every_workspace_test,
+        dirname_is_the_directory_of_the_marker_test,
+        glibc_defines_hold_the_minor_version_test,
+        repository_name_holds_kind_and_version_test,
+    )
