@@ -100,7 +100,7 @@ def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Ou
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         log = Path(name, "spawns.json")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
-        args += [f"--execution_log_json_file={log}", "--remote_download_outputs=toplevel"]
+        args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
         args += [f"--jobs={jobs}"] if jobs else []
         args += [workspace.label(variant.name) for variant in chosen]
         environment = {"RULES_TORCH_KERNELS_PYTHON": sys.executable}

@@ -6,8 +6,8 @@ It runs while repositories are made, never inside an action.
 
 FETCHER = Label("//:py_driver/fetch/__main__.py")
 
+# Read, but not declared to Bazel: neither the interpreter nor the mirror can change what a repository holds.
 _PYTHON = "RULES_TORCH_KERNELS_PYTHON"
-ENVIRON = [_PYTHON, "RULES_TORCH_KERNELS_MIRROR"]
 
 def host_python(rctx):
     """The interpreter that repository rules run.

@@ -55,3 +55,14 @@ def actions_of(nodes, mnemonic, output = ""):
         for action in node.actions
         if action.mnemonic == mnemonic and action.outputs.to_list()[0].path.endswith(output)
     ]
+
+def mapped(path):
+    """A path as path mapping writes it, for comparison with arguments, in which Bazel shows mapped paths.
+
+    Args:
+        path: string, e.g. `bazel-out/k8-fastbuild/bin/relu.o`.
+
+    Returns:
+        string, e.g. `bazel-out/cfg/bin/relu.o`; a path outside of bazel-out as it is.
+    """
+    return "/".join(["bazel-out", "cfg"] + path.split("/")[2:]) if path.startswith("bazel-out/") else path

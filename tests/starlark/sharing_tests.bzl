@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load(":graph.bzl", "GraphInfo", "graph_aspect")
+load(":suite.bzl", "declare_tests")
 
 def _make(implementation):
     return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])
@@ -34,7 +35,7 @@ def _torch_free_cuda_test_impl(ctx):
     asserts.equals(env, 2, _count(env, "plain_cuda"), "one configuration for each of two CUDA versions")
     return analysistest.end(env)
 
-torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions_test = _make(_torch_free_cuda_test_impl)
+torch_free_cuda_test = _make(_torch_free_cuda_test_impl)
 
 def _torch_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -44,7 +45,7 @@ def _torch_cuda_test_impl(ctx):
     asserts.equals(env, 3, _count(env, "torch_cuda"), "one configuration for each of three CUDA cells")
     return analysistest.end(env)
 
-cuda_objects_that_depend_on_torch_are_not_shared_test = _make(_torch_cuda_test_impl)
+torch_cuda_test = _make(_torch_cuda_test_impl)
 
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -52,7 +53,7 @@ def _torch_free_cpu_test_impl(ctx):
     asserts.equals(env, 1, _count(env, "plain_cpu"), "neither torch nor ABI nor CUDA version enter")
     return analysistest.end(env)
 
-torch_free_cpu_objects_are_shared_by_all_cells_test = _make(_torch_free_cpu_test_impl)
+torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
 
 def _torch_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -64,7 +65,7 @@ def _torch_cpu_test_impl(ctx):
     asserts.equals(env, 2, _count(env, "torch_cpu"), "one configuration for each of two torch versions")
     return analysistest.end(env)
 
-cpu_objects_that_depend_on_torch_are_shared_by_backends_test = _make(_torch_cpu_test_impl)
+torch_cpu_test = _make(_torch_cpu_test_impl)
 
 def _neutral_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -74,14 +75,14 @@ def _neutral_test_impl(ctx):
     asserts.equals(env, 1, len(steps), "the step program is built once for all cells")
     return analysistest.end(env)
 
-ids_and_tools_are_shared_by_all_cells_test = _make(_neutral_test_impl)
+neutral_test = _make(_neutral_test_impl)
 
 _TESTS = {
-    "cpu_objects_that_depend_on_torch_are_shared_by_backends_test": cpu_objects_that_depend_on_torch_are_shared_by_backends_test,
-    "cuda_objects_that_depend_on_torch_are_not_shared_test": cuda_objects_that_depend_on_torch_are_not_shared_test,
-    "ids_and_tools_are_shared_by_all_cells_test": ids_and_tools_are_shared_by_all_cells_test,
-    "torch_free_cpu_objects_are_shared_by_all_cells_test": torch_free_cpu_objects_are_shared_by_all_cells_test,
-    "torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions_test": torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions_test,
+    "cpu_objects_that_depend_on_torch_are_shared_by_backends": torch_cpu_test,
+    "cuda_objects_that_depend_on_torch_are_not_shared": torch_cuda_test,
+    "ids_and_tools_are_shared_by_all_cells": neutral_test,
+    "torch_free_cpu_objects_are_shared_by_all_cells": torch_free_cpu_test,
+    "torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions": torch_free_cuda_test,
 }
 
 def sharing_test_suite(name):
@@ -90,6 +91,4 @@ def sharing_test_suite(name):
     Args:
         name: string, the name of the test suite.
     """
-    for test, test_rule in _TESTS.items():
-        test_rule(name = test, target_under_test = "//tests/starlark/project:bundle")
-    native.test_suite(name = name, tests = _TESTS.keys())
+    declare_tests(name, _TESTS, target_under_test = "//tests/starlark/project:bundle")

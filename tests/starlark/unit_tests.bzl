@@ -4,6 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "glibc_defines")
+load(":suite.bzl", "declare_tests")
 
 def _file(package, short_path):
     return struct(owner = struct(package = package), short_path = short_path)
@@ -21,21 +22,21 @@ def _package_path_test_impl(ctx):
         asserts.equals(env, expected, package_path(file))
     return unittest.end(env)
 
-package_path_is_the_same_in_every_workspace_test = unittest.make(_package_path_test_impl)
+package_path_test = unittest.make(_package_path_test_impl)
 
 def _dirname_test_impl(ctx):
     env = unittest.begin(ctx)
     asserts.equals(env, "sdk/include", dirname(struct(dirname = "sdk/include")))
     return unittest.end(env)
 
-dirname_is_the_directory_of_the_marker_test = unittest.make(_dirname_test_impl)
+dirname_test = unittest.make(_dirname_test_impl)
 
 def _glibc_defines_test_impl(ctx):
     env = unittest.begin(ctx)
     asserts.equals(env, ["-D__GLIBC_MINOR__=28"], glibc_defines("2.28"))
     return unittest.end(env)
 
-glibc_defines_hold_the_minor_version_test = unittest.make(_glibc_defines_test_impl)
+glibc_defines_test = unittest.make(_glibc_defines_test_impl)
 
 def _repository_name_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -43,7 +44,7 @@ def _repository_name_test_impl(ctx):
     asserts.equals(env, "torch_kernels_torch_2_13", repository_name("torch", "2.13"))
     return unittest.end(env)
 
-repository_name_holds_kind_and_version_test = unittest.make(_repository_name_test_impl)
+repository_name_test = unittest.make(_repository_name_test_impl)
 
 def unit_test_suite(name):
     """Declares the unit tests.
@@ -51,10 +52,9 @@ def unit_test_suite(name):
     Args:
         name: string, the name of the test suite.
     """
-    unittest.suite(
-        name,
-        package_path_is_the_same_in_every_workspace_test,
-        dirname_is_the_directory_of_the_marker_test,
-        glibc_defines_hold_the_minor_version_test,
-        repository_name_holds_kind_and_version_test,
-    )
+    declare_tests(name, {
+        "package_path_is_the_same_in_every_workspace": package_path_test,
+        "dirname_is_the_directory_of_the_marker": dirname_test,
+        "glibc_defines_hold_the_minor_version": glibc_defines_test,
+        "repository_name_holds_kind_and_version": repository_name_test,
+    })

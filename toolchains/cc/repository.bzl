@@ -4,7 +4,7 @@ The compiler is the clang inside zig: one static program that runs on any Linux.
 stubs for every version. The C++ library is gcc's, since torch is built with it.
 """
 
-load("//toolchains:fetch.bzl", "ENVIRON", "fetch", "host_python", "reproducible", "run")
+load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load(":flags.bzl", "FLAGS", "INCLUDES", "glibc_defines")
 
 _STUBS = Label("//toolchains/cc:stubs.py")
@@ -129,5 +129,4 @@ cc_sdk_repository = repository_rule(
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
     },
     doc = "The host C++ SDK: clang, headers, link stubs.",
-    environ = ENVIRON,
 )

@@ -1,6 +1,6 @@
 """The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels."""
 
-load("//toolchains:fetch.bzl", "ENVIRON", "fetch", "reproducible")
+load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/cuda:sdk.bzl", "cuda_sdk")
@@ -39,5 +39,4 @@ cuda_sdk_repository = repository_rule(
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },
     doc = "A CUDA SDK: nvcc, its headers, and a stub of the CUDA runtime.",
-    environ = ENVIRON,
 )

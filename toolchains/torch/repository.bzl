@@ -1,6 +1,6 @@
 """The repository rule of a slim torch SDK: headers out of the wheel, and link stubs instead of its libraries."""
 
-load("//toolchains:fetch.bzl", "ENVIRON", "fetch", "reproducible")
+load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
 
 _CPU_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libc10.so"]
@@ -45,5 +45,4 @@ torch_sdk_repository = repository_rule(
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },
     doc = "A slim torch SDK.",
-    environ = ENVIRON,
 )

@@ -1,0 +1,199 @@
+"""Analysis tests: the command lines of compile and link actions."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load(":graph.bzl", "GraphInfo", "actions_of", "graph_aspect", "mapped")
+load(":suite.bzl", "declare_tests")
+
+def _make(implementation):
+    return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])
+
+def _action(env, mnemonic, group, output = ""):
+    nodes = analysistest.target_under_test(env)[GraphInfo].nodes
+    found = actions_of([node for node in nodes if node.name == group], mnemonic, output)
+    asserts.equals(env, 1, len(found), "actions %s of %s" % (mnemonic, group))
+    return found[0]
+
+def _starting(action, prefix):
+    return [argument for argument in action.argv if argument.startswith(prefix)]
+
+def _after(action, flag):
+    """The values of an option that takes its value as the next argument."""
+    argv = action.argv
+    return [argv[i + 1] for i in range(len(argv) - 1) if argv[i] == flag]
+
+def _expect_no_torch(env, action):
+    for argument in action.argv:
+        asserts.false(env, "torch_kernels_torch" in argument, "torch's SDK in `%s`" % argument)
+        asserts.false(env, "2.13" in argument or "2_13" in argument, "torch's version in `%s`" % argument)
+    for file in action.inputs.to_list():
+        asserts.false(env, "torch_kernels_torch" in file.path, "torch's SDK among the inputs: " + file.path)
+    asserts.equals(env, [], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
+    asserts.equals(env, ["-std=c++17"], _starting(action, "-std="))
+
+def _torch_free_cuda_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _action(env, "KernelCudaCompile", "plain_cuda")
+    _expect_no_torch(env, action)
+    asserts.equals(env, [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90a,code=sm_90a",
+        "-gencode=arch=compute_120,code=[sm_120,compute_120]",
+    ], _starting(action, "-gencode"))
+    asserts.equals(env, ["csrc/plain.cu"], _after(action, "--source"))
+    asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
+    asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
+    asserts.equals(env, ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"], _starting(action, "-D"))
+    asserts.true(env, "--use_fast_math" in action.argv, "cuda_flags are missing")
+    asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
+    return analysistest.end(env)
+
+torch_free_cuda_test = _make(_torch_free_cuda_test_impl)
+
+def _torch_free_cpu_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _action(env, "KernelCxxCompile", "plain_cpu")
+    _expect_no_torch(env, action)
+    asserts.equals(env, ["-D__GLIBC_MINOR__=28", "-DCPU_KERNEL"], _starting(action, "-D"))
+    for file in action.inputs.to_list():
+        asserts.false(env, "torch_kernels_cuda" in file.path, "CUDA's SDK among the inputs: " + file.path)
+    return analysistest.end(env)
+
+torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
+
+def _expect_torch(env, action):
+    asserts.equals(env, ["-std=c++20"], _starting(action, "-std="))
+    asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
+    torch = [path.split("torch_kernels_torch_2_13/")[-1] for path in _after(action, "-isystem") if "torch_2_13" in path]
+    asserts.equals(env, ["include", "include/torch/csrc/api/include"], torch)
+    asserts.equals(env, ["tests/starlark/project", "tests/starlark/project/csrc"], _after(action, "-I")[1:])
+    included = _after(action, "-include")
+    asserts.equals(env, 1, len(included))
+    asserts.true(env, included[0].endswith("/tests/starlark/project/id/torch_extension_name.h"), included[0])
+    asserts.true(env, included[0] in [mapped(file.path) for file in action.inputs.to_list()], "the id is no input")
+
+def _torch_cuda_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _action(env, "KernelCudaCompile", "torch_cuda")
+    _expect_torch(env, action)
+    asserts.true(env, "--never-for-clang" in action.argv, "cuda_flags are missing")
+    asserts.false(env, "-DFOR_CLANG" in action.argv, "cxx_flags reach nvcc")
+    return analysistest.end(env)
+
+torch_cuda_test = _make(_torch_cuda_test_impl)
+
+def _torch_cxx_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _action(env, "KernelCxxCompile", "torch_cuda")
+    _expect_torch(env, action)
+    asserts.true(env, "-DFOR_CLANG" in action.argv, "cxx_flags are missing")
+    asserts.false(env, "--never-for-clang" in action.argv, "cuda_flags reach clang")
+    inputs = [file.path for file in action.inputs.to_list()]
+    asserts.true(env, [path for path in inputs if path.endswith("cuda_13_0/include/cuda_runtime.h")])
+    asserts.equals(env, [], [path for path in inputs if "cuda_13_0/bin/" in path], "nvcc, though clang compiles")
+    return analysistest.end(env)
+
+torch_cxx_test = _make(_torch_cxx_test_impl)
+
+def _link_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _action(env, "KernelLink", "torch213-cxx11-cu130")
+    files = [argument.split("/")[-1] for argument in action.argv[2:] if "/" in argument or argument == "--as-needed"]
+    asserts.equals(env, [
+        "exports.map",
+        "extension.so",
+        "crtbeginS.o",
+        "binding.cpp.o",
+        "plain.cpp.o",
+        "torch.cu.o",
+        "binding.cpp.o",
+        "plain.cu.o",
+        "libtorch.so",
+        "libtorch_cpu.so",
+        "libc10.so",
+        "libtorch_cuda.so",
+        "libc10_cuda.so",
+        "libcudart.so.13",
+        "--as-needed",
+        "libstdc++.so.6",
+        "libgcc_s.so.1",
+        "libm.so.6",
+        "libpthread.so.0",
+        "libdl.so.2",
+        "librt.so.1",
+        "libc.so.6",
+        "libc_nonshared.a",
+        "libstdc++.a",
+        "libgcc.a",
+        "crtendS.o",
+    ], files)
+    asserts.true(env, "--build-id=none" in action.argv)
+    inputs = [mapped(file.path) for file in action.inputs.to_list()]
+    for argument in action.argv[2:]:
+        if "/" in argument and not argument.endswith("/extension.so"):
+            asserts.true(env, argument in inputs, "no input of the link: " + argument)
+    return analysistest.end(env)
+
+link_test = _make(_link_test_impl)
+
+def _cpu_link_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _action(env, "KernelLink", "torch213-cxx11-cpu")
+    for argument in action.argv:
+        asserts.false(env, "cuda" in argument, "`%s` in the link of a CPU cell" % argument)
+    return analysistest.end(env)
+
+cpu_link_test = _make(_cpu_link_test_impl)
+
+def _universal_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    nodes = analysistest.target_under_test(env)[GraphInfo].nodes
+    asserts.equals(env, [], actions_of(nodes, "KernelLink"))
+    argv = actions_of(nodes, "KernelVariant")[0].argv
+    asserts.false(env, "--extension" in argv)
+    asserts.equals(env, ["__init__.py", "_ops.py"], _after(struct(argv = argv), "--file"))
+    return analysistest.end(env)
+
+universal_test = _make(_universal_test_impl)
+
+def _outside_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    node = analysistest.target_under_test(env)[GraphInfo].nodes[0]
+    asserts.equals(env, [], node.objects)
+    asserts.equals(env, [], node.actions)
+    return analysistest.end(env)
+
+outside_test = _make(_outside_test_impl)
+
+def compile_test_suite(name):
+    """Declares the tests of command lines.
+
+    Args:
+        name: string, the name of the test suite.
+    """
+    declare_tests(
+        name + "_cuda",
+        {
+            "cpp_source_of_a_cuda_group_sees_headers_of_cuda_but_not_nvcc": torch_cxx_test,
+            "cuda_extension_is_linked_in_this_order": link_test,
+            "cuda_source_that_depends_on_torch_gets_its_headers_standard_and_abi": torch_cuda_test,
+            "torch_free_cpp_source_sees_neither_torch_nor_cuda": torch_free_cpu_test,
+            "torch_free_cuda_source_sees_no_torch_and_gets_its_archs": torch_free_cuda_test,
+        },
+        target_under_test = "//tests/starlark/project:torch213-cxx11-cu130",
+    )
+    declare_tests(
+        name + "_cpu",
+        {"cpu_extension_is_linked_without_cuda": cpu_link_test},
+        target_under_test = "//tests/starlark/project:torch213-cxx11-cpu",
+    )
+    declare_tests(
+        name + "_universal",
+        {"variant_without_objects_has_no_extension": universal_test},
+        target_under_test = "//tests/starlark/project:torch-universal",
+    )
+    declare_tests(
+        name + "_outside",
+        {"objects_outside_of_a_cell_are_none": outside_test},
+        target_under_test = "//tests/starlark/project:torch_cuda",
+    )
+    native.test_suite(name = name, tests = [name + "_" + part for part in ["cpu", "cuda", "outside", "universal"]])

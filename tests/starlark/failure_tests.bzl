@@ -1,0 +1,176 @@
+"""Analysis tests: what is wrong with a target fails its analysis and names target, attribute and remedy."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "kernel_objects", "kernel_variant")
+
+_PROJECT = "//tests/starlark/project:"
+
+def _failure_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = str(ctx.attr.target_under_test.label)
+    asserts.expect_failure(env, "%s: attribute `%s`: " % (target, ctx.attr.attribute))
+    asserts.expect_failure(env, ": %s\n  help: %s" % (ctx.attr.problem, ctx.attr.help))
+    return analysistest.end(env)
+
+def _make(torch, backend):
+    return analysistest.make(
+        _failure_test_impl,
+        attrs = {
+            "attribute": attr.string(mandatory = True, doc = "The attribute that the message names."),
+            "help": attr.string(mandatory = True, doc = "What the message says to do."),
+            "problem": attr.string(mandatory = True, doc = "What the message says is wrong."),
+        },
+        config_settings = {
+            str(Label("//rules/settings:backend")): backend,
+            str(Label("//rules/settings:cxx_abi")): "cxx11",
+            str(Label("//rules/settings:torch")): torch,
+        },
+        expect_failure = True,
+    )
+
+known_cell_test = _make("2.13", "cu130")
+unknown_torch_test = _make("9.9", "cu130")
+unknown_cuda_test = _make("2.13", "cu999")
+
+_DECLARE = "declare it in toolchains/matrix.toml and lock it, or choose another cell"
+
+def _objects(name, attribute, problem, help, test_rule = known_cell_test, **attributes):
+    """Declares a wrong kernel_objects and the test of its message."""
+    values = {"backend": "cuda", "srcs": [_PROJECT + "csrc/plain.cpp"]} | attributes
+    kernel_objects(name = name + ".target", tags = ["manual"], **values)
+    test_rule(
+        name = name,
+        size = "small",
+        attribute = attribute,
+        help = help,
+        problem = problem,
+        target_under_test = name + ".target",
+    )
+    return name
+
+def _variant(name, attribute, problem, help, **attributes):
+    """Declares a wrong kernel_variant and the test of its message."""
+    values = {
+        "backend": "cpu",
+        "cxx_abi": "cxx11",
+        "objects": [_PROJECT + "plain_cpu"],
+        "python": [_PROJECT + "torch-ext/fixture/__init__.py"],
+        "python_root": "torch-ext/fixture",
+        "torch": "2.13",
+    } | attributes
+    kernel_variant(name = name + ".target", id = _PROJECT + "id", metadata = "{}", tags = ["manual"], **values)
+    known_cell_test(
+        name = name,
+        size = "small",
+        attribute = attribute,
+        help = help,
+        problem = problem,
+        target_under_test = name + ".target",
+    )
+    return name
+
+def _objects_failures():
+    return [
+        _objects(
+            name = "unknown_dependency_fails",
+            attribute = "depends",
+            problem = "no such dependency: `numpy`",
+            help = "choose from torch",
+            depends = ["numpy"],
+        ),
+        _objects(
+            name = "unknown_backend_fails",
+            attribute = "backend",
+            problem = "unknown: `metal`",
+            help = "choose from cpu, cuda",
+            backend = "metal",
+        ),
+        _objects(
+            name = "objects_for_an_undeclared_torch_fail",
+            attribute = "depends",
+            problem = "no torch SDK for `9.9`",
+            help = _DECLARE,
+            depends = ["torch"],
+            test_rule = unknown_torch_test,
+        ),
+        _objects(
+            name = "objects_for_an_undeclared_cuda_fail",
+            attribute = "backend",
+            problem = "no CUDA SDK for `cu999`",
+            help = _DECLARE,
+            test_rule = unknown_cuda_test,
+        ),
+        _objects(
+            name = "cuda_source_in_a_cpu_group_fails",
+            attribute = "srcs",
+            problem = "`tests/starlark/project/csrc/plain.cu` is CUDA",
+            help = "set backend = \"cuda\"",
+            backend = "cpu",
+            srcs = [_PROJECT + "csrc/plain.cu"],
+        ),
+        _objects(
+            name = "cuda_source_without_capabilities_for_the_cell_fails",
+            attribute = "archs",
+            problem = "no capabilities for `cu130`",
+            help = "name at least one, e.g. \"8.0\"",
+            archs = {"cu132": ["8.0"]},
+            srcs = [_PROJECT + "csrc/plain.cu"],
+        ),
+        _objects(
+            name = "include_directory_without_files_fails",
+            attribute = "includes",
+            problem = "no listed file is below `include`",
+            help = "list its headers in `hdrs`",
+            includes = ["include"],
+        ),
+    ]
+
+def _variant_failures():
+    return [
+        _variant(
+            name = "variant_for_an_undeclared_torch_fails",
+            attribute = "torch",
+            problem = "no torch SDK for `9.9`",
+            help = _DECLARE,
+            torch = "9.9",
+        ),
+        _variant(
+            name = "variant_for_an_abi_that_torch_was_not_released_with_fails",
+            attribute = "cxx_abi",
+            problem = "torch 2.13 has no build with `cxx98`",
+            help = "choose from cxx11",
+            cxx_abi = "cxx98",
+        ),
+        _variant(
+            name = "python_file_outside_of_its_root_fails",
+            attribute = "python",
+            problem = "`torch-ext/fixture/__init__.py` is not below `torch-ext/other/`",
+            help = "move it, or set `python_root`",
+            python_root = "torch-ext/other",
+        ),
+        _variant(
+            name = "missing_init_file_fails",
+            attribute = "python",
+            problem = "`torch-ext/__init__.py` is missing",
+            help = "it is what `kernels` imports",
+            python_root = "torch-ext",
+        ),
+        _variant(
+            name = "python_file_with_the_name_of_a_generated_one_fails",
+            attribute = "python",
+            problem = "`_ops.py` is generated",
+            help = "rename your file",
+            python = [
+                _PROJECT + "torch-ext/fixture/__init__.py",
+                _PROJECT + "torch-ext/fixture/_ops.py",
+            ],
+        ),
+    ]
+
+def failure_test_suite(name):
+    """Declares the tests of messages, each with its wrong target.
+
+    Args:
+        name: string, the name of the test suite.
+    """
+    native.test_suite(name = name, tests = _objects_failures() + _variant_failures())
