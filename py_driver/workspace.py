@@ -1,11 +1,10 @@
-"""The Bazel workspace in which a project is built: the one it lies in, or one of its own in the user's cache."""
+"""The Bazel workspace in which a project is built: the repository of the rules, or one in the user's cache."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +17,9 @@ from py_driver.layout import MODULE_NAME, label_prefix, module_root
 if TYPE_CHECKING:
     from py_driver.plan import Plan
 
-_MODULE = """\"\"\"A workspace around one kernel project; written by the driver, which removes and rewrites it at will.\"\"\"
+_MODULE = """\"\"\"Kernel projects of this user, one package each; written by the driver, which rewrites it at will.\"\"\"
 
-module(name = "kernel_project")
+module(name = "kernel_projects")
 
 bazel_dep(name = "{module}")
 local_path_override(
@@ -51,8 +50,8 @@ class Workspace:
 def workspace_for(directory: Path, plan: Plan) -> Workspace:
     """The workspace for a project.
 
-    A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in. Any other gets
-    a workspace in the cache that consists of links to its files, so that nothing is left in the project.
+    A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in. All others
+    share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project.
 
     Args:
         directory: of the project.
@@ -72,37 +71,47 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
             raise error(Code.STALE_BUILD_FILE, message, help=f"run `driver gen {directory}`")
         package = project.relative_to(root).as_posix()
         return Workspace(root=root, package="" if package == "." else package)
-    name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
-    workspace = cache_root() / "workspaces" / name
+    workspace = cache_root() / "workspaces" / _digest(root)
+    package = f"{plan.module}_{_digest(project)}"
     with storage_errors(workspace):
-        _write(workspace, project, plan, root)
-    return Workspace(root=workspace, package="")
+        _write_module(workspace, root)
+        _write_package(workspace / package, project, plan)
+    return Workspace(root=workspace, package=package)
 
 
-def _write(workspace: Path, project: Path, plan: Plan, root: Path) -> None:
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+
+
+def _write_module(workspace: Path, root: Path) -> None:
     workspace.mkdir(parents=True, exist_ok=True)
-    wanted = {file for identity in plan.identities for file in identity.files}
-    for old in sorted(workspace.rglob("*"), reverse=True):
-        name = old.relative_to(workspace).as_posix()
-        if name.startswith("bazel-") or name.partition("/")[0].startswith("bazel-"):
-            continue
-        if old.is_symlink() and name not in wanted:
-            old.unlink()
-        elif old.is_dir() and not old.is_symlink() and not any(old.iterdir()):
-            old.rmdir()
-    for file in wanted:
-        link = workspace / file
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink() or link.readlink() != project / file:
-            link.unlink(missing_ok=True)
-            link.symlink_to(project / file)
-    _put(workspace / "BUILD.bazel", render(plan, f"@{MODULE_NAME}"))
-    _put(workspace / "MODULE.bazel", _MODULE.format(module=MODULE_NAME, path=json.dumps(str(root), ensure_ascii=False)))
+    text = _MODULE.format(module=MODULE_NAME, path=json.dumps(str(root), ensure_ascii=False))
+    _put(workspace / "MODULE.bazel", text.encode())
     for setting in _SETTINGS:
-        shutil.copyfile(root / setting, workspace / setting)
+        _put(workspace / setting, (root / setting).read_bytes())
 
 
-def _put(path: Path, text: str) -> None:
-    """Write a file unless it has that text, so that Bazel sees no change where there is none."""
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+def _write_package(package: Path, project: Path, plan: Plan) -> None:
+    """Make a directory hold a project's files and nothing else.
+
+    Copies, not links: a sandbox shows what is in the workspace, not where a link of it leads to.
+    """
+    contents = {file: (project / file).read_bytes() for identity in plan.identities for file in identity.files}
+    contents["BUILD.bazel"] = render(plan, f"@{MODULE_NAME}").encode()
+    for old in sorted(package.rglob("*"), reverse=True):
+        if old.is_dir() and not any(old.iterdir()):
+            old.rmdir()
+        elif not old.is_dir() and old.relative_to(package).as_posix() not in contents:
+            old.unlink()
+    for name, content in contents.items():
+        _put(package / name, content)
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file whole, unless it has that content, so that Bazel sees no change where there is none."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.replace(path)

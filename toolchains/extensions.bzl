@@ -11,6 +11,7 @@ _HUB = """load("@rules_torch_kernels//toolchains:declare.bzl", "declare_toolchai
 package(default_visibility = ["//visibility:public"])
 
 declare_toolchains(
+    name = "sdk",
     cuda = {cuda},
     torch = {torch},
 )

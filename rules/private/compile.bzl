@@ -76,7 +76,7 @@ def compile_cxx(ctx, job, source, object):
         outputs = [object],
         mnemonic = "KernelCxxCompile",
         progress_message = "Compiling %s for %%{label}" % package_path(source),
-        toolchain = "//toolchains/cc:toolchain_type",
+        toolchain = Label("//toolchains/cc:toolchain_type"),
         **ACTION
     )
 
@@ -123,6 +123,6 @@ def compile_cuda(ctx, job, source, object):
         outputs = [object],
         mnemonic = "KernelCudaCompile",
         progress_message = "Compiling %s for %%{label} with nvcc" % package_path(source),
-        toolchain = "//toolchains/cuda:toolchain_type",
+        toolchain = Label("//toolchains/cuda:toolchain_type"),
         **ACTION
     )

@@ -56,7 +56,7 @@ def link_extension(ctx, objects):
         outputs = [library],
         mnemonic = "KernelLink",
         progress_message = "Linking %{label}",
-        toolchain = "//toolchains/cc:toolchain_type",
+        toolchain = Label("//toolchains/cc:toolchain_type"),
         **ACTION
     )
     return library

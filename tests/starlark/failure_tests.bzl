@@ -7,7 +7,7 @@ _PROJECT = "//tests/starlark/project:"
 
 def _failure_test_impl(ctx):
     env = analysistest.begin(ctx)
-    target = str(ctx.attr.target_under_test.label)
+    target = str(analysistest.target_under_test(env).label)
     asserts.expect_failure(env, "%s: attribute `%s`: " % (target, ctx.attr.attribute))
     asserts.expect_failure(env, ": %s\n  help: %s" % (ctx.attr.problem, ctx.attr.help))
     return analysistest.end(env)

@@ -1,7 +1,5 @@
 """An aspect that shows an analysis test what a target is made of: all configured targets below it and their actions."""
 
-load("//rules/private:providers.bzl", "KernelObjectsInfo")
-
 GraphInfo = provider(
     doc = "The configured targets that a target is made of, itself first.",
     fields = {
@@ -27,7 +25,7 @@ def _graph_impl(target, ctx):
         actions = target.actions,
         configuration = ctx.bin_dir.path,
         name = target.label.name,
-        objects = [o.path for o in target[KernelObjectsInfo].objects] if KernelObjectsInfo in target else [],
+        objects = [file.path for file in target[DefaultInfo].files.to_list()] if ctx.rule.kind == "kernel_objects" else [],
         parts = {dependency.name: dependency for dependency in direct},
     )
     return [GraphInfo(nodes = [node] + below.values())]

@@ -53,8 +53,8 @@ def unit_test_suite(name):
         name: string, the name of the test suite.
     """
     declare_tests(name, {
-        "package_path_is_the_same_in_every_workspace": package_path_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
         "glibc_defines_hold_the_minor_version": glibc_defines_test,
+        "package_path_is_the_same_in_every_workspace": package_path_test,
         "repository_name_holds_kind_and_version": repository_name_test,
     })

@@ -1,6 +1,7 @@
 """zig_binary: a static program for our own actions, built with the compiler that is there anyhow."""
 
-load("//rules/private:transitions.bzl", "neutral_transition")
+load(":actions.bzl", "ACTION")
+load(":transitions.bzl", "neutral_transition")
 
 def _zig_binary_impl(ctx):
     sdk = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
@@ -16,11 +17,10 @@ def _zig_binary_impl(ctx):
         arguments = [arguments],
         inputs = depset(ctx.files.srcs, transitive = [sdk.zig_files]),
         outputs = [program],
-        env = {"LANG": "C", "PATH": "/nonexistent"},
-        execution_requirements = {"supports-path-mapping": "1"},
         mnemonic = "ZigBuild",
         progress_message = "Building %{label}",
-        toolchain = "//toolchains/cc:toolchain_type",
+        toolchain = Label("//toolchains/cc:toolchain_type"),
+        **ACTION
     )
     return [DefaultInfo(executable = program, files = depset([program]))]
 
