@@ -35,7 +35,9 @@ class CellSteps:
     cached: int
 
 
-def count_steps(records: Iterable[Any], completed: frozenset[str], spawns: Iterable[tuple[str, bool]]) -> list[CellSteps]:
+def count_steps(
+    records: Iterable[Any], completed: frozenset[str], spawns: Iterable[tuple[str, bool]]
+) -> list[CellSteps]:
     """Count the compile steps of each cell.
 
     Args:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.buildfile import render
@@ -15,9 +14,11 @@ from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.layout import MODULE_NAME, label_prefix, module_root
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from py_driver.plan import Plan
 
-_MODULE = """\"\"\"Kernel projects of this user, one package each; written by the driver, which rewrites it at will.\"\"\"
+_MODULE = """\"\"\"Kernel projects of this user, one package each; written and rewritten by the driver.\"\"\"
 
 module(name = "kernel_projects")
 

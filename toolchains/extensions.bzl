@@ -69,7 +69,7 @@ def _toolchains_impl(mctx):
         cuda = lock["cuda"].keys(),
         torch = lock["torch"].keys(),
     )
-    return mctx.extension_metadata(reproducible = True) if hasattr(mctx, "facts") else None
+    return mctx.extension_metadata(reproducible = True)
 
 toolchains = module_extension(
     implementation = _toolchains_impl,

@@ -38,7 +38,7 @@ def add(subparsers: Subparsers) -> None:
         metavar="GLOB",
         action="append",
         default=[],
-        help="identifiers to build, e.g. 'torch213-*-{cpu,cu130}-*'; may be given again (default: all default variants)",
+        help="identifiers to build, e.g. 'torch213-*-{cpu,cu130}-*'; repeatable (default: all default variants)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
 

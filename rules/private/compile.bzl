@@ -15,13 +15,24 @@ _DEFINES = {
 # away the operators of half types.
 _NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
 
-def _prefix_map(file):
-    """Takes the way to a package out of `__FILE__`, so that it is the same in every workspace."""
+def _package_prefix_map(file):
+    """Takes the way to the package out of `__FILE__`, so that it is the same in every workspace."""
     directory = file.path[:-len(package_path(file))]
     return ["-ffile-prefix-map=%s=" % directory] if directory else []
 
-def _torch_prefix_map(file):
-    return "-ffile-prefix-map=%s=torch/include" % file.dirname
+def _repository_prefix_map(file):
+    """Likewise the way to an external repository, whose name differs between Bazel versions and root modules."""
+    root = file.owner.workspace_root
+    return ["-ffile-prefix-map=%s/=" % root] if root else []
+
+def _prefix_maps(arguments, job, source, before_each = None):
+    files = [job.cc.compiler, job.registration]
+    if job.cuda:
+        files.append(job.cuda.nvcc)
+    if job.torch:
+        files.append(job.torch.include_markers[0])
+    arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
+    arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
 
 def _common_flags(arguments, job):
     """Adds what host compiler and nvcc understand alike."""
@@ -63,9 +74,7 @@ def compile_cxx(ctx, job, source, object):
     _common_flags(arguments, job)
     if job.cuda:
         arguments.add_all([job.cuda.include_marker], map_each = dirname, before_each = "-isystem")
-    arguments.add_all([source], map_each = _prefix_map)
-    if job.torch:
-        arguments.add_all(job.torch.include_markers[:1], map_each = _torch_prefix_map)
+    _prefix_maps(arguments, job, source)
     arguments.add_all(job.cxx_flags)
     arguments.add("-c", source)
     arguments.add("-o", object)
@@ -108,9 +117,7 @@ def compile_cuda(ctx, job, source, object):
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in job.archs])
     arguments.add_all(["-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wno-everything"], before_each = "-Xcompiler")
-    arguments.add_all([source], map_each = _prefix_map, before_each = "-Xcompiler")
-    if job.torch:
-        arguments.add_all(job.torch.include_markers[:1], map_each = _torch_prefix_map, before_each = "-Xcompiler")
+    _prefix_maps(arguments, job, source, before_each = "-Xcompiler")
     _common_flags(arguments, job)
     arguments.add_all(job.cuda_flags)
     arguments.add("-c", source)

@@ -38,7 +38,8 @@ kernel_id = rule(
     attrs = {
         "backend": attr.string(
             mandatory = True,
-            doc = "`cpu`, `cuda` or `universal`; a part of the id.",
+            values = ["cpu", "cuda", "universal"],
+            doc = "A part of the id.",
         ),
         "config": attr.string(
             doc = "Whatever else changes the result in every cell alike (flags, archs), e.g. its SHA-256.",

@@ -14,13 +14,20 @@ _BACKENDS = ["cpu", "cuda"]
 _DEPENDS = ["torch"]
 
 def _sdk(ctx, toolchain_type, attribute, wanted, what):
-    """The SDK that toolchain resolution chose, or an error that says what is declared."""
+    """The SDK that toolchain resolution chose, or an error that says what to do."""
+    if wanted == NONE or (attribute == "backend" and wanted in _BACKENDS):
+        fail_with(
+            ctx.label,
+            attribute,
+            "the variant that links this group names no %s version" % what,
+            "link it into a variant that does, e.g. `torch213-cxx11-cu130-x86_64-linux`",
+        )
     toolchain = ctx.toolchains[toolchain_type]
     if not toolchain:
         fail_with(
             ctx.label,
             attribute,
-            "no %s for `%s`" % (what, wanted),
+            "no %s SDK for `%s`" % (what, wanted),
             "declare it in toolchains/matrix.toml and lock it, or choose another cell",
         )
     return toolchain.sdk
@@ -35,6 +42,8 @@ def _include_directories(ctx):
         for depth in range(len(parts)):
             directory = "/".join(parts[:depth])
             directories.setdefault(directory or ".", (root + directory).removesuffix("/") or ".")
+        if ctx.attr.includes and not file.is_source:
+            fail_with(ctx.label, "includes", "`%s` is generated" % path, "include it by its path from the package")
     for include in ctx.attr.includes:
         if include.removesuffix("/") not in directories:
             fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
@@ -50,9 +59,9 @@ def _kernel_objects_impl(ctx):
     if backend == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
         return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [])]
-    cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA SDK") if ctx.attr.backend == "cuda" else None
+    cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA") if ctx.attr.backend == "cuda" else None
     torch_version = ctx.attr._torch[CellSettingInfo].value
-    torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch SDK") if "torch" in ctx.attr.depends else None
+    torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
     if cuda and not ctx.attr.archs.get(backend) and any([f.extension == "cu" for f in ctx.files.srcs]):
         fail_with(ctx.label, "archs", "no capabilities for `%s`" % backend, "name at least one, e.g. \"8.0\"")
     job = struct(

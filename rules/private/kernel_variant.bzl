@@ -38,7 +38,7 @@ def _python_names(ctx):
 
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
-    identity = ctx.attr.id[0][KernelIdInfo] if type(ctx.attr.id) == type([]) else ctx.attr.id[KernelIdInfo]
+    identity = ctx.attr.id[KernelIdInfo]
     objects = [o for target in ctx.attr.objects for o in target[KernelObjectsInfo].objects]
     extension = link_extension(ctx, objects) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")

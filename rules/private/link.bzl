@@ -18,6 +18,8 @@ def link_extension(ctx, objects):
     """
     cc = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
     torch_toolchain = ctx.toolchains["//toolchains/torch:toolchain_type"]
+    if not ctx.attr.torch:
+        fail_with(ctx.label, "torch", "a variant with objects needs a version", "name one, e.g. `2.13`")
     if not torch_toolchain:
         fail_with(
             ctx.label,
@@ -35,7 +37,15 @@ def link_extension(ctx, objects):
         )
     libraries = list(torch.cpu_libraries)
     if ctx.attr.backend != "cpu":
-        libraries += torch.cuda_libraries + [ctx.toolchains["//toolchains/cuda:toolchain_type"].sdk.runtime]
+        cuda_toolchain = ctx.toolchains["//toolchains/cuda:toolchain_type"]
+        if not cuda_toolchain:
+            fail_with(
+                ctx.label,
+                "backend",
+                "no CUDA SDK for `%s`" % ctx.attr.backend,
+                "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+            )
+        libraries += torch.cuda_libraries + [cuda_toolchain.sdk.runtime]
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")

@@ -25,11 +25,11 @@ _ZIG_PARTS = [
 
 _GLIBC = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libc_nonshared.a"]
 
-# nvcc calls the host compiler by one path, so its flags stand in a script; the directory that the step runs in is
-# taken out of `__FILE__`. nvcc runs its steps through /bin/sh, so that a shell is there.
+# nvcc calls the host compiler by one path, so its flags stand in a script. nvcc runs its steps through /bin/sh, so that
+# a shell is there.
 _LAUNCHER = """#!/bin/sh
 sdk=${{0%/*}}
-exec "$sdk/zig/zig" clang {flags} {includes} "-ffile-prefix-map=$PWD/=" "$@"
+exec "$sdk/zig/zig" clang {flags} {includes} "$@"
 """
 
 _BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cc_sdk")

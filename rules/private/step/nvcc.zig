@@ -1,11 +1,13 @@
 //! One nvcc compile, run as the commands that `nvcc --dryrun` names, with one change that no flag of nvcc offers:
 //! the absolute path of the source, which nvcc hashes into symbol names, is replaced by a name that is the same in
-//! every directory and on every machine.
+//! every directory and on every machine. And since nvcc names its own headers by absolute paths, each
+//! `-ffile-prefix-map` is given for the absolute spelling too.
 const std = @import("std");
 const main = @import("main.zig");
 
 const prefix = "#$ ";
 const path_flag = "--orig_src_path_name \"";
+const map_flag = "-ffile-prefix-map=";
 
 pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var name: []const u8 = "";
@@ -19,7 +21,15 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var dryrun = std.ArrayList([]const u8).init(allocator);
     try dryrun.append(command[0]);
     try dryrun.append("--dryrun");
-    try dryrun.appendSlice(command[1..]);
+    const directory = try std.process.getCwdAlloc(allocator);
+    for (command[1..]) |argument| {
+        if (std.mem.startsWith(u8, argument, map_flag)) {
+            const mapping = argument[map_flag.len..];
+            try dryrun.append(try std.mem.concat(allocator, u8, &.{ map_flag, directory, "/", mapping }));
+            try dryrun.append("-Xcompiler");
+        }
+        try dryrun.append(argument);
+    }
 
     var environment = try std.process.getEnvMap(allocator);
     const planned = std.process.Child.run(.{

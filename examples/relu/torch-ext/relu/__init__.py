@@ -1,13 +1,13 @@
 """ReLU as a kernel of its own: the smallest complete example."""
 
-from typing import Optional
+from __future__ import annotations
 
 import torch
 
 from ._ops import ops
 
 
-def relu(x: torch.Tensor, out: Optional[torch.Tensor] = None) -> torch.Tensor:
+def relu(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     """`x` where it is positive or NaN, else 0.
 
     Args:

