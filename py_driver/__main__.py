@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,14 @@ from py_driver.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 INTERNAL = 70
 """Exit code of a bug in the driver, after sysexits.h (EX_SOFTWARE)."""
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code; see `py_driver.errors`.
     """
     output = Output()
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        # As Ctrl-C: Bazel is stopped, and nothing half done is left. `nohup` stays in force.
+        if signal.getsignal(name) is signal.SIG_DFL:
+            signal.signal(name, _interrupt)
     try:
         return run(sys.argv[1:] if arguments is None else arguments, output)
     except DriverError as failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from py_driver.lock import entries_for
 from py_driver.plan import make_plan
 from py_driver.project import load
 from py_driver.steps import CellSteps, cells_of
+from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.select import select
 from py_driver.workspace import workspace_for
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
 
+_PYTHON = "RULES_TORCH_KERNELS_PYTHON"
 _UNITS = ("B", "kB", "MB", "GB")
 _STEP = 1000
 
@@ -103,7 +106,7 @@ def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Ou
         args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
         args += [f"--jobs={jobs}"] if jobs else []
         args += [workspace.label(variant.name) for variant in chosen]
-        environment = {"RULES_TORCH_KERNELS_PYTHON": sys.executable}
+        environment = {_PYTHON: os.environ.get(_PYTHON, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
         steps = {s.variant: s for s in cells_of(done.events, [v.name for v in chosen], log)}
     root = done.events.exec_root or workspace.root
@@ -133,7 +136,7 @@ def report(done: Build, output: Output) -> None:
     """Print the table of a build."""
     rows = []
     for cell in done.cells:
-        archs = " ".join(cell.variant.archs or ()) or "-"
+        archs = " ".join(sorted(cell.variant.archs or (), key=order)) or "-"
         counts = [str(n) for n in (cell.steps.run, cell.steps.shared, cell.steps.cached)]
         rows.append([cell.variant.name, readable(cell.size), archs, *counts])
     totals = [str(sum(int(row[i]) for row in rows)) for i in (3, 4, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 from pathlib import Path
@@ -13,6 +14,8 @@ BUILD = "build"
 
 _METADATA = "metadata.json"
 _EXECUTABLE = {".so"}
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
@@ -46,10 +49,14 @@ def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source / name, to)
                 to.chmod(0o755 if to.suffix in _EXECUTABLE else 0o644)
-            if target.exists():
+            if not target.exists():
+                fresh.rename(target)
+            elif not _exchange(fresh, target):
                 target.rename(old)
-            fresh.rename(target)
+                fresh.rename(target)
         finally:
+            if old.exists() and not target.exists():
+                old.rename(target)
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
     return target, size
@@ -61,6 +68,16 @@ def _equal(source: Path, target: Path, names: set[Path]) -> bool:
         return False
     there = {p.relative_to(target) for p in target.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
     return there == names and all((source / name).read_bytes() == (target / name).read_bytes() for name in names)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two directories in one step, so that both names are there all the time; False where that is impossible."""
+    try:
+        renameat2 = ctypes.CDLL(None).renameat2
+    except AttributeError:
+        return False
+    failed: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return not failed
 
 
 def _sweep(build: Path) -> None:

@@ -10,7 +10,7 @@ The exit code of a run follows from the class of its errors:
 4  ENVIRONMENT the machine lacks something: network, disk space, Bazel
 5  BUILD       a compile, link or assembly step failed
 6  LOAD        a built variant did not load or gave wrong results
-130 INTERRUPT  Ctrl-C
+130 INTERRUPT  Ctrl-C, SIGTERM or SIGHUP
 == =========== ==========================================================
 """
 

@@ -15,19 +15,21 @@ import tomli
 from py_driver.bazel.environment import curated
 from py_driver.errors import Code, error
 from py_driver.lock import release_of
+from py_driver.variants.names import cuda_version
 from py_driver.venv import ensure_venv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.output import Output
+    from py_driver.variants.names import Cell
 
 EXAMPLE = "example.py"
 """The script of a project that loads its kernel from `build/` and uses it."""
 
 _PROBE = """
-import json, platform, torch
-print(json.dumps([torch.__version__, torch.version.cuda, torch.version.hip, platform.machine()]))
+import json, torch
+print(json.dumps([torch.__version__, torch.version.cuda, torch.version.hip]))
 """
 _RESOURCE = Path(__file__).parent / "resources" / "load.toml"
 
@@ -53,7 +55,7 @@ def importable_torch() -> Torch | None:
         done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=False, cwd="/")
         if done.returncode:
             continue
-        version, cuda, hip, _ = json.loads(done.stdout.splitlines()[-1])
+        version, cuda, hip = json.loads(done.stdout.splitlines()[-1])
         if hip:
             continue
         backend = f"cu{cuda.replace('.', '')}" if cuda else "cpu"
@@ -61,15 +63,24 @@ def importable_torch() -> Torch | None:
     return None
 
 
-def python_for(versions: Sequence[str], output: Output) -> str:
+def fits(torch: Torch, cell: Cell) -> bool:
+    """Whether a torch can load a cell, by the client's rule: the same CUDA major version, and not a newer minor one."""
+    ours, theirs = (cuda_version(backend) for backend in (cell.backend, torch.backend))
+    if torch.version != cell.torch or not ours or not theirs:
+        return torch.version == cell.torch and cell.backend == torch.backend
+    (major, minor), (their_major, their_minor) = (map(int, v.split(".")) for v in (ours, theirs))
+    return major == their_major and minor <= their_minor
+
+
+def python_for(cells: Sequence[Cell], output: Output) -> str:
     """An interpreter with the `kernels` client and a torch for which something was built.
 
     Args:
-        versions: the torch versions that fit, e.g. `2.13`, the preferred one first.
+        cells: what was built; a torch that is installed is of the first release among them.
         output: where progress is shown.
 
     Returns:
-        The interpreter: of an environment on top of the torch that is there, or with a torch of its own.
+        The interpreter: of an environment on top of a torch that is there and fits, or with a torch of its own.
 
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
@@ -77,9 +88,10 @@ def python_for(versions: Sequence[str], output: Output) -> str:
     facts = tomli.loads(_RESOURCE.read_text(encoding="utf-8"))
     requirements = [f"kernels=={facts['kernels']}", *facts["requirements"]]
     there = importable_torch()
-    if there and there.version in versions:
+    if there and any(fits(there, cell) for cell in cells):
         return str(ensure_venv("load", requirements, output, python=there.python, inherit=True))
-    return str(ensure_venv("load", [f"torch=={release_of(versions[0])}", *requirements], output))
+    version = next((cell.torch for cell in cells if cell.torch), facts["torch"])
+    return str(ensure_venv("load", [f"torch=={release_of(version)}", *requirements], output))
 
 
 def run_example(directory: Path, python: str) -> str:

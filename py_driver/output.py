@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
 _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
+_UPDATE_LENGTH = 100
 
 
 def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
@@ -54,6 +55,7 @@ class Task:
     def update(self, text: str) -> None:
         """Show how far the work is, e.g. `12 of 90 MB`; shown at most ten times a second (every 10 s when plain)."""
         now = time.monotonic()
+        text = text if len(text) <= _UPDATE_LENGTH else text[: _UPDATE_LENGTH - 3] + "..."
         with self._lock:
             if now - self._shown < (_LIVE_SECONDS if self._output.live else _PLAIN_SECONDS):
                 return

@@ -6,6 +6,7 @@ Of the machine's apt only the mirror's address, proxy settings and archive keys 
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 from py_driver.bazel.environment import curated
 from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.debian import MIRROR_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,9 +154,11 @@ class Apt:
         return done.stdout
 
     def _mirrors(self) -> list[str]:
-        """The mirrors of the machine's own apt, those that look like Debian's main archive first."""
-        found = dict.fromkeys(_RELEASE.findall(self._read(self._command("update", "--print-uris"))))
-        return sorted((m for m in found if "security" not in m), key=lambda m: not m.endswith("/debian/"))
+        """The mirrors that the environment names and those of the machine's own apt, likely ones first."""
+        own = [f"{mirror.rstrip('/')}/" for mirror in os.environ.get(MIRROR_VARIABLE, "").split()]
+        found = _RELEASE.findall(self._read(self._command("update", "--print-uris")))
+        likely = sorted((m for m in found if "security" not in m), key=lambda m: not m.endswith("/debian/"))
+        return list(dict.fromkeys([*own, *likely]))
 
     def update(self) -> None:
         """Fetch the suite's index from the first of the machine's mirrors that has it."""

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 _NAMES = frozenset(
     {
+        "CURL_CA_BUNDLE",
         "HOME",
         "LANG",
         "LC_ALL",
         "LC_CTYPE",
         "LOGNAME",
+        "NETRC",
         "NO_COLOR",
         "PATH",
         "REQUESTS_CA_BUNDLE",

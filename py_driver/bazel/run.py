@@ -43,6 +43,9 @@ _FAILURES = {
 }
 _OPTIONS = ("--color=no", "--curses=no", "--show_progress_rate_limit=0.2")
 _LABELS_SHOWN = 5
+_FULL_DISK = (
+    "free some space; Bazel keeps its files below ~/.cache/bazel, the driver below ~/.cache/rules_torch_kernels"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,7 +173,7 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output) -
         output.say(block)
     if console.no_space:
         message = "a disk is full: Bazel, or a program it ran, found no space left"
-        return error(Code.NO_SPACE, message, help="free some space, or run `driver clean`")
+        return error(Code.NO_SPACE, message, help=_FULL_DISK)
     if exit_code < 0:
         return error(Code.SET_UP, f"Bazel was ended by signal {-exit_code}")
     code, message = _FAILURES.get(exit_code, (Code.SET_UP, f"Bazel ended with exit code {exit_code}"))

@@ -31,6 +31,12 @@ VERBS = {
 """The verbs and what each does, in one line. The verb `x` is the module `py_driver.cli.x`."""
 
 
+def sentence(verb: str) -> str:
+    """What a verb does, as a sentence."""
+    summary = VERBS[verb]
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
 class Verb(Protocol):
     """What the module of a verb offers."""
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS
+from py_driver.cli import VERBS, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
     )
-    parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
-
-
-def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("build", help=VERBS["build"], description=VERBS["build"].capitalize() + ".")
-    add_arguments(parser)
     parser.add_argument(
         "--variant",
         metavar="GLOB",
@@ -40,6 +33,13 @@ def add(subparsers: Subparsers) -> None:
         default=[],
         help="identifiers to build, e.g. 'torch213-*-{cpu,cu130}-*'; repeatable (default: all default variants)",
     )
+    parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("build", help=VERBS["build"], description=sentence("build"))
+    add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS
+from py_driver.cli import VERBS, sentence
 from py_driver.cli.build import add_arguments
 from py_driver.errors import ExitCode
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("demo", help=VERBS["demo"], description=VERBS["demo"].capitalize() + ".")
+    parser = subparsers.add_parser("demo", help=VERBS["demo"], description=sentence("demo"))
     add_arguments(parser)
 
 
@@ -30,9 +30,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.loading import python_for, run_example  # noqa: PLC0415
 
-    done = build(args.directory, [], args.jobs, output)
-    versions = dict.fromkeys(cell.variant.cell.torch for cell in done.cells if cell.variant.cell.torch)
-    python = python_for(list(versions), output)
+    done = build(args.directory, args.variant, args.jobs, output)
+    python = python_for([built.variant.cell for built in done.cells], output)
     with output.task("running the example") as task:
         said = run_example(args.directory, python)
         task.done("done")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS
+from py_driver.cli import VERBS, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ BUILD_FILE = "BUILD.bazel"
 
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("gen", help=VERBS["gen"], description=VERBS["gen"].capitalize() + ".")
+    parser = subparsers.add_parser("gen", help=VERBS["gen"], description=sentence("gen"))
     parser.add_argument(
         "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS
+from py_driver.cli import VERBS, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("variants", help=VERBS["variants"], description=VERBS["variants"].capitalize() + ".")
+    parser = subparsers.add_parser("variants", help=VERBS["variants"], description=sentence("variants"))
     parser.add_argument(
         "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
     )
@@ -34,6 +34,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.plan import make_plan  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.project import load  # noqa: PLC0415
+    from py_driver.variants.capabilities import order  # noqa: PLC0415
     from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
 
     plan = make_plan(load(args.directory), read_matrix())
@@ -41,7 +42,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.json(_as_json(plan))
         return ExitCode.OK
     rows = [
-        [one.name, "yes" if one.bundled else "when named", " ".join(one.archs or ()) or "-"] for one in plan.variants
+        [one.name, "yes" if one.bundled else "when named", " ".join(sorted(one.archs or (), key=order)) or "-"]
+        for one in plan.variants
     ]
     output.table(["variant", "default", "archs"], rows)
     if args.explain:

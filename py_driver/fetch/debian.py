@@ -56,7 +56,7 @@ def debian_archives(environ: Mapping[str, str] | None = None) -> tuple[tuple[str
             Code.NOT_DEBIAN,
             "Debian packages are needed, and this machine's apt has no Debian archive set up",
             help=f"set {MIRROR_VARIABLE} to the address of a Debian archive (the directory that has `pool/` in it), "
-            "or give a directory with the packages by --mirror",
+            "or name a directory with the packages in RULES_TORCH_KERNELS_MIRROR",
         )
     return own, apt
 

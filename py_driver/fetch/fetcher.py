@@ -254,7 +254,7 @@ def _nowhere(entry: Entry, failures: list[OriginError]) -> DriverError:
     reasons = "; ".join(dict.fromkeys(failure.reason for failure in failures))
     kind = "Debian archive" if entry.origin is Origin.DEBIAN else "Python package index"
     tool = "apt" if entry.origin is Origin.DEBIAN else "pip"
-    mirror = f"give a directory that has {entry.mirror_name} by --mirror or {MIRROR_VARIABLE}"
+    mirror = f"name a directory that has {entry.mirror_name} in {MIRROR_VARIABLE}"
     if Code.BAD_DIGEST in codes:
         return error(
             Code.BAD_DIGEST,

@@ -97,7 +97,7 @@ def _ask_pip() -> tuple[list[str], str]:
     raise error(
         Code.SET_UP,
         "pip was not found, so it is not known which Python package index this machine uses",
-        help="install pip for python3, or give a directory with the archives by --mirror",
+        help="install pip for python3, or name a directory with the archives in RULES_TORCH_KERNELS_MIRROR",
     )
 
 

@@ -205,7 +205,7 @@ def _torch(torch: Section) -> Framework:
         bounds=_bounds(torch),
     )
     check_cxx_flags(torch.findings, framework.cxx_flags)
-    torch.finish({"universal": "is a key of the seed form; write [torch-noarch]"})
+    torch.finish({"universal": "is a key of the early form; write [torch-noarch]"})
     return framework
 
 

@@ -140,11 +140,11 @@ class Manifest:
 
     Attributes:
         file: its path as the user knows it.
-        edition: 1 for the seed form, else 5.
+        edition: 1 for the early form, else 5.
         name: the project's name.
-        version: major version of the kernel's interface; 1 in the seed form, as upstream's migration has it.
-        license: the Hub's identifier of the licence; `unknown`, which is one, in the seed form: metadata.json must
-            have the key and the seed form has no place for it.
+        version: major version of the kernel's interface; 1 in the early form, as upstream's migration has it.
+        license: the Hub's identifier of the licence; `unknown`, which is one, in the early form: metadata.json must
+            have the key and the early form has no place for it.
         upstream: where the kernel came from (git URL).
         source: where this project lives (git URL).
         backends: what to build for: a part of BUILT, or UNIVERSAL alone.

@@ -24,7 +24,7 @@ def project_name(general: Section) -> Text:
     """`name` of [general], checked.
 
     The `kernels` client reads the name from metadata.json and takes only `[a-z][-a-z0-9]*[a-z0-9]`; `_` is
-    admitted besides because the seed form uses it, and is written there as `-`.
+    admitted besides because the early form uses it, and is written there as `-`.
 
     Returns:
         The name; a stand-in where it is absent or wrong, which is collected as an error.

@@ -20,7 +20,7 @@ CURRENT = 5
 
 
 def read(content: bytes, file: str) -> Manifest:
-    """Read a build.toml of the seed form or of edition 5.
+    """Read a build.toml of the early form or of edition 5.
 
     Args:
         content: the bytes of the file.
@@ -71,13 +71,13 @@ _MARKS: tuple[tuple[tuple[str, ...], type, str, str], ...] = (
 
 
 def _refuse_other_editions(table: dict[str, Any], findings: Findings) -> None:
-    """Raise EDITION for a file that is neither the seed form nor edition 5."""
+    """Raise EDITION for a file that is neither the early form nor edition 5."""
     general = table.get("general")
     if isinstance(general, dict) and "edition" in general:
         path = ("general", "edition")
         if isinstance(general["edition"], int) and not isinstance(general["edition"], bool):
             message = f"edition {general['edition']} of build.toml is not supported"
-            findings.add(Code.EDITION, message, findings.value(path), advice="5 is, and the seed form, which has none")
+            findings.add(Code.EDITION, message, findings.value(path), advice="5 is, and the early form, which has none")
         else:
             findings.add(Code.WRONG_TYPE, "`edition` in [general] must be an integer", findings.value(path))
     elif mark := _mark(table):

@@ -1,4 +1,4 @@
-"""Reads the seed form of build.toml (upstream's "v1", April 2025): a name, [torch], [kernel.*] with `language`."""
+"""Reads the early form of build.toml (upstream's "v1", April 2025): a name, [torch], [kernel.*] with `language`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LANGUAGES = ("cuda", "cuda-hipify")
 
 
 def read_seed(root: Section, file: str) -> Manifest:
-    """The manifest of a seed-form file; errors are collected in the findings of `root`.
+    """The manifest of a early-form file; errors are collected in the findings of `root`.
 
     Args:
         root: the whole file.

@@ -45,7 +45,8 @@ def base(arch: str) -> str:
     return arch.removesuffix(_PTX).rstrip("af")
 
 
-def _order(arch: str) -> tuple[int, int, str]:
+def order(arch: str) -> tuple[int, int, str]:
+    """The key that sorts archs as numbers: `8.0` before `10.0`."""
     major, minor = base(arch).split(".")
     return int(major), int(minor), arch
 
@@ -61,18 +62,18 @@ def loose_intersection(requested: Sequence[str], toolkit: Sequence[str]) -> Arch
     wanted = list(dict.fromkeys(arch.removesuffix(_PTX) for arch in requested))
     specific = [arch for arch in wanted if arch[-1] in "af" and base(arch) in toolkit]
     taken = {base(arch): arch for arch in specific}
-    plain = sorted((arch for arch in wanted if arch[-1] not in "af"), key=_order)
+    plain = sorted((arch for arch in wanted if arch[-1] not in "af"), key=order)
     kept = set(specific)
     for target in toolkit:
         if target in taken:
             continue
-        at_most = [arch for arch in plain if _order(arch)[:2] <= _order(target)[:2]]
+        at_most = [arch for arch in plain if order(arch)[:2] <= order(target)[:2]]
         serving = [arch for arch in at_most if arch in ptx or arch.split(".")[0] == target.split(".")[0]]
         kept.update(serving[-1:])
     dropped = [
         Dropped(arch=_with_ptx(arch, ptx), reason=_reason(arch, taken, toolkit)) for arch in wanted if arch not in kept
     ]
-    return Archs(kept=tuple(_with_ptx(arch, ptx) for arch in sorted(kept, key=_order)), dropped=tuple(dropped))
+    return Archs(kept=tuple(_with_ptx(arch, ptx) for arch in sorted(kept, key=order)), dropped=tuple(dropped))
 
 
 def _with_ptx(arch: str, ptx: set[str]) -> str:

@@ -162,7 +162,7 @@ def test_gone_upstream(server: Server, tmp_path: Path) -> None:
     failure = failure_of(fetcher_for(server, tmp_path)).diagnostics[0]
     assert failure.code is Code.NOT_FOUND_UPSTREAM
     assert server.host in failure.message
-    assert "--mirror" in failure.help
+    assert "RULES_TORCH_KERNELS_MIRROR" in failure.help
     assert len(server.spans(FILE)) == 1
     missing = failure_of(fetcher_for(server, tmp_path), filename="demo-1.0-cp99-none-any.whl").diagnostics[0]
     assert missing.code is Code.NOT_FOUND_UPSTREAM

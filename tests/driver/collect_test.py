@@ -1,0 +1,169 @@
+"""Copying variants into build/: whole or not at all, whoever reads, fails or was killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver import collect as module
+from py_driver.collect import collect
+from py_driver.errors import Code, DriverError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIANT = "torch213-cxx11-cpu-x86_64-linux"
+
+
+def _source(root: Path, text: str) -> Path:
+    source = root / "bazel" / text
+    (source / "sub").mkdir(parents=True)
+    for name in ("metadata.json", "__init__.py", "_k.abi3.so", "sub/data.json"):
+        (source / name).write_text(json.dumps(text))
+        (source / name).chmod(0o555)
+    return source
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def _content(directory: Path) -> dict[str, str]:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.read_text() for path in files}
+
+
+def test_copies_all_files_with_fixed_modes(tmp_path: Path, project: Path) -> None:
+    source = _source(tmp_path, "one")
+    path, size = collect(source, project, VARIANT)
+    assert path == project / "build" / VARIANT
+    assert size == 4 * len('"one"')
+    assert _content(path) == _content(source)
+    assert {p.name: p.stat().st_mode & 0o777 for p in path.iterdir() if p.is_file()} == {
+        "metadata.json": 0o644,
+        "__init__.py": 0o644,
+        "_k.abi3.so": 0o755,
+    }
+    assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
+
+
+def test_equal_variant_is_not_touched(tmp_path: Path, project: Path) -> None:
+    source = _source(tmp_path, "one")
+    path, _ = collect(source, project, VARIANT)
+    (path / "__pycache__").mkdir()
+    (path / "__pycache__" / "x.pyc").touch()
+    inode = path.stat().st_ino
+    collect(source, project, VARIANT)
+    assert path.stat().st_ino == inode
+    assert (path / "__pycache__" / "x.pyc").exists()
+
+
+@pytest.mark.parametrize("change", ["extra", "missing", "different"])
+def test_variant_that_was_changed_is_replaced(tmp_path: Path, project: Path, change: str) -> None:
+    source = _source(tmp_path, "one")
+    path, _ = collect(source, project, VARIANT)
+    if change == "extra":
+        (path / "extra.py").touch()
+    elif change == "missing":
+        (path / "sub" / "data.json").unlink()
+    else:
+        (path / "_k.abi3.so").write_text("x")
+    collect(source, project, VARIANT)
+    assert _content(path) == _content(source)
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_failure_keeps_the_old_variant(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, *, atomic: bool
+) -> None:
+    if not atomic:
+        monkeypatch.setattr(module, "_exchange", lambda _one, _other: False)
+    path, _ = collect(_source(tmp_path, "one"), project, VARIANT)
+    copied = []
+
+    def fail(source: Path, to: Path) -> None:
+        copied.append(to)
+        if len(copied) == 3:
+            raise OSError(28, "No space left on device")
+        to.write_bytes(source.read_bytes())
+
+    monkeypatch.setattr(shutil, "copyfile", fail)
+    with pytest.raises(DriverError) as caught:
+        collect(_source(tmp_path, "two"), project, VARIANT)
+    assert caught.value.diagnostics[0].code is Code.NO_SPACE
+    assert set(_content(path).values()) == {'"one"'}
+    assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
+
+
+def test_interrupt_between_two_renames_restores_the_old_variant(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = collect(_source(tmp_path, "one"), project, VARIANT)
+    monkeypatch.setattr(module, "_exchange", lambda _one, _other: False)
+    rename = type(path).rename
+
+    def interrupt(self: Path, target: Path) -> Path:
+        if self.name.endswith(".new"):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(type(path), "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        collect(_source(tmp_path, "two"), project, VARIANT)
+    assert set(_content(path).values()) == {'"one"'}
+    assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
+
+
+def test_leftovers_of_a_killed_run_go_and_what_it_had_moved_away_returns(tmp_path: Path, project: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    build = project / "build"
+    other = "torch215-cxx11-cpu-x86_64-linux"
+    for name in (f".{other}.{dead.pid}.old", f".{VARIANT}.{dead.pid}.new", f".{VARIANT}.{os.getppid()}.new"):
+        (build / name).mkdir(parents=True)
+        (build / name / "metadata.json").write_text(name)
+    collect(_source(tmp_path, "one"), project, VARIANT)
+    assert sorted(p.name for p in build.iterdir()) == sorted([f".{VARIANT}.{os.getppid()}.new", VARIANT, other])
+
+
+def test_reader_sees_the_old_or_the_new_variant_at_every_moment(tmp_path: Path, project: Path) -> None:
+    sources = [_source(tmp_path, text) for text in ("one", "two")]
+    path, _ = collect(sources[0], project, VARIANT)
+    if not module._exchange(sources[0], sources[1]):  # noqa: SLF001  (only to know whether it can)
+        pytest.skip("this file system cannot exchange directories")
+    stop = threading.Event()
+    seen: set[frozenset[str]] = set()
+
+    def read() -> None:
+        while not stop.is_set():
+            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                texts = set()
+                for name in ("metadata.json", "_k.abi3.so", "__init__.py"):
+                    file = os.open(name, os.O_RDONLY, dir_fd=directory)
+                    with os.fdopen(file) as stream:
+                        texts.add(stream.read())
+            except FileNotFoundError:
+                continue  # the old directory was removed while it was read; its name leads to the new one
+            finally:
+                os.close(directory)
+            seen.add(frozenset(texts))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(200):
+        collect(sources[number % 2], project, VARIANT)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert seen == {frozenset({'"one"'}), frozenset({'"two"'})}

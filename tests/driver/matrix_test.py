@@ -1,0 +1,60 @@
+"""The matrix, which the driver reads, and the lock, which Bazel reads, say the same of every release."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import tomli
+
+from py_driver.fetch.entry import parse_entry
+from py_driver.layout import module_root
+from py_driver.lock import entries_for
+from py_driver.variants.names import Cell
+
+_TOOLCHAINS = module_root() / "toolchains"
+
+
+def _lock(kind: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((_TOOLCHAINS / "lock" / f"{kind}.json").read_text())
+    return value
+
+
+def _matrix() -> dict[str, Any]:
+    return tomli.loads((_TOOLCHAINS / "matrix.toml").read_text())
+
+
+def test_every_torch_of_the_matrix_is_locked_with_its_abis_and_standard() -> None:
+    lock = _lock("torch")
+    assert {t["version"]: (t["abis"], t["cxx-standard"]) for t in _matrix()["torch"]} == {
+        version: (entry["abis"], entry["cxx_standard"]) for version, entry in lock.items()
+    }
+    assert all(entry["archive"]["version"].startswith(f"{version}.") for version, entry in lock.items())
+
+
+def test_every_cuda_of_the_matrix_is_locked() -> None:
+    versions = [cuda["version"] for cuda in _matrix()["cuda"]]
+    assert versions == list(_lock("cuda"))
+    for version, entry in _lock("cuda").items():
+        compilers = [
+            a for a in entry["archives"] if a["name"] in {"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt"}
+        ]
+        assert len(compilers) == 3
+        assert all(a["version"].startswith(f"{version}.") for a in compilers)
+
+
+def test_every_archive_has_a_digest() -> None:
+    archives = [_lock("cc")["zig"], *_lock("cc")["gcc"]]
+    archives += [a for entry in _lock("cuda").values() for a in entry["archives"]]
+    archives += [entry["archive"] for entry in _lock("torch").values()]
+    assert all(len(parse_entry(a).sha256) == 64 for a in archives)
+    assert len({parse_entry(a).key for a in archives}) == len(archives)
+
+
+def test_cells_need_their_own_archives_and_no_others() -> None:
+    plain = entries_for([Cell(backend="universal")])
+    cpu = entries_for([Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")])
+    cuda = entries_for([Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux")])
+    assert {e.name for e in cpu} - {e.name for e in plain} == {"torch"}
+    assert "nvidia-cuda-nvcc" not in {e.name for e in cpu}
+    assert {e.version for e in cuda if e.name == "nvidia-cuda-nvcc"} == {"13.0.88"}

@@ -1,0 +1,174 @@
+"""What the end-to-end tests share: a clone of the checkout, an installed wheel, and what each has built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import (
+    CU130,
+    PROJECTS,
+    TWO,
+    Driver,
+    copy_checkout,
+    copy_project,
+    make_cache,
+    make_mirror,
+    remove,
+)
+from hostile import mounts_of_our_own, poison, set_traps, within
+
+from py_driver.fetch.store import Store, cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SHARED = ("bazel", "store", "venvs")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """A project that a driver has built.
+
+    Attributes:
+        driver: which.
+        project: the project's directory.
+        result: what `--json` printed.
+    """
+
+    driver: Driver
+    project: Path
+    result: Any
+
+    @property
+    def build(self) -> Path:
+        return self.project / "build"
+
+
+@pytest.fixture(scope="session")
+def base() -> Iterator[Path]:
+    """A directory for all of this run, not in /tmp: Bazel's sandbox hides that."""
+    place = cache_root() / "e2e"
+    if place.is_dir():
+        for old in place.iterdir():
+            if old.name.isdigit() and not Path("/proc", old.name).exists():
+                remove(old)
+    base = place / str(os.getpid())
+    base.mkdir(parents=True)
+    yield base
+    remove(base)
+
+
+def _links(*without: str) -> dict[str, Path]:
+    return {name: cache_root() / name for name in _SHARED if name not in without}
+
+
+@pytest.fixture(scope="session")
+def clone(base: Path) -> Driver:
+    """The checkout, copied: nothing is built in it yet, but archives are in the cache if they ever were."""
+    here = base / "clone"
+    copy_checkout(here / "repository")
+    cache = make_cache(here / "cache", _links())
+    root = here / "repository"
+    return Driver(command=(str(root / "driver"),), root=root, cache=cache, output=here / "output")
+
+
+@pytest.fixture(scope="session")
+def relu(clone: Driver) -> Built:
+    """examples/relu, built cold in the clone: all six cells."""
+    project = clone.root / "examples" / "relu"
+    return Built(driver=clone, project=project, result=clone.build(project))
+
+
+@pytest.fixture(scope="session")
+def installed(base: Path, clone: Driver) -> Driver:
+    """The driver installed from the wheel of the clone, with an empty environment: not even a HOME."""
+    here = base / "i"
+    venv.create(here / "venv", with_pip=True)
+    source = here / "source"
+    shutil.copytree(clone.root, source, ignore=shutil.ignore_patterns("bazel-*", "build"))
+    pip = [str(here / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, str(source)], check=True)
+    [package] = (here / "venv").glob("lib/python*/site-packages/py_driver")
+    return Driver(
+        command=(str(here / "venv" / "bin" / "driver"),),
+        root=package / "module",
+        cache=make_cache(here / "cache", _links()),
+        output=here / "output",
+        bare=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def alone(installed: Driver, clone: Driver, base: Path) -> Built:
+    """examples/relu, copied alone to a deeper directory of another name, built by the installed driver."""
+    project = copy_project(clone.root / "examples" / "relu", base / "a b" / "deeper" / "than" / "before" / "my-relu")
+    return Built(driver=installed, project=project, result=installed.build(project, TWO))
+
+
+@pytest.fixture(scope="session")
+def tiny(installed: Driver, alone: Built, base: Path) -> Built:
+    """A project that compiles in seconds, built by the installed driver where the toolchains are there already."""
+    assert alone.build.is_dir()
+    project = copy_project(PROJECTS / "tiny", base / "tiny")
+    return Built(driver=installed, project=project, result=installed.build(project, TWO))
+
+
+@pytest.fixture(scope="session")
+def universal(installed: Driver, base: Path) -> Built:
+    """A project without a compiled part."""
+    project = copy_project(PROJECTS / "universal", base / "universal")
+    return Built(driver=installed, project=project, result=installed.build(project))
+
+
+@pytest.fixture(scope="session")
+def store(alone: Built) -> Store:
+    """The archives of this user, among them what `alone` needs."""
+    assert (alone.build / CU130).is_dir()
+    return Store(cache_root())
+
+
+@pytest.fixture
+def empty(installed: Driver, base: Path, tmp_path: Path) -> Driver:
+    """The installed driver with an empty store, but with its workspaces: repositories that were made are there."""
+    links = {**_links("store"), "workspaces": installed.cache / "workspaces"}
+    cache = make_cache(base / "caches" / tmp_path.name, links)
+    return Driver(command=installed.command, root=installed.root, cache=cache, output=installed.output, bare=True)
+
+
+@pytest.fixture
+def mirror(store: Store, tmp_path: Path) -> Path:
+    """A directory with all archives that the cells of TWO need."""
+    return make_mirror(tmp_path / "mirror", store)
+
+
+@pytest.fixture(scope="session")
+def traps(base: Path) -> Path:
+    """Tools, headers, modules and libraries that no build may touch."""
+    return set_traps(base / "traps")
+
+
+@pytest.fixture(scope="session")
+def hostile(clone: Driver, traps: Path, base: Path) -> Built:
+    """examples/relu, built cold by the clone on a machine that is set up against it."""
+    here = base / "hostile"
+    cache = make_cache(here / "cache", _links())
+    environ = poison(traps, here, os.environ["PATH"])
+    driver = Driver(command=clone.command, root=clone.root, cache=cache, output=here / "output", environ=environ)
+    project = copy_project(clone.root / "examples" / "relu", here / "relu")
+    return Built(driver=driver, project=project, result=driver.build(project, TWO, within=within()))
+
+
+@pytest.fixture(scope="session")
+def namespace() -> list[str]:
+    """A command that runs a shell command with mounts of its own."""
+    command = mounts_of_our_own()
+    if command is None:
+        pytest.skip("this user may not have mounts of their own (`unshare --mount` fails)")
+    return command

@@ -1,0 +1,79 @@
+"""Nothing of the machine gets into a build: no tool, no variable, no header, no library."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import CPU, CU130, copy_project, digests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_HOST = re.compile(r"^(?:-[a-zA-Z-]+=?)?/(?!proc/self/cwd)")
+
+
+def test_no_tool_of_the_machine_is_run(hostile: Built, traps: Path) -> None:
+    assert (traps / "bin" / "gcc").is_file()
+    assert hostile.build.is_dir()
+    assert [path.name for path in (traps / "sprung").iterdir()] == []
+
+
+def test_poisoned_variables_and_covered_host_headers_change_no_byte(relu: Built, hostile: Built) -> None:
+    assert digests(hostile.build) == digests(relu.build, (CPU, CU130))
+
+
+@pytest.fixture(scope="module")
+def graph(relu: Built) -> dict[str, Any]:
+    options = ["--output=jsonproto", "--include_param_files"]
+    query = f'mnemonic("Kernel.*|ZigBuild", deps(//examples/relu:{CU130}))'
+    found: dict[str, Any] = json.loads(relu.driver.bazel("aquery", *options, query))
+    return found
+
+
+def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
+    assert len(graph["actions"]) >= 6
+    for action in graph["actions"]:
+        texts = action["arguments"] + [text for file in action.get("paramFiles", []) for text in file["arguments"]]
+        assert [text for text in texts if _HOST.match(text)] == [], action["mnemonic"]
+
+
+def test_every_input_is_a_file_of_the_workspace_or_of_a_pinned_archive(graph: dict[str, Any]) -> None:
+    fragments = {one["id"]: one for one in graph["pathFragments"]}
+    roots = set()
+    for artifact in graph["artifacts"]:
+        fragment = fragments[artifact["pathFragmentId"]]
+        parts: list[str] = []
+        while True:
+            parts.insert(0, fragment["label"])
+            if not fragment.get("parentId"):
+                break
+            fragment = fragments[fragment["parentId"]]
+        roots.add("/".join(parts[:2]) if parts[0] == "external" else parts[0])
+    allowed = {"bazel-out", "examples", "rules"}
+    pinned = re.compile(r"external/.*torch_kernels_(cc|cuda_\d+_\d+|torch_\d+_\d+)")
+    assert {root for root in roots if root not in allowed and not pinned.fullmatch(root)} == set()
+
+
+def test_undeclared_header_is_not_found(tiny: Built, base: Path) -> None:
+    project = copy_project(tiny.project, base / "undeclared")
+    (project / "csrc" / "hidden.h").write_text("#pragma once\n")
+    (project / "csrc" / "one.cpp").write_text('#include "hidden.h"\n#include "one.h"\nint one() { return 1; }\n')
+    failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
+    assert "one.cpp:1:10: fatal error: 'hidden.h' file not found" in failed.stderr
+    assert "error[E401]" in failed.stderr
+    assert not (project / "build").exists()
+
+
+@pytest.mark.parametrize("header", ["Python.h", "X11/X.h", "zlib.h"])
+def test_header_of_the_machine_is_not_found(tiny: Built, base: Path, header: str) -> None:
+    project = copy_project(tiny.project, base / "machine" / header.replace("/", "_"))
+    (project / "csrc" / "one.cpp").write_text(f'#include "{header}"\n#include "one.h"\nint one() {{ return 1; }}\n')
+    failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
+    assert f"'{header}' file not found" in failed.stderr

@@ -1,0 +1,112 @@
+"""Built variants in the hands of the real `kernels` client and a real torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import CELLS, CPU, copy_project, steps
+
+from py_driver.bazel.environment import curated
+from py_driver.loading import python_for
+from py_driver.output import Output
+from py_driver.variants.names import parse
+
+if TYPE_CHECKING:
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_LOAD = """
+import sys, torch
+from kernels import get_local_kernel
+x = torch.tensor([-1.0, 0.0, 2.0, float("nan")])
+loaded = [get_local_kernel(path) for path in map(__import__("pathlib").Path, sys.argv[1:])]
+for relu in loaded:
+    torch.testing.assert_close(relu.relu(x), torch.relu(x), equal_nan=True)
+print(*(relu.__name__ for relu in loaded))
+"""
+_DIGEST = """
+import json, pathlib, sys
+from kernels._rust import Digest, DigestAlgorithm
+path = pathlib.Path(sys.argv[1])
+stated = json.loads((path / "metadata.json").read_text())["digest"]
+computed = Digest.hash_variant(DigestAlgorithm.SHA256, path)
+print(json.dumps([stated, {"algorithm": "sha256", "files": dict(computed.files)}]))
+"""
+_PARSE = """
+import sys
+from kernels.variants import parse_variant
+for name in sys.argv[1:]:
+    print(type(parse_variant(name)).__name__, parse_variant(name))
+"""
+_SILU = """
+import sys, torch
+from pathlib import Path
+from kernels import get_local_kernel
+kernel = get_local_kernel(Path(sys.argv[1]))
+x = torch.randn(4, 6)
+torch.testing.assert_close(kernel.silu_and_mul(x), torch.nn.functional.silu(x[:, :3]) * x[:, 3:])
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    return python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Output())
+
+
+def _run(*command: str, **environ: str) -> str:
+    env = curated(extra={"HF_HUB_OFFLINE": "1", **environ})
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_client_loads_the_cell_of_this_torch(relu: Built, python: str) -> None:
+    identity = json.loads((relu.build / CPU / "metadata.json").read_text())["id"]
+    assert identity in _run(python, "-c", _LOAD, str(relu.build), LD_BIND_NOW="1")
+
+
+def test_relu_equals_torch(relu: Built, python: str, tmp_path: Path) -> None:
+    # The environment with torch has no pytest: lend it ours, which is plain Python.
+    for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        (tmp_path / name).symlink_to(Path(spec.origin).parent)
+    tests = relu.project / "tests"
+    options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={tests}"]
+    out = _run(python, "-m", "pytest", *options, str(tests), PYTHONPATH=str(tmp_path), RELU_BUILD=str(relu.build))
+    assert " passed" in out
+    assert "skipped" not in out
+
+
+def test_two_builds_of_one_kernel_live_in_one_process(alone: Built, relu: Built, base: Path, python: str) -> None:
+    project = copy_project(alone.project, base / "twin")
+    package = project / "torch-ext" / "relu" / "__init__.py"
+    package.write_text(package.read_text() + "# another version\n")
+    assert steps(alone.driver.build(project, CPU)) == (2, 0, 0)
+    first, second = _run(python, "-c", _LOAD, str(relu.build), str(project / "build")).split()
+    assert first != second
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_digests_are_those_of_the_client(relu: Built, python: str, cell: str) -> None:
+    stated, computed = json.loads(_run(python, "-c", _DIGEST, str(relu.build / cell)))
+    assert stated == computed
+
+
+def test_client_understands_the_names(relu: Built, python: str) -> None:
+    lines = _run(python, "-c", _PARSE, *(path.name for path in relu.build.iterdir())).splitlines()
+    assert len(lines) == len(CELLS)
+    assert all(line.startswith("ArchVariant") and "Torch" in line for line in lines), lines
+
+
+def test_universal_kernel_computes(universal: Built, python: str) -> None:
+    assert [path.name for path in universal.build.iterdir()] == ["torch-universal"]
+    _run(python, "-c", _SILU, str(universal.build))

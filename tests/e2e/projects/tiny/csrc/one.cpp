@@ -1,0 +1,3 @@
+#include "one.h"
+
+int one() { return 1; }

@@ -1,0 +1,1 @@
+__global__ void two(int* out) { *out = 2; }

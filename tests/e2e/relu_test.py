@@ -1,0 +1,136 @@
+"""The whole matrix of examples/relu, built once from nothing: each step once, and the same for plain Bazel."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import CELLS, CPU, CU130, digests, steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clone import Driver
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_PACKAGE = "//examples/relu"
+_QUERY = f'mnemonic("Kernel(Id|CxxCompile|CudaCompile|Link|Variant|Bundle)|ZigBuild", deps({_PACKAGE}:all_variants))'
+
+
+@pytest.fixture(scope="module")
+def actions(relu: Built) -> list[dict[str, Any]]:
+    options = ["--output=jsonproto", "--noinclude_artifacts", "--include_param_files"]
+    found: list[dict[str, Any]] = json.loads(relu.driver.bazel("aquery", *options, _QUERY))["actions"]
+    return found
+
+
+def test_all_cells_are_built(relu: Built) -> None:
+    assert [variant["variant"] for variant in relu.result["variants"]] == CELLS
+    assert sorted(path.name for path in relu.build.iterdir()) == sorted(CELLS)
+    assert relu.result["name"] == "relu"
+
+
+def test_sizes_are_those_of_the_files(relu: Built) -> None:
+    for variant in relu.result["variants"]:
+        files = [path for path in (relu.build / variant["variant"]).rglob("*") if path.is_file()]
+        assert variant["size"] == sum(path.stat().st_size for path in files)
+
+
+def test_each_step_runs_once_cold(relu: Built) -> None:
+    assert steps(relu.result) == (9, 3, 0)
+
+
+def test_kernels_are_compiled_once_for_each_cuda_version_and_once_for_the_cpu(actions: list[dict[str, Any]]) -> None:
+    assert Counter(action["mnemonic"] for action in actions) == {
+        "ZigBuild": 1,
+        "KernelId": 2,
+        "KernelCxxCompile": 7,
+        "KernelCudaCompile": 2,
+        "KernelLink": 6,
+        "KernelVariant": 6,
+        "KernelBundle": 1,
+    }
+
+
+def test_second_build_does_nothing_in_seconds(relu: Built) -> None:
+    before = digests(relu.build)
+    stamps = {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")}
+    start = time.monotonic()
+    result = relu.driver.build(relu.project)
+    assert time.monotonic() - start < 10
+    assert steps(result) == (0, 3, 9)
+    assert digests(relu.build) == before
+    assert {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")} == stamps
+
+
+def test_every_action_allows_path_mapping_and_nothing_else(actions: list[dict[str, Any]]) -> None:
+    for action in actions:
+        assert action["executionInfo"] == [{"key": "supports-path-mapping", "value": "1"}], action["mnemonic"]
+
+
+def test_no_argument_names_a_configuration(actions: list[dict[str, Any]]) -> None:
+    for action in actions:
+        texts = action["arguments"] + [text for file in action.get("paramFiles", []) for text in file["arguments"]]
+        for text in texts:
+            assert not re.search(r"bazel-out/(?!cfg/bin/)", text), (action["mnemonic"], text)
+
+
+def test_environment_of_every_action_is_fixed(actions: list[dict[str, Any]]) -> None:
+    for action in actions:
+        variables = {pair["key"]: pair["value"] for pair in action["environmentVariables"]}
+        assert variables == {"LANG": "C", "PATH": "/nonexistent"}, action["mnemonic"]
+
+
+def _runners(driver: Driver, events: Path, *options: str) -> dict[str, int]:
+    """Build the CPU cell with plain Bazel; how many actions each runner took."""
+    driver.bazel("build", "--jobs=1", f"--build_event_json_file={events}", *options, f"{_PACKAGE}:{CPU}")
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
+    return {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
+
+
+def test_step_of_another_configuration_is_found_in_the_cache(relu: Built, tmp_path: Path) -> None:
+    cache = f"--disk_cache={tmp_path / 'disk'}"
+    first = _runners(relu.driver, tmp_path / "first.json", cache, "--platform_suffix=first")
+    assert first["linux-sandbox"] >= 5
+    assert "disk cache hit" not in first
+    second = _runners(relu.driver, tmp_path / "second.json", cache, "--platform_suffix=second")
+    assert second["disk cache hit"] == first["linux-sandbox"]
+    assert "linux-sandbox" not in second
+
+
+def test_plain_bazel_builds_a_cell_by_its_name(relu: Built) -> None:
+    relu.driver.bazel("build", f"{_PACKAGE}:{CU130}")
+    [path] = relu.driver.bazel("cquery", "--output=files", f"{_PACKAGE}:{CU130}").split()
+    root = relu.driver.bazel("info", "execution_root").strip()
+    assert digests(relu.driver.root.joinpath(root, path)) == digests(relu.build / CU130)
+
+
+def test_bundle_is_the_build_directory(relu: Built) -> None:
+    relu.driver.bazel("build", f"{_PACKAGE}:all_variants")
+    [path] = relu.driver.bazel("cquery", "--output=files", f"{_PACKAGE}:all_variants").split()
+    root = relu.driver.bazel("info", "execution_root").strip()
+    assert digests(relu.driver.root.joinpath(root, path)) == digests(relu.build)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_variant_has_the_layout_that_the_client_loads(relu: Built, cell: str) -> None:
+    metadata = json.loads((relu.build / cell / "metadata.json").read_text())
+    names = {path.relative_to(relu.build / cell).as_posix() for path in (relu.build / cell).rglob("*")}
+    assert names == {"__init__.py", "_ops.py", "metadata.json", f"{metadata['id']}.abi3.so"}
+    assert {path.stat().st_mode & 0o777 for path in (relu.build / cell).iterdir()} == {0o644, 0o755}
+    text = (relu.build / cell / "metadata.json").read_text()
+    assert text == json.dumps(metadata, indent=2, sort_keys=True) + "\n"
+
+
+def test_ids_differ_by_backend_and_not_by_version(relu: Built) -> None:
+    ids = {cell: json.loads((relu.build / cell / "metadata.json").read_text())["id"] for cell in CELLS}
+    assert len(set(ids.values())) == 2
+    for cell, identity in ids.items():
+        assert re.fullmatch(rf"_relu_{'cpu' if '-cpu-' in cell else 'cuda'}_[0-9a-f]{{12}}", identity)
