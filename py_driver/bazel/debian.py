@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _COMPLETE = "complete"
+_PARTIAL = ".partial"
 _EXECUTABLE = 0o755
 _ANSWER_SECONDS = 60
 _MEGABYTE = 1_000_000
@@ -70,7 +71,7 @@ def provide(cache_directory: Path, output: Output) -> Path:
         DriverError: the machine is not a Debian on x86_64, or lacks network or space; or Debian has moved on.
     """
     data, digest = _resource()
-    parent = cache_directory.resolve() / "bazel"
+    parent = (cache_directory / "bazel").resolve()
     place = parent / f"{data['version']}-{digest}"
     if _is_complete(place):
         return place / "bazel"
@@ -125,9 +126,9 @@ def _lock(stream: IO[str], output: Output) -> None:
 
 def _build(place: Path, data: dict[str, Any], output: Output) -> None:
     for leftover in place.parent.iterdir():
-        if leftover.is_dir() and not _is_complete(leftover):
+        if leftover.name.endswith(_PARTIAL) or (leftover == place and not _is_complete(place)):
             _remove(leftover)
-    work = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".partial", dir=place.parent))
+    work = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=_PARTIAL, dir=place.parent))
     try:
         with output.task(f"Bazel {data['version']}") as task:
             tree = work / "tree"

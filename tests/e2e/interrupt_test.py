@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 
 _CLOSED = "http://127.0.0.1:9/simple"
 _SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
-_OFFLINE = {"PIP_INDEX_URL": _CLOSED, "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0", "PIP_TIMEOUT": "2"}
+_OFFLINE = {"PIP_INDEX_URL": _CLOSED, "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1", "PIP_TIMEOUT": "2"}
 _COMPILER = "ziglang"
 
 
