@@ -35,8 +35,8 @@ def _prefix_maps(arguments, job, source, before_each = None):
     arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
 
 def _common_flags(arguments, job):
-    """Adds what host compiler and nvcc understand alike."""
-    arguments.add("-O3")
+    """Adds what host compiler and nvcc understand alike; optimised as a CMake release build is, as upstream does."""
+    arguments.add_all(["-O3", "-DNDEBUG"])
     arguments.add("-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD))
     arguments.add_all(_DEFINES[job.backend])
     if job.cxx_abi != "none":
@@ -70,7 +70,7 @@ def compile_cxx(ctx, job, source, object):
     arguments.add("clang")
     arguments.add_all(job.cc.flags)
     arguments.add_all(job.cc.include_markers, map_each = dirname, before_each = "-isystem")
-    arguments.add_all(["-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-strict-aliasing"])
+    arguments.add_all(["-fPIC", "-fvisibility=hidden"])
     _common_flags(arguments, job)
     if job.cuda:
         arguments.add_all([job.cuda.include_marker], map_each = dirname, before_each = "-isystem")
@@ -116,7 +116,7 @@ def compile_cuda(ctx, job, source, object):
     arguments.add("-frandom-seed=" + package_path(source))
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in job.archs])
-    arguments.add_all(["-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing"], before_each = "-Xcompiler")
+    arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
     _prefix_maps(arguments, job, source, before_each = "-Xcompiler")
     _common_flags(arguments, job)
     arguments.add_all(job.cuda_flags)

@@ -74,11 +74,13 @@ def test_client_loads_the_cell_of_this_torch(relu: Built, python: str) -> None:
 
 def test_relu_equals_torch(relu: Built, python: str, tmp_path: Path) -> None:
     # The environment with torch has no pytest: lend it ours, which is plain Python.
-    for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+    for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py"):
         spec = importlib.util.find_spec(name)
         assert spec is not None
         assert spec.origin is not None
-        (tmp_path / name).symlink_to(Path(spec.origin).parent)
+        origin = Path(spec.origin)
+        found = origin.parent if origin.name == "__init__.py" else origin
+        (tmp_path / found.name).symlink_to(found)
     tests = relu.project / "tests"
     options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={tests}"]
     out = _run(python, "-m", "pytest", *options, str(tests), PYTHONPATH=str(tmp_path), RELU_BUILD=str(relu.build))

@@ -42,7 +42,7 @@ def _torch_free_cuda_test_impl(ctx):
     asserts.equals(env, ["csrc/plain.cu"], _after(action, "--source"))
     asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
     asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
-    asserts.equals(env, ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"], _starting(action, "-D"))
+    asserts.equals(env, ["-DNDEBUG", "-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"], _starting(action, "-D"))
     asserts.true(env, "--use_fast_math" in action.argv, "cuda_flags are missing")
     asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
     return analysistest.end(env)
@@ -53,7 +53,7 @@ def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCxxCompile", "plain_cpu")
     _expect_no_torch(env, action)
-    asserts.equals(env, ["-D__GLIBC_MINOR__=28", "-DCPU_KERNEL"], _starting(action, "-D"))
+    asserts.equals(env, ["-D__GLIBC_MINOR__=28", "-DNDEBUG", "-DCPU_KERNEL"], _starting(action, "-D"))
     for file in action.inputs.to_list():
         asserts.false(env, "torch_kernels_cuda" in file.path, "CUDA's SDK among the inputs: " + file.path)
     return analysistest.end(env)
