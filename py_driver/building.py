@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from py_driver.plan import Plan, Variant
 
 _PYTHON = "RULES_TORCH_KERNELS_PYTHON"
-_UNITS = ("B", "kB", "MB", "GB")
-_STEP = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,26 +120,30 @@ def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Ou
     )
 
 
-def readable(size: int) -> str:
-    """A number of bytes for people: `54.3 kB`."""
-    value = float(size)
-    for unit in _UNITS:
-        if value < _STEP or unit == _UNITS[-1]:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= _STEP
-    raise AssertionError
+def _kilobytes(size: int) -> str:
+    return f"{size / 1000:.1f} kB"
 
 
 def report(done: Build, output: Output) -> None:
-    """Print the table of a build."""
-    rows = []
-    for cell in done.cells:
-        archs = " ".join(sorted(cell.variant.archs or (), key=order)) or "-"
-        counts = [str(n) for n in (cell.steps.run, cell.steps.shared, cell.steps.cached)]
-        rows.append([cell.variant.name, readable(cell.size), archs, *counts])
-    totals = [str(sum(int(row[i]) for row in rows)) for i in (3, 4, 5)]
-    rows.append(["total", readable(sum(c.size for c in done.cells)), f"{done.seconds:.1f} s", *totals])
-    output.table(["variant", "size", "GPU archs", "run", "shared", "cached"], rows, right=(1, 3, 4, 5))
+    """Print the table of a build: for each cell its size, GPU architectures, and what its compile steps did."""
+    rows = [
+        [
+            cell.variant.name,
+            _kilobytes(cell.size),
+            " ".join(sorted(cell.variant.archs or (), key=order)) or "-",
+            str(cell.steps.run),
+            str(cell.steps.shared),
+            str(cell.steps.cached),
+            f"{cell.steps.seconds:.1f}",
+        ]
+        for cell in done.cells
+    ]
+    counts = [str(sum(int(row[column]) for row in rows)) for column in (3, 4, 5)]
+    spent = f"{sum(cell.steps.seconds for cell in done.cells):.1f}"
+    rows.append(["total", _kilobytes(sum(cell.size for cell in done.cells)), "", *counts, spent])
+    header = ["variant", "size", "GPU archs", "run", "shared", "cached", "seconds"]
+    output.table(header, rows, right=(1, 3, 4, 5, 6))
+    output.say(f"{len(done.cells)} variants in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched")
 
 
 def as_json(done: Build) -> Mapping[str, object]:
@@ -157,6 +159,7 @@ def as_json(done: Build) -> Mapping[str, object]:
                 "size": cell.size,
                 "archs": list(cell.variant.archs or ()),
                 "steps": {"run": cell.steps.run, "shared": cell.steps.shared, "cached": cell.steps.cached},
+                "seconds": round(cell.steps.seconds, 3),
             }
             for cell in done.cells
         ],

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.bazel.events import Events
-
-_CONFIGURATION = re.compile(r"^bazel-out/[^/]+/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +23,7 @@ class CellSteps:
         run: steps that ran for this cell, in this build.
         shared: steps that a cell before it in the list has too.
         cached: steps whose result was there already: from the last build or from a cache.
+        seconds: what the steps that ran took, added up.
     """
 
     variant: str
@@ -33,55 +31,66 @@ class CellSteps:
     run: int
     shared: int
     cached: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spawn:
+    """A process that Bazel was to run.
+
+    Attributes:
+        command: its arguments.
+        seconds: how long it ran; None if a cache had the result.
+    """
+
+    command: tuple[str, ...]
+    seconds: float | None
 
 
 def count_steps(
-    records: Iterable[Any], completed: frozenset[str], spawns: Iterable[tuple[str, bool]]
+    records: Iterable[Any], completed: Mapping[str, tuple[str, ...]], spawns: Iterable[Spawn]
 ) -> list[CellSteps]:
     """Count the compile steps of each cell.
 
     Args:
         records: one for each cell, as kernel_variant writes them: `variant`, `directory` and `steps`, the paths of the
             objects it links.
-        completed: primary outputs of the actions that were not up to date.
-        spawns: for each process that was to be run, its output with the configuration masked by path mapping, and
-            whether a cache had the result.
+        completed: the actions that were not up to date: primary output to command.
+        spawns: the processes of the build.
 
     Returns:
         One result for each cell, in the order of the records.
     """
-    # Steps that path mapping makes equal have one masked path: where one of them ran, the others were hits.
-    hits: dict[str, list[bool]] = {}
-    for path, hit in sorted(spawns, key=lambda spawn: spawn[1]):
-        hits.setdefault(_masked(path), []).append(hit)
+    # Steps that path mapping makes equal have one command: where one of them ran, the others were hits.
+    outcomes: dict[tuple[str, ...], list[float | None]] = {}
+    for spawn in sorted(spawns, key=lambda spawn: spawn.seconds is None):
+        outcomes.setdefault(spawn.command, []).append(spawn.seconds)
     seen: set[str] = set()
     counted = []
     for record in records:
         fresh = [step for step in record["steps"] if step not in seen]
-        run = 0
+        seen.update(fresh)
+        ran = []
         for step in fresh:
             if step in completed:
-                outcomes = hits.get(_masked(step))
-                run += not (outcomes and outcomes.pop(0))
-        seen.update(fresh)
+                known = outcomes.get(completed[step])
+                seconds = known.pop(0) if known else 0.0
+                ran += [] if seconds is None else [seconds]
         counted.append(
             CellSteps(
                 variant=record["variant"],
                 directory=record["directory"],
-                run=run,
+                run=len(ran),
                 shared=len(record["steps"]) - len(fresh),
-                cached=len(fresh) - run,
+                cached=len(fresh) - len(ran),
+                seconds=sum(ran),
             )
         )
     return counted
 
 
-def _masked(path: str) -> str:
-    return _CONFIGURATION.sub("bazel-out/cfg/", path)
-
-
-def read_spawns(path: Path) -> Iterator[tuple[str, bool]]:
-    """The first output and whether a cache had it, of each process in a log of --execution_log_json_file."""
+def read_spawns(path: Path) -> Iterator[Spawn]:
+    """The processes in a log of --execution_log_json_file."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -90,8 +99,9 @@ def read_spawns(path: Path) -> Iterator[tuple[str, bool]]:
     at = 0
     while (at := text.find("{", at)) >= 0:
         spawn, at = decoder.raw_decode(text, at)
-        outputs = spawn.get("listedOutputs") or [""]
-        yield outputs[0], bool(spawn.get("cacheHit", False))
+        hit = spawn.get("cacheHit", False)
+        seconds = float(spawn.get("metrics", {}).get("totalTime", "0s").removesuffix("s"))
+        yield Spawn(command=tuple(spawn.get("commandArgs", [])), seconds=None if hit else seconds)
 
 
 def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -89,10 +90,21 @@ def _make(root: Path, requirements: Sequence[str], output: Output, python: str, 
                     task.update(line.strip())
         if process.returncode:
             text = "\n".join(lines)
-            code = Code.NO_NETWORK if any(sign in text for sign in _NETWORK) else Code.SET_UP
-            message = f"pip could not install {' '.join(requirements)}: {_last(text)}"
-            raise error(code, message, help="check the network and pip's configuration (`pip config list`)")
+            offline = any(sign in text for sign in _NETWORK)
+            why = f"its package index cannot be reached{_reason(text)}" if offline else _last(text)
+            message = f"pip could not install {' '.join(requirements)}: {why}"
+            raise error(
+                Code.NO_NETWORK if offline else Code.SET_UP,
+                message,
+                help="check the network and pip's configuration (`pip config list`)",
+            )
         task.done("done")
+
+
+def _reason(text: str) -> str:
+    """What the system said, in brackets: pip's last lines say only that it found no version."""
+    found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text)
+    return f" ({found[1]})" if found else ""
 
 
 def _last(text: str) -> str:

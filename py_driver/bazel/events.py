@@ -21,7 +21,7 @@ class Events:
         outputs: label to the files of its default output groups, of the targets named on the command line.
         groups: name of an output group to its files, over all those targets.
         exec_root: the directory that paths of actions are relative to; None if nothing was built.
-        completed: primary outputs (relative to exec_root) of the actions that were not up to date; needs
+        completed: primary output (relative to exec_root) to the command of each action that was not up to date; needs
             --build_event_publish_all_actions.
         executed: how many actions were run, as opposed to taken from a cache.
         actions: how many actions were needed.
@@ -31,7 +31,7 @@ class Events:
     outputs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     groups: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     exec_root: Path | None = None
-    completed: frozenset[str] = frozenset()
+    completed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     executed: int = 0
     actions: int = 0
 
@@ -46,7 +46,7 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
     failed: dict[str, None] = {}
     outputs: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
-    completed_actions: set[str] = set()
+    completed_actions: dict[str, tuple[str, ...]] = {}
     exec_root: Path | None = None
     metrics: dict[str, Any] = {}
     for event in _events(lines):
@@ -64,7 +64,8 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
                 if group.get("name") == "default":
                     outputs.setdefault(label, []).extend(ids)
         elif "actionCompleted" in name and event.get("action", {}).get("success", False):
-            completed_actions.add(name["actionCompleted"].get("primaryOutput", ""))
+            command = tuple(event["action"].get("commandLine", []))
+            completed_actions[name["actionCompleted"].get("primaryOutput", "")] = command
         elif "workspace" in name and (root := event.get("workspaceInfo", {}).get("localExecRoot")):
             exec_root = Path(root)
         elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
@@ -76,7 +77,7 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
         outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in outputs.items()},
         groups={group: tuple(dict.fromkeys(_files(ids, sets))) for group, ids in groups.items()},
         exec_root=exec_root,
-        completed=frozenset(completed_actions),
+        completed=completed_actions,
         executed=int(metrics.get("actionsExecuted", 0)),
         actions=int(metrics.get("actionsCreated", 0)),
     )

@@ -6,60 +6,75 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.events import Events
-from py_driver.steps import CellSteps, cells_of, count_steps, read_spawns, read_steps
+from py_driver.steps import CellSteps, Spawn, cells_of, count_steps, read_spawns, read_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+ONE, TWO = "bazel-out/k8-ST-1/bin/p/a.o", "bazel-out/k8-ST-2/bin/p/a.o"
+NVCC_130, NVCC_132 = ("cuda_13_0/nvcc", "a.cu"), ("cuda_13_2/nvcc", "a.cu")
 
 
 def _record(variant: str, *steps: str) -> dict[str, Any]:
     return {"variant": variant, "directory": f"bazel-out/{variant}", "steps": list(steps)}
 
 
+def _ran(command: tuple[str, ...], seconds: float = 1.0) -> Spawn:
+    return Spawn(command=command, seconds=seconds)
+
+
+def _hit(command: tuple[str, ...]) -> Spawn:
+    return Spawn(command=command, seconds=None)
+
+
 def _counts(cells: list[CellSteps]) -> list[tuple[int, int, int]]:
     return [(cell.run, cell.shared, cell.cached) for cell in cells]
 
 
-ONE, TWO = "bazel-out/k8-ST-1/bin/p/a.o", "bazel-out/k8-ST-2/bin/p/a.o"
-
-
 def test_step_that_ran_counts_for_the_first_cell_that_has_it() -> None:
     records = [_record("a", ONE), _record("b", ONE, TWO)]
-    done = frozenset({ONE, TWO})
-    spawns = [("bazel-out/cfg/bin/p/a.o", False), ("bazel-out/cfg/bin/p/a.o", False)]
-    assert _counts(count_steps(records, done, spawns)) == [(1, 0, 0), (1, 1, 0)]
+    cells = count_steps(records, {ONE: NVCC_130, TWO: NVCC_132}, [_ran(NVCC_132, 2.0), _ran(NVCC_130, 5.0)])
+    assert _counts(cells) == [(1, 0, 0), (1, 1, 0)]
+    assert [cell.seconds for cell in cells] == [5.0, 2.0]
 
 
 def test_step_that_is_up_to_date_is_cached() -> None:
-    assert _counts(count_steps([_record("a", ONE)], frozenset(), [])) == [(0, 0, 1)]
+    [cell] = count_steps([_record("a", ONE)], {}, [])
+    assert _counts([cell]) == [(0, 0, 1)]
+    assert cell.seconds == 0.0
 
 
 def test_step_that_a_cache_had_is_cached() -> None:
-    assert _counts(count_steps([_record("a", ONE)], frozenset({ONE}), [(ONE, True)])) == [(0, 0, 1)]
-
-
-def test_steps_with_one_masked_path_run_once() -> None:
     records = [_record("a", ONE), _record("b", TWO)]
-    spawns = [("bazel-out/cfg/bin/p/a.o", True), ("bazel-out/cfg/bin/p/a.o", False)]
-    assert _counts(count_steps(records, frozenset({ONE, TWO}), spawns)) == [(1, 0, 0), (0, 0, 1)]
+    cells = count_steps(records, {ONE: NVCC_130, TWO: NVCC_132}, [_hit(NVCC_130), _ran(NVCC_132)])
+    assert _counts(cells) == [(0, 0, 1), (1, 0, 0)]
+
+
+def test_steps_that_path_mapping_makes_equal_run_once() -> None:
+    records = [_record("a", ONE), _record("b", TWO)]
+    cells = count_steps(records, {ONE: NVCC_130, TWO: NVCC_130}, [_hit(NVCC_130), _ran(NVCC_130)])
+    assert _counts(cells) == [(1, 0, 0), (0, 0, 1)]
 
 
 def test_completed_step_without_a_record_of_its_process_ran() -> None:
-    assert _counts(count_steps([_record("a", ONE)], frozenset({ONE}), [])) == [(1, 0, 0)]
+    assert _counts(count_steps([_record("a", ONE)], {ONE: NVCC_130}, [])) == [(1, 0, 0)]
 
 
 def test_cell_without_steps() -> None:
-    [cell] = count_steps([_record("torch-universal")], frozenset(), [])
-    assert cell == CellSteps(
-        variant="torch-universal", directory="bazel-out/torch-universal", run=0, shared=0, cached=0
-    )
+    [cell] = count_steps([_record("torch-universal")], {}, [])
+    assert _counts([cell]) == [(0, 0, 0)]
+    assert (cell.variant, cell.directory) == ("torch-universal", "bazel-out/torch-universal")
 
 
 def test_spawns_are_read_from_objects_one_after_another(tmp_path: Path) -> None:
     log = tmp_path / "log.json"
-    spawns = [{"listedOutputs": ["x", "y"], "cacheHit": True}, {"listedOutputs": ["z"]}, {"listedOutputs": []}]
+    spawns = [
+        {"commandArgs": ["x", "{"], "cacheHit": True, "metrics": {"totalTime": "3s"}},
+        {"commandArgs": ["y"], "cacheHit": False, "metrics": {"totalTime": "1.25s"}},
+        {},
+    ]
     log.write_text("\n".join(json.dumps(spawn, indent=2) for spawn in spawns))
-    assert list(read_spawns(log)) == [("x", True), ("z", False), ("", False)]
+    assert list(read_spawns(log)) == [_hit(("x", "{")), _ran(("y",), 1.25), _ran((), 0.0)]
     assert list(read_spawns(tmp_path / "missing.json")) == []
 
 

@@ -75,6 +75,7 @@ def test_no_network_is_its_own_error(output: Output, monkeypatch: pytest.MonkeyP
     with pytest.raises(DriverError) as caught:
         ensure_venv("test", ["no-such-package-anywhere"], output)
     assert caught.value.diagnostics[0].code is Code.NO_NETWORK
+    assert "cannot be reached (Connection refused)" in caught.value.diagnostics[0].message
 
 
 def test_interpreter_that_cannot_make_environments(output: Output, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import venv
 from dataclasses import dataclass
@@ -65,17 +66,30 @@ def base() -> Iterator[Path]:
     remove(base)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Let children have Ctrl-C even if the tests run in the background of a shell that ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def pristine(base: Path) -> Path:
+    """The checkout as it was when the tests began, copied; nothing writes there."""
+    copy_checkout(base / "pristine")
+    return base / "pristine"
+
+
 def _links(*without: str) -> dict[str, Path]:
     return {name: cache_root() / name for name in _SHARED if name not in without}
 
 
 @pytest.fixture(scope="session")
-def clone(base: Path) -> Driver:
+def clone(base: Path, pristine: Path) -> Driver:
     """The checkout, copied: nothing is built in it yet, but archives are in the cache if they ever were."""
     here = base / "clone"
-    copy_checkout(here / "repository")
+    root = shutil.copytree(pristine, here / "repository")
     cache = make_cache(here / "cache", _links())
-    root = here / "repository"
     return Driver(command=(str(root / "driver"),), root=root, cache=cache, output=here / "output")
 
 
@@ -87,14 +101,12 @@ def relu(clone: Driver) -> Built:
 
 
 @pytest.fixture(scope="session")
-def installed(base: Path, clone: Driver) -> Driver:
-    """The driver installed from the wheel of the clone, with an empty environment: not even a HOME."""
+def installed(base: Path, pristine: Path) -> Driver:
+    """The driver installed from the checkout's wheel, with an empty environment: not even a HOME."""
     here = base / "i"
     venv.create(here / "venv", with_pip=True)
-    source = here / "source"
-    shutil.copytree(clone.root, source, ignore=shutil.ignore_patterns("bazel-*", "build"))
     pip = [str(here / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, str(source)], check=True)
+    subprocess.run([*pip, str(pristine)], check=True)
     [package] = (here / "venv").glob("lib/python*/site-packages/py_driver")
     return Driver(
         command=(str(here / "venv" / "bin" / "driver"),),
