@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 from py_driver.cli import run
-from py_driver.errors import DriverError, ExitCode
-from py_driver.output import Output
+from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.output import Output, open_standard_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code; see `py_driver.errors`.
     """
+    open_standard_streams()
     output = Output()
     for name in (signal.SIGTERM, signal.SIGHUP):
         # As Ctrl-C: Bazel is stopped, and nothing half done is left. `nohup` stays in force.
@@ -50,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as problem:
+        if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
+            full = error(Code.NO_SPACE, f"no space left: {problem}", help="free some space, also where stdout goes")
+            output.fail(full)
+            return full.exit_code
         if os.environ.get("DRIVER_TRACEBACK") == "1":
             raise
         output.say(f"internal error: {type(problem).__name__}: {problem}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
-from py_driver.collect import collect
+from py_driver.collect import check_place, collect
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.lock import entries_for
 from py_driver.plan import make_plan
@@ -21,7 +21,7 @@ from py_driver.steps import CellSteps, cells_of
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.select import select
-from py_driver.workspace import workspace_for
+from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,11 +90,17 @@ def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Ou
     Raises:
         DriverError: whatever is wrong with the project, the machine or the sources.
     """
-    start = time.monotonic()
     plan = make_plan(load(directory), read_matrix())
     for note in plan.notes:
         output.say(f"note: {note.span.file}:{note.span.line}:{note.span.column}: {note.message}")
     chosen = choose(plan, patterns)
+    check_place(directory)
+    with one_at_a_time(directory, output):
+        return _build(directory, plan, chosen, jobs, output)
+
+
+def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], jobs: int | None, output: Output) -> Build:
+    start = time.monotonic()
     workspace = workspace_for(directory, plan)
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(entries_for(variant.cell for variant in chosen), output)
@@ -107,6 +113,8 @@ def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Ou
         environment = {_PYTHON: os.environ.get(_PYTHON, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
         steps = {s.variant: s for s in cells_of(done.events, [v.name for v in chosen], log)}
+    for note in done.notes:
+        output.say(note)
     root = done.events.exec_root or workspace.root
     cells = []
     for variant in chosen:

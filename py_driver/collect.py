@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from py_driver.errors import Code, error
 from py_driver.fetch.store import storage_errors
 
 BUILD = "build"
@@ -57,9 +58,31 @@ def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
         finally:
             if old.exists() and not target.exists():
                 old.rename(target)
-            shutil.rmtree(fresh, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(fresh)
+            _remove(old)
     return target, size
+
+
+def _remove(path: Path) -> None:
+    """Remove what stands in a variant's place or was left there, whatever it is."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def check_place(project: Path) -> None:
+    """Refuse a project whose `build` cannot hold variants, before anything is built.
+
+    Raises:
+        DriverError: FOREIGN_FILE if it is something else than a directory; PERMISSION if it cannot be written.
+    """
+    build = project / BUILD
+    if (build.is_symlink() or build.exists()) and not build.is_dir():
+        raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
+    place = build if build.exists() else project
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise error(Code.PERMISSION, f"cannot write {build}: permission denied", help=f"make {place} writable")
 
 
 def _equal(source: Path, target: Path, names: set[Path]) -> bool:
@@ -89,7 +112,7 @@ def _sweep(build: Path) -> None:
         if path.name.endswith(".old") and not (build / variant).exists():
             path.rename(build / variant)
         else:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
 
 
 def _alive(pid: int) -> bool:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import unicodedata
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +21,19 @@ _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1
 _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
 _UPDATE_LENGTH = 100
+
+
+def open_standard_streams() -> None:
+    """Open the null device for each of stdin, stdout and stderr that the caller has closed.
+
+    Else the next file that is opened would take its number, and with it what is printed.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
@@ -110,7 +123,8 @@ class Output:
         """Print a line for people to stderr."""
         with self._lock:
             self.line("")
-            print(self._style(self._err, text, style) if style else text, file=self._err, flush=True)
+            with suppress(OSError):  # nobody can be told that nobody can be told
+                print(self._style(self._err, text, style) if style else text, file=self._err, flush=True)
 
     def line(self, text: str) -> None:
         """Replace the live line at the bottom of a terminal; nothing happens where stderr is none."""

@@ -311,6 +311,12 @@ def _values(texts: Texts) -> tuple[str, ...]:
     return tuple(text.value for text in texts)
 
 
+def _includes(texts: Texts, files: Iterable[str]) -> tuple[str, ...]:
+    """The include directories that have any of the files below them: those of other backends have none."""
+    listed = list(files)
+    return tuple(t.value for t in texts if t.value == "." or any(f.startswith(f"{t.value}/") for f in listed))
+
+
 def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
     """The binding of a backend, which may include every header of it, and its kernel sections."""
     framework = manifest.framework
@@ -321,7 +327,7 @@ def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix
         backend=family,
         sources=sources,
         headers=tuple(sorted({*headers, *offered})),
-        includes=_values(framework.include),
+        includes=_includes(framework.include, (*sources, *headers, *offered)),
         cxx_flags=_values(framework.cxx_flags),
         cuda_flags=(),
         torch=True,
@@ -340,7 +346,7 @@ def _group(section: Kernel, variants: Iterable[Variant], matrix: Matrix) -> Grou
         backend=section.backend,
         sources=sources,
         headers=headers,
-        includes=_values(section.include),
+        includes=_includes(section.include, (*sources, *headers)),
         cxx_flags=_values(section.cxx_flags),
         cuda_flags=_values(section.cuda_flags),
         torch=section.torch,

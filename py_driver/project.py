@@ -23,6 +23,7 @@ MANIFEST = "build.toml"
 """The name of the manifest."""
 
 _PACKAGES = ("BUILD", "BUILD.bazel")
+_GENERATED = ("_ops.py", "metadata.json")
 _SEEN_LIMIT = 2000
 
 
@@ -168,6 +169,9 @@ class _Checker:
             self._add(Code.FILE_MISSING, message, span, label=label)
             return ()
         suffixes = tuple(f".{extension}" for extension in manifest.framework.pyext)
+        for name in _GENERATED:
+            if name.endswith(suffixes) and (self._directory / root / name).exists():
+                self._add(Code.FOREIGN_FILE, f"{root}/{name} is generated into each variant", span, advice="rename it")
         return tuple(sorted(path for path in self._walk(root, span) if path.endswith(suffixes)))
 
     def _other_packages(self, root: str) -> str:

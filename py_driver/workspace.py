@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,10 @@ from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.layout import MODULE_NAME, label_prefix, module_root
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from py_driver.output import Output
     from py_driver.plan import Plan
 
 _MODULE = """\"\"\"Kernel projects of this user, one package each; written and rewritten by the driver.\"\"\"
@@ -78,6 +82,25 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
         _write_module(workspace, root)
         _write_package(workspace / package, project, plan)
     return Workspace(root=workspace, package=package)
+
+
+@contextmanager
+def one_at_a_time(directory: Path, output: Output) -> Iterator[None]:
+    """Hold a project from its files to its variants: whoever builds it at the same time waits.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    locks = cache_root() / "locks"
+    with storage_errors(locks):
+        locks.mkdir(parents=True, exist_ok=True)
+        with (locks / _digest(directory.resolve())).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                output.say(f"Another run builds {directory}; waiting for it.")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def _digest(path: Path) -> str:

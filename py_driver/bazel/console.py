@@ -27,6 +27,7 @@ _PLACE = re.compile(r"^\s*--> (.+):(\d+):(\d+)$")
 _SOURCE = re.compile(r"^\s*\d+ \| (.*)$")
 _CARET = re.compile(r"^\s*\| ( *)(\^+) ?(.*)$")
 _HELP = re.compile(r"^\s*= help: (.*)$")
+_FAIL = re.compile(r"Traceback \(most recent call last\):\n(?:.*\n)*?Error in fail: *\n?")
 _NO_SPACE = "No space left on device"
 _CODES = {code.number: code for code in Code}
 
@@ -120,7 +121,9 @@ class Console:
 
 
 def _joined(blocks: Iterable[list[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for block in blocks if (text := "\n".join(block).strip())))
+    """The blocks as texts, each once; where a rule failed with a message, without the way that led there."""
+    texts = (_FAIL.sub("", "\n".join(block)).strip() for block in blocks)
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def own_diagnostics(blocks: Iterable[str]) -> tuple[Diagnostic, ...]:

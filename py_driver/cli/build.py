@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def positive(text: str) -> int:
-    """A positive number from the command line."""
-    if not text.isascii() or not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a positive number")
+    """A number from 1 to 9999 from the command line."""
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 9999")
     return int(text)
 
 

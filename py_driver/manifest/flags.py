@@ -23,16 +23,16 @@ _CXX = (
     r"-g[0-3]?",
     r"-p(edantic|thread)",
     r"-w|-W(?![lap],)[A-Za-z][\w+=-]*",
-    r"-f(?!plugin|pass-plugin|profile|dump|file-|debug-|macro-|random-seed|save|use-ld|crash|module)[A-Za-z][\w+,=-]*",
-    r"-m(?!arch=native|tune=native|cpu=native)[a-z0-9][\w.+=-]*",
+    r"-f(?!plugin|pass-plugin|profile|dump|file-|debug-|macro-|random-seed|save|use-ld|crash|module|sanitize|syntax-only|no-p|openmp)[A-Za-z][\w+,=-]*",
+    r"-m(?!arch=native|tune=native|cpu=native|32$|16$|x32$|llvm|relocation-model|cmodel)[a-z0-9][\w.+=-]*",
     r"-ansi",
 )
 """g++'s and clang's flags that only change how a translation unit is compiled."""
 
-_VALUE = r"[\w.,:+=\"-]+"
+_VALUE = r"[\w.,:+=-]+"
 _CUDA = (
     r"-O[0-3]",
-    r"-[DU][A-Za-z_].*",
+    r"-[DU][A-Za-z_][^$`\\]*",
     r"--?std=(c|gnu)\+\+\w+",
     r"-w|-lineinfo|--generate-line-info|-G|--device-debug|-g|-restrict|--restrict",
     r"-use_fast_math|--use_fast_math|-extra-device-vectorization|--extra-device-vectorization",
@@ -57,9 +57,12 @@ _CUDA_WITH_VALUE = {
 }
 _HOST = {"-Xcompiler", "--compiler-options"}
 _ADVICE = (
+    (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
+    (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
+    (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
 )

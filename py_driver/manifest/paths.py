@@ -6,7 +6,7 @@ import re
 
 from py_driver.errors import Code
 
-SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx")
+SOURCES = (".cc", ".cpp", ".cu", ".cxx")
 """Suffixes of files that are compiled."""
 
 HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")

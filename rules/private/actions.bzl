@@ -1,11 +1,12 @@
 """What every action of the rules has in common."""
 
-# Path mapping on, and an environment that is complete: nothing of the host's reaches a tool. nvcc runs its steps
-# through /bin/sh and looks for them in its own directory; PATH names nothing that could be found by accident.
+# Path mapping on, and an environment that is complete: nothing of the host's reaches a tool. PATH names nothing that
+# could be found by accident. SOURCE_DATE_EPOCH is what clang takes for `__DATE__`, `__TIME__` and `__TIMESTAMP__`.
 ACTION = {
     "env": {
         "LANG": "C",
         "PATH": "/nonexistent",
+        "SOURCE_DATE_EPOCH": "0",
     },
     "execution_requirements": {"supports-path-mapping": "1"},
 }

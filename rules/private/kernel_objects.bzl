@@ -125,7 +125,7 @@ kernel_objects = rule(
             doc = "Include directories, relative to the package.",
         ),
         "srcs": attr.label_list(
-            allow_files = [".cu", ".cpp", ".cc", ".cxx", ".c"],
+            allow_files = [".cu", ".cpp", ".cc", ".cxx"],
             mandatory = True,
             doc = "Sources; each becomes one object.",
         ),

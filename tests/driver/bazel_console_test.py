@@ -144,6 +144,25 @@ def test_full_disk() -> None:
     assert not _feed(_FAILURE)[0].no_space
 
 
+def test_message_of_a_rule_comes_without_its_traceback() -> None:
+    text = (
+        "ERROR: /w/BUILD.bazel:7:15: in kernel_objects rule //:g: \n"
+        "Traceback (most recent call last):\n"
+        '\tFile "/w/rules/private/kernel_objects.bzl", line 77, column 28, in _kernel_objects_impl\n'
+        "\t\tfail_with(\n"
+        "Error in fail: \n"
+        "//:g: attribute `includes`: no listed file is below `x`\n"
+        "  help: list its headers in `hdrs`\n"
+    )
+    [block] = _feed(text)[0].errors
+    assert "Traceback" not in block
+    assert "fail_with" not in block
+    assert block.splitlines()[1:] == [
+        "//:g: attribute `includes`: no listed file is below `x`",
+        "  help: list its headers in `hdrs`",
+    ]
+
+
 def test_line_that_nobody_knows_is_kept() -> None:
     assert _feed("Server terminated abruptly\n\n  log: x\n")[0].errors == ("Server terminated abruptly\n\n  log: x",)
 

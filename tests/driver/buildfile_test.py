@@ -244,3 +244,10 @@ def test_suffixes_are_sorted_as_buildifier_does(tmp_path: Path) -> None:
     rendered = render(make(tmp_path, text), "")
     block = rendered.partition('name = "g",\n    srcs = [\n')[2].partition("]")[0]
     assert [line.strip()[1:-2] for line in block.strip().splitlines()] == files
+
+
+def test_group_includes_from_the_directories_of_its_own_files(tmp_path: Path) -> None:
+    plan = make(tmp_path, GENERAL + TORCH + "include = ['g']\n" + CUDA + CPU)
+    includes = {group.name: group.includes for group in plan.groups}
+    assert includes["binding_cuda"] == ("g",)
+    assert includes["binding_cpu"] == ()

@@ -243,3 +243,24 @@ def test_unknown_verb_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(DriverError):
         cli.run(["frobnicate"], Output())
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirection", "status"),
+    [
+        ("variants .", ">&-", 0),
+        ("variants .", "2>&-", 0),
+        ("variants .", "<&-", 0),
+        ("variants .", ">/dev/full", 4),
+        ("variants nowhere", "2>/dev/full", 2),
+        ("variants nowhere", ">&- 2>&- <&-", 2),
+    ],
+)
+def test_closed_and_full_streams(project: Path, arguments: str, redirection: str, status: int) -> None:
+    command = f"exec {sys.executable} -m py_driver {arguments} {redirection}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status
+    assert "Traceback" not in done.stdout + done.stderr

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver import collect as module
-from py_driver.collect import collect
+from py_driver.collect import check_place, collect
 from py_driver.errors import Code, DriverError
 
 if TYPE_CHECKING:
@@ -167,3 +167,27 @@ def test_reader_sees_the_old_or_the_new_variant_at_every_moment(tmp_path: Path, 
     for reader in readers:
         reader.join()
     assert seen == {frozenset({'"one"'}), frozenset({'"two"'})}
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_no_variant_gives_way_and_leaves_nothing(tmp_path: Path, project: Path, kind: str) -> None:
+    target = project / "build" / VARIANT
+    target.parent.mkdir()
+    if kind == "file":
+        target.write_text("x")
+    else:
+        target.symlink_to(tmp_path)
+    path, _ = collect(_source(tmp_path, "new"), project, VARIANT)
+    assert _content(path)["metadata.json"] == '"new"'
+    assert [entry.name for entry in target.parent.iterdir()] == [VARIANT]
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_build_that_is_no_directory_is_refused(project: Path, kind: str) -> None:
+    if kind == "file":
+        (project / "build").write_text("x")
+    else:
+        (project / "build").symlink_to("nowhere")
+    with pytest.raises(DriverError) as failure:
+        check_place(project)
+    assert failure.value.diagnostics[0].code is Code.FOREIGN_FILE

@@ -350,13 +350,21 @@ def test_paths_that_are_admitted(path: str) -> None:
     "flag",
     ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
      "-march=native", "-mtune=native", "-Wl,-rpath,/x", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "-lfoo", "-L/x",
-     "--sysroot=/", "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-save-temps", "-x"],
+     "--sysroot=/", "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-save-temps", "-x",
+     "-fsanitize=address", "-fsyntax-only", "-fno-pic", "-fopenmp", "-m32", "-mllvm", "-mrelocation-model"],
 )  # fmt: skip
 def test_flags_that_are_refused(flag: str) -> None:
     for check in (check_cxx_flags, check_cuda_flags):
         findings = Findings({}, SPAN)
         check(findings, (Located(value=flag, span=SPAN),))
         assert [one.code for one in findings.diagnostics()] == [Code.BAD_VALUE]
+
+
+@pytest.mark.parametrize("flag", ["-DX=$(id)", "-DX=`id`", "-DX=a\\", "-DX=$HOME", '-Xptxas=a"b'])
+def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
+    findings = Findings({}, SPAN)
+    check_cuda_flags(findings, (Located(value=flag, span=SPAN),))
+    assert [one.code for one in findings.diagnostics()] == [Code.BAD_VALUE]
 
 
 @pytest.mark.parametrize(
@@ -374,9 +382,7 @@ def test_cuda_flags_that_are_admitted(flags: list[str]) -> None:
     assert findings.diagnostics() == ()
 
 
-@pytest.mark.parametrize(
-    "flag", ["-O3", "-mavx2", "-mavx512f", "-fopenmp", "-Wno-unused", "-march=x86-64-v3", "-g", "-w"]
-)
+@pytest.mark.parametrize("flag", ["-O3", "-mavx2", "-mavx512f", "-Wno-unused", "-march=x86-64-v3", "-g", "-w"])
 def test_cxx_flags_that_are_admitted(flag: str) -> None:
     findings = Findings({}, SPAN)
     check_cxx_flags(findings, (Located(value=flag, span=SPAN),))

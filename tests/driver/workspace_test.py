@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,11 @@ import pytest
 
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.store import CACHE_VARIABLE
+from py_driver.output import Output
 from py_driver.plan import make_plan
 from py_driver.project import load
 from py_driver.variants.matrix import read_matrix
-from py_driver.workspace import Workspace, workspace_for
+from py_driver.workspace import Workspace, one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,3 +116,23 @@ def test_cache_that_cannot_be_written_is_an_error(cache: Path, project: Path) ->
     with pytest.raises(DriverError) as caught:
         _workspace(project)
     assert caught.value.diagnostics[0].code is Code.PERMISSION
+
+
+def test_second_build_of_a_project_waits_for_the_first(cache: Path, project: Path) -> None:
+    said = io.StringIO()
+    order = []
+
+    def second() -> None:
+        with one_at_a_time(project, Output(err=said)):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with one_at_a_time(project, Output(err=io.StringIO())):
+        thread.start()
+        thread.join(timeout=0.5)
+        assert thread.is_alive()
+        order.append("first")
+    thread.join(timeout=10)
+    assert order == ["first", "second"]
+    assert "waiting" in said.getvalue()
+    assert (cache / "locks").is_dir()

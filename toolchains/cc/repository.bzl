@@ -25,8 +25,7 @@ _ZIG_PARTS = [
 
 _GLIBC = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libc_nonshared.a"]
 
-# nvcc calls the host compiler by one path, so its flags stand in a script. nvcc runs its steps through /bin/sh, so that
-# a shell is there.
+# nvcc calls the host compiler by one path, so its flags stand in a script; it is the one use of /bin/sh in an action.
 _LAUNCHER = """#!/bin/sh
 sdk=${{0%/*}}
 exec "$sdk/zig/zig" clang {flags} {includes} "$@"

@@ -6,7 +6,7 @@ const std = @import("std");
 const main = @import("main.zig");
 
 const prefix = "#$ ";
-const path_flag = "--orig_src_path_name \"";
+const path_flag = "--orig_src_path_name";
 const map_flag = "-ffile-prefix-map=";
 
 pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
@@ -54,7 +54,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         } else if (std.mem.startsWith(u8, text, "rm ")) {
             std.fs.cwd().deleteFile(text["rm ".len..]) catch {};
         } else {
-            try execute(allocator, try canonical(allocator, text, name), &environment);
+            try execute(allocator, name, try words(allocator, text, &environment), &environment);
         }
     }
 }
@@ -68,22 +68,66 @@ fn assignment(text: []const u8) ?usize {
     return null;
 }
 
-fn canonical(allocator: std.mem.Allocator, text: []const u8, name: []const u8) ![]const u8 {
-    const flag = std.mem.indexOf(u8, text, path_flag) orelse return text;
-    const start = flag + path_flag.len;
-    const end = std.mem.indexOfScalarPos(u8, text, start, '"') orelse
-        return main.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
-    return std.mem.concat(allocator, u8, &.{ text[0..start], name, text[end..] });
+/// The words of a command as nvcc writes it for a shell, which never sees it: nothing in a flag is expanded or run.
+/// Words stand apart by blanks; double quotes hold a word together; a backslash frees the quote or backslash behind it.
+/// Only a word that begins with `$NAME`, as nvcc writes the way to cicc, takes that variable's value.
+fn words(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
+    var found = std.ArrayList([]const u8).init(allocator);
+    var word = std.ArrayList(u8).init(allocator);
+    var quoted = false;
+    var begun = false;
+    var i: usize = 0;
+    while (i < text.len) : (i += 1) {
+        const c = text[i];
+        if (c == '"') {
+            quoted = !quoted;
+            begun = true;
+        } else if (c == '\\' and i + 1 < text.len and (text[i + 1] == '"' or text[i + 1] == '\\')) {
+            i += 1;
+            try word.append(text[i]);
+        } else if (c == ' ' and !quoted) {
+            if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
+            begun = false;
+        } else if (c == '$' and word.items.len == 0) {
+            var end = i + 1;
+            while (end < text.len and (std.ascii.isAlphanumeric(text[end]) or text[end] == '_')) end += 1;
+            try word.appendSlice(environment.get(text[i + 1 .. end]) orelse text[i..end]);
+            i = end - 1;
+        } else try word.append(c);
+    }
+    if (quoted) return main.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
+    if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
+    return found.items;
 }
 
-/// Runs a command line as nvcc itself does: through the POSIX shell.
-fn execute(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) !void {
-    var child = std.process.Child.init(&.{ "/bin/sh", "-c", text }, allocator);
+/// Runs one command; its program is looked up in the PATH that the dry run has set.
+fn execute(
+    allocator: std.mem.Allocator,
+    name: []const u8,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+) !void {
+    for (command, 0..) |word, i| {
+        if (main.is(word, path_flag) and i + 1 < command.len) command[i + 1] = name;
+    }
+    command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
+    var child = std.process.Child.init(command, allocator);
     child.env_map = environment;
     child.stdin_behavior = .Ignore;
-    const term = child.spawnAndWait() catch |err| return main.fail("cannot run /bin/sh: {s}", .{@errorName(err)});
+    const term = child.spawnAndWait() catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
     switch (term) {
         .Exited => |code| if (code != 0) std.process.exit(code),
-        else => return main.fail("killed: {s}", .{text}),
+        else => return main.fail("killed: {s}", .{command[0]}),
     }
+}
+
+fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]const u8 {
+    if (std.mem.indexOfScalar(u8, name, '/') != null) return name;
+    var directories = std.mem.splitScalar(u8, path, ':');
+    while (directories.next()) |directory| {
+        const candidate = try std.fs.path.join(allocator, &.{ directory, name });
+        std.fs.cwd().access(candidate, .{}) catch continue;
+        return candidate;
+    }
+    return main.fail("nvcc: {s} is not beside it", .{name});
 }
