@@ -71,9 +71,18 @@ def test_undeclared_header_is_not_found(tiny: Built, base: Path) -> None:
     assert not (project / "build").exists()
 
 
-@pytest.mark.parametrize("header", ["Python.h", "X11/X.h", "zlib.h"])
+@pytest.mark.parametrize("header", ["Python.h", "X11/X.h", "zlib.h", "/usr/include/stdio.h"])
 def test_header_of_the_machine_is_not_found(tiny: Built, base: Path, header: str) -> None:
     project = copy_project(tiny.project, base / "machine" / header.replace("/", "_"))
     (project / "csrc" / "one.cpp").write_text(f'#include "{header}"\n#include "one.h"\nint one() {{ return 1; }}\n')
     failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
     assert f"'{header}' file not found" in failed.stderr
+
+
+def test_date_is_the_same_every_day(tiny: Built, base: Path) -> None:
+    project = copy_project(tiny.project, base / "dated")
+    dated = '#include "one.h"\n__attribute__((used)) static const char when[] = __DATE__ " " __TIME__;\n'
+    (project / "csrc" / "one.cpp").write_text(dated + "int one() { return 1; }\n")
+    tiny.driver.run("build", project, f"--variant={CPU}")
+    [extension] = (project / "build" / CPU).glob("*.so")
+    assert b"Jan  1 1970 00:00:00" in extension.read_bytes()
