@@ -75,14 +75,11 @@ def check_place(project: Path) -> None:
     """Refuse a project whose `build` cannot hold variants, before anything is built.
 
     Raises:
-        DriverError: FOREIGN_FILE if it is something else than a directory; PERMISSION if it cannot be written.
+        DriverError: FOREIGN_FILE if it is something else than a directory.
     """
     build = project / BUILD
     if (build.is_symlink() or build.exists()) and not build.is_dir():
         raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
-    place = build if build.exists() else project
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise error(Code.PERMISSION, f"cannot write {build}: permission denied", help=f"make {place} writable")
 
 
 def _equal(source: Path, target: Path, names: set[Path]) -> bool:

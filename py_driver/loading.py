@@ -114,9 +114,9 @@ def run_example(directory: Path, python: str) -> str:
             f"{script} is missing",
             help="write one: kernels.get_local_kernel(Path(__file__).parent / 'build'), then use the kernel",
         )
-    done = subprocess.run(
-        [python, str(script)], capture_output=True, text=True, check=False, env=curated(extra={"HF_HUB_OFFLINE": "1"})
-    )
+    # No bytecode: build/ is what is published, and holds what was built.
+    environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
+    done = subprocess.run([python, str(script)], capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()
         message = f"{script} failed: {last[-1] if last else f'exit code {done.returncode}'}"

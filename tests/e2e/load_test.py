@@ -61,7 +61,7 @@ def python() -> str:
 
 
 def _run(*command: str, **environ: str) -> str:
-    env = curated(extra={"HF_HUB_OFFLINE": "1", **environ})
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", **environ})
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
