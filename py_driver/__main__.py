@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from py_driver.cli import run
-from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import Output, open_standard_streams
 
 if TYPE_CHECKING:
@@ -35,14 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     open_standard_streams()
     output = Output()
+    arguments = sys.argv[1:] if arguments is None else arguments
     for name in (signal.SIGTERM, signal.SIGHUP):
         # As Ctrl-C: Bazel is stopped, and nothing half done is left. `nohup` stays in force.
         if signal.getsignal(name) is signal.SIG_DFL:
             signal.signal(name, _interrupt)
     try:
-        return run(sys.argv[1:] if arguments is None else arguments, output)
+        return run(arguments, output)
     except DriverError as failure:
         output.fail(failure)
+        if "--json" in arguments:
+            output.json({"errors": [as_json(one) for one in failure.diagnostics]})
         return failure.exit_code
     except KeyboardInterrupt:
         output.say("interrupted")

@@ -15,11 +15,9 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.collect import check_place, collect
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.lock import entries_for
-from py_driver.plan import make_plan
-from py_driver.project import load
+from py_driver.project import plan_directory
 from py_driver.steps import CellSteps, cells_of
 from py_driver.variants.capabilities import order
-from py_driver.variants.matrix import read_matrix
 from py_driver.variants.select import select
 from py_driver.workspace import one_at_a_time, workspace_for
 
@@ -78,7 +76,9 @@ def choose(plan: Plan, patterns: Sequence[str]) -> list[Variant]:
     return [variant for variant in plan.variants if variant.name in names]
 
 
-def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Output) -> Build:
+def build(
+    directory: Path, patterns: Sequence[str], jobs: int | None, output: Output, *, strict_archs: bool = False
+) -> Build:
     """Build variants of a project into its `build/`.
 
     Args:
@@ -86,13 +86,13 @@ def build(directory: Path, patterns: Sequence[str], jobs: int | None, output: Ou
         patterns: globs of identifiers; none means the default variants.
         jobs: how many actions at once; Bazel decides if None.
         output: where progress is shown.
+        strict_archs: whether every arch that is asked for must be built.
 
     Raises:
         DriverError: whatever is wrong with the project, the machine or the sources.
     """
-    plan = make_plan(load(directory), read_matrix())
-    for note in plan.notes:
-        output.say(f"note: {note.span.file}:{note.span.line}:{note.span.column}: {note.message}")
+    plan = plan_directory(directory, strict_archs=strict_archs)
+    output.notes(plan.notes)
     chosen = choose(plan, patterns)
     check_place(directory)
     with one_at_a_time(directory, output):

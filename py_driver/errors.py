@@ -50,6 +50,8 @@ class Code(Enum):
     BAD_NAME = ("E007", ExitCode.INPUT)
     UNSUPPORTED = ("E008", ExitCode.INPUT)
     EDITION = ("E009", ExitCode.INPUT)
+    BAD_FLAG = ("E010", ExitCode.INPUT)
+    UNKNOWN_ARCH = ("E011", ExitCode.INPUT)
     # the files of a project
     FILE_MISSING = ("E101", ExitCode.INPUT)
     PATH_ESCAPES = ("E102", ExitCode.INPUT)
@@ -58,11 +60,14 @@ class Code(Enum):
     NO_MANIFEST = ("E105", ExitCode.INPUT)
     STALE_BUILD_FILE = ("E106", ExitCode.DIFFERENCE)
     FOREIGN_FILE = ("E107", ExitCode.INPUT)
+    UNLISTED_HEADER = ("E108", ExitCode.INPUT)
+    TORCH_NOT_DECLARED = ("E109", ExitCode.INPUT)
     # what to build
     USAGE = ("E200", ExitCode.INPUT)
     NO_SUCH_VARIANT = ("E201", ExitCode.SELECTION)
     NO_VARIANTS = ("E202", ExitCode.SELECTION)
     EMPTY_ARCHS = ("E203", ExitCode.INPUT)
+    ARCH_DROPPED = ("E204", ExitCode.INPUT)
     # the machine
     NO_NETWORK = ("E301", ExitCode.ENVIRONMENT)
     NOT_FOUND_UPSTREAM = ("E302", ExitCode.ENVIRONMENT)
@@ -133,6 +138,22 @@ class DriverError(Exception):
         self.diagnostics = tuple(diagnostics)
         self.exit_code = self.diagnostics[0].code.exit_code
         super().__init__("; ".join(d.message for d in self.diagnostics))
+
+
+def as_json(diagnostic: Diagnostic) -> dict[str, str | int]:
+    """A diagnostic as a value for JSON; without a place it has no `file`, `line`, `column` and `length`."""
+    span = diagnostic.span
+    place: dict[str, str | int] = {}
+    if span is not None:
+        place = {"file": span.file, "line": span.line, "column": span.column, "length": span.length}
+    return {
+        "code": diagnostic.code.number,
+        "name": diagnostic.code.name.lower().replace("_", "-"),
+        "message": diagnostic.message,
+        **place,
+        "label": diagnostic.label,
+        "help": diagnostic.help,
+    }
 
 
 def error(code: Code, message: str, *, help: str = "") -> DriverError:  # noqa: A002  (the field's own name)

@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from py_driver.errors import Diagnostic, DriverError
+    from py_driver.manifest.model import Note
 
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
 _LIVE_SECONDS = 0.1
@@ -150,12 +151,20 @@ class Output:
         """Print a warning to stderr."""
         self.say(f"{self._style(self._err, 'warning', 'yellow')}: {text}")
 
+    def notes(self, notes: Iterable[Note]) -> None:
+        """Print what is worth knowing about a build.toml to stderr."""
+        for note in notes:
+            place = f"{note.span.file}:{note.span.line}:{note.span.column}"
+            self.say(f"{self._style(self._err, 'note', 'yellow')}: {printable(f'{place}: {note.message}')}")
+
     def fail(self, failure: DriverError) -> None:
         """Print every diagnostic of an error, and how many there are if more than one."""
         for diagnostic in failure.diagnostics:
             self.say(self._render(diagnostic))
         if len(failure.diagnostics) > 1:
             self.say(f"{len(failure.diagnostics)} errors")
+        codes = dict.fromkeys(diagnostic.code.number for diagnostic in failure.diagnostics)
+        self.say(f"more: {'; '.join(f'`driver explain {code}`' for code in codes)}", "dim")
 
     def _render(self, d: Diagnostic) -> str:
         head = self._style(self._err, f"error[{d.code.number}]", "red")

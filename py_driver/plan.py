@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.model import UNIVERSAL
+from py_driver.identity import make_identity
 from py_driver.manifest.paths import HEADERS
+from py_driver.metadata import make_metadata
 from py_driver.variants.capabilities import Archs, choose
 from py_driver.variants.names import Cell, cuda_version, spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from py_driver.manifest.model import Bounds, Kernel, KernelDepend, Manifest, Note, Texts, Version
+    from py_driver.errors import Span
+    from py_driver.identity import Identity
+    from py_driver.manifest.model import Bounds, Kernel, Manifest, Note, Texts, Version
     from py_driver.project import Project
     from py_driver.variants.matrix import Matrix
-
-ALL = "all_variants"
-"""The name of the target that bundles every default cell."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
-    """What the unique id of a backend's variants is made from.
-
-    Attributes:
-        name: of its target, e.g. `cuda_id`.
-        backend: `cpu`, `cuda` or `universal`.
-        config: SHA-256, in hex, of the configuration that is the same in every cell.
-        files: every file that belongs to the backend, sorted.
-    """
-
-    name: str
-    backend: str
-    config: str
-    files: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +98,7 @@ class Plan:
         groups: bindings and kernel sections.
         variants: bundled ones first.
         left: the cells that are not built although their backend is.
-        notes: what the manifest's reader had to say.
+        notes: what is worth knowing and no error.
     """
 
     name: str
@@ -131,21 +112,16 @@ class Plan:
     notes: tuple[Note, ...]
 
 
-def canonical(value: object) -> str:
-    """A value as JSON with sorted keys, no blanks and ASCII characters only: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def make_plan(project: Project, matrix: Matrix) -> Plan:
+def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:
     """Plan what to build of a project.
 
     Args:
         project: with checked files.
         matrix: the releases to build for.
+        strict_archs: whether an arch that a section asks for must be built in every cell of it.
 
     Raises:
-        DriverError: EMPTY_ARCHS for each section that no arch is left for in some cell; MISSING_KEY if there is nothing
-            to bind; BAD_NAME for a section that is named like another target; NO_VARIANTS if no cell is left.
+        DriverError: NO_VARIANTS if no cell is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`.
     """
     manifest = project.manifest
     variants, left = _variants(manifest, matrix)
@@ -156,19 +132,45 @@ def make_plan(project: Project, matrix: Matrix) -> Plan:
     families = tuple(dict.fromkeys(variant.cell.family for variant in variants))
     compiled = tuple(family for family in families if not manifest.framework.noarch and manifest.sections(family))
     groups = tuple(group for family in compiled for group in _groups(manifest, family, variants, matrix))
-    identities = tuple(_identity(project, family, family in compiled) for family in families)
-    _check_names(manifest, {*(one.name for one in variants), *(one.name for one in identities)})
+    if strict_archs and (failures := _dropped(manifest, groups)):
+        raise DriverError(failures)
     return Plan(
         name=manifest.name.value,
         module=manifest.module,
         python_root=project.python_root,
         python=project.python,
-        identities=identities,
+        identities=tuple(make_identity(project, family, compiled=family in compiled) for family in families),
         groups=groups,
         variants=variants,
         left=left,
-        notes=manifest.notes,
+        notes=project.notes,
     )
+
+
+def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
+    """ARCH_DROPPED for each arch that a section asks for and that some CUDA version does not get."""
+    found: dict[tuple[Span | None, str, str], list[str]] = {}
+    for group in groups:
+        section = next((one for one in manifest.kernels if one.name.value == group.name), None)
+        asked = section.capabilities if section else None
+        spans = {one.value: one.span for one in asked.value} if asked else {}
+        for backend, archs in group.archs.items():
+            for one in archs.dropped:
+                reason = one.reason.replace(f"nvcc {cuda_version(backend)}", "nvcc")
+                found.setdefault((spans.get(one.arch), one.arch, reason), []).append(backend)
+    return [
+        Diagnostic(
+            code=Code.ARCH_DROPPED,
+            message=f"the capability {arch} is not built for {', '.join(backends)}",
+            span=span,
+            label=reason,
+        )
+        for (span, arch, reason), backends in sorted(found.items(), key=lambda one: _place(one[0][0]))
+    ]
+
+
+def _place(span: Span | None) -> tuple[int, int]:
+    return (span.line, span.column) if span else (0, 0)
 
 
 def _parse(version: str) -> Version:
@@ -182,11 +184,8 @@ def _describe(what: str, bounds: Bounds) -> str:
 
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Left, ...]]:
     """The cells that are built, bundled ones first and noarch ones last, and those that are not."""
-    variants, left, failures = [], [], []
-    aot = {one for one in manifest.backends if not manifest.framework.noarch and manifest.sections(one)}
-    if aot and not _split(manifest.framework.src)[0]:
-        message = "`src` in [torch] has no source that registers the operators"
-        raise DriverError([Diagnostic(code=Code.MISSING_KEY, message=message, span=manifest.framework.span)])
+    variants, left = [], []
+    aot = {one for one in manifest.built if not manifest.framework.noarch and manifest.sections(one)}
     for cell, bundled in matrix.cells():
         if cell.family not in aot:
             continue
@@ -195,22 +194,14 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             left.append(Left(cell=cell, reason=reason))
             continue
         chosen = [_choose(section, cell, matrix) for section in sections]
-        failures += [
-            _empty(section, cell, archs)
-            for section, archs in zip(sections, chosen, strict=True)
-            if archs is not None and not archs.kept
-        ]
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if cell.family == "cuda" else None
         groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
         variants.append(_variant(manifest, cell, bundled=bundled, groups=groups, archs=archs))
-    if failures:
-        first = {(one.span, one.message): one for one in failures}
-        raise DriverError(first.values())
-    for backend in manifest.backends:
+    for backend in manifest.built:
         if backend not in aot:
             cell = Cell(backend=backend)
-            noarch = manifest.framework.cuda_capabilities if backend == "cuda" else None
-            archs = sorted(noarch) if noarch else None
+            noarch = manifest.framework.capabilities if backend == "cuda" else None
+            archs = sorted(one.value for one in noarch.value) if noarch else None
             variants.insert(
                 sum(one.bundled for one in variants), _variant(manifest, cell, bundled=True, groups=(), archs=archs)
             )
@@ -243,19 +234,8 @@ def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
     version = cuda_version(cell.backend)
     if version is None:
         return None
-    requested = section.capabilities.value if section.capabilities else None
+    requested = tuple(one.value for one in section.capabilities.value) if section.capabilities else None
     return choose(requested, matrix.cuda_release(version))
-
-
-def _empty(section: Kernel, cell: Cell, archs: Archs) -> Diagnostic:
-    version = cuda_version(cell.backend)
-    reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
-    return Diagnostic(
-        code=Code.EMPTY_ARCHS,
-        message=f"[kernel.{section.name.value}] has no GPU architecture that CUDA {version} compiles for",
-        span=section.capabilities.span if section.capabilities else section.span,
-        help=reasons,
-    )
 
 
 def _variant(
@@ -267,37 +247,8 @@ def _variant(
         groups=groups,
         archs=None if archs is None else tuple(archs),
         identity=f"{cell.family}_id",
-        metadata=_metadata(manifest, cell.family, archs),
+        metadata=make_metadata(manifest, cell.family, archs),
     )
-
-
-def _metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
-    """What metadata.json says of a backend, but for the id and the digest.
-
-    The `kernels` client takes names without `_` only, and has no universal backend: such a variant says `cpu`,
-    which the client reads and does not act on.
-    """
-    extra = (manifest.cuda_depends,) if family == "cuda" else ()
-    depends = (manifest.depends, *extra)
-    backend: dict[str, Any] = {"type": "cpu" if family == UNIVERSAL else family}
-    if archs is not None:
-        backend["archs"] = archs
-    metadata: dict[str, Any] = {
-        "name": manifest.name.value.replace("_", "-"),
-        "version": manifest.version,
-        "license": manifest.license,
-        "python-depends": [name for one in depends for name in one.python],
-        "kernel-depends": [_kernel_depend(kernel) for one in depends for kernel in one.kernels],
-        "backend": backend,
-    }
-    places = {"upstream": manifest.upstream, "source": manifest.source}
-    return metadata | {key: value for key, value in places.items() if value is not None}
-
-
-def _kernel_depend(kernel: KernelDepend) -> dict[str, str | int]:
-    if kernel.version is not None:
-        return {"repo-id": kernel.repo_id, "version": kernel.version}
-    return {"repo-id": kernel.repo_id, "revision": kernel.revision or ""}
 
 
 def _split(files: Texts) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -343,7 +294,7 @@ def _group(section: Kernel, variants: Iterable[Variant], matrix: Matrix) -> Grou
     chosen = {backend: _choose(section, cell, matrix) for backend, cell in sorted(cells.items())}
     return Group(
         name=section.name.value,
-        backend=section.backend,
+        backend=section.backend.value,
         sources=sources,
         headers=headers,
         includes=_includes(section.include, (*sources, *headers)),
@@ -353,51 +304,3 @@ def _group(section: Kernel, variants: Iterable[Variant], matrix: Matrix) -> Grou
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity="",
     )
-
-
-def _identity(project: Project, family: str, compiled: bool) -> Identity:  # noqa: FBT001  (one caller)
-    manifest = project.manifest
-    sections = manifest.sections(family) if compiled else ()
-    binding = manifest.framework.src if compiled else ()
-    files = {*project.python, *_values(binding), *(name for one in sections for name in _values(one.src))}
-    framework = manifest.framework
-    config = {
-        "name": manifest.name.value,
-        "version": manifest.version,
-        "backend": family,
-        "binding": [sorted(_values(binding)), _values(framework.include), _values(framework.cxx_flags)],
-        "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
-    }
-    digest = hashlib.sha256(canonical(config).encode("ascii")).hexdigest()
-    return Identity(name=f"{family}_id", backend=family, config=digest, files=tuple(sorted(files)))
-
-
-def _section_config(section: Kernel) -> dict[str, Any]:
-    """All of a section that decides what is compiled, apart from what the files hold."""
-    return {
-        "name": section.name.value,
-        "torch": section.torch,
-        "src": sorted(_values(section.src)),
-        "include": _values(section.include),
-        "cxx-flags": _values(section.cxx_flags),
-        "cuda-flags": _values(section.cuda_flags),
-        "capabilities": sorted(section.capabilities.value) if section.capabilities else None,
-        "cuda-minver": section.cuda_minver.value if section.cuda_minver else None,
-    }
-
-
-def _check_names(manifest: Manifest, generated: set[str]) -> None:
-    """Raise BAD_NAME for each kernel section that is named like a target of ours."""
-    taken = generated | {ALL, "binding_cpu", "binding_cuda"}
-    clashes = [
-        Diagnostic(
-            code=Code.BAD_NAME,
-            message=f"a kernel section cannot be named `{kernel.name.value}`",
-            span=kernel.name.span,
-            label="a target of the generated BUILD.bazel has this name",
-        )
-        for kernel in manifest.kernels
-        if kernel.name.value in taken
-    ]
-    if clashes:
-        raise DriverError(clashes)

@@ -8,16 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.errors import Code, Diagnostic, DriverError, Span, error
+from py_driver.errors import Code, DriverError, error
+from py_driver.header_checks import check_includes
+from py_driver.manifest.model import BUILT
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.manifest.reader import read
+from py_driver.manifest.semantics import check
 from py_driver.manifest.text import SIZE_LIMIT
+from py_driver.plan import make_plan
 from py_driver.spelling import did_you_mean
+from py_driver.variants.matrix import read_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from py_driver.manifest.model import Manifest, Text, Texts
+    from py_driver.errors import Span
+    from py_driver.manifest.model import Manifest, Note, Text, Texts
+    from py_driver.manifest.section import Findings
+    from py_driver.plan import Plan
+    from py_driver.variants.matrix import Matrix
 
 MANIFEST = "build.toml"
 """The name of the manifest."""
@@ -36,40 +45,62 @@ class Project:
         manifest: its build.toml.
         python_root: the directory of its Python package, relative to the project's.
         python: the files of the package, relative to the project's directory, sorted.
+        notes: what is worth knowing and no error, in the order of build.toml.
     """
 
     directory: Path
     manifest: Manifest
     python_root: str
     python: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
-def load(directory: Path) -> Project:
+def load(directory: Path, matrix: Matrix) -> Project:
     """Read the project in a directory.
 
     Args:
         directory: as the user gave it; errors name files relative to the working directory as this does.
+        matrix: the releases to build for.
 
     Raises:
-        DriverError: NO_MANIFEST, PERMISSION, whatever `manifest.reader.read` raises, or all that is wrong with the
-            files: FILE_MISSING, PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, BAD_VALUE.
+        DriverError: NO_MANIFEST, PERMISSION, what keeps build.toml from being read, or all that is wrong with it and
+            with the files: what `manifest.reader.read` and `manifest.semantics.check` collect, FILE_MISSING,
+            PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, BAD_VALUE.
     """
-    manifest = read(_read_manifest(directory), str(directory / MANIFEST))
-    checker = _Checker(directory)
-    sections = [("[torch]", manifest.framework.src, manifest.framework.include)]
-    sections += [(f"[kernel.{one.name.value}]", one.src, one.include) for one in manifest.kernels]
-    for title, files, directories in sections:
-        checker.check_section(title, files, directories)
+    manifest, findings = read(_read_manifest(directory), str(directory / MANIFEST))
+    check(manifest, matrix, findings)
+    checker = _Checker(directory, findings)
+    framework = manifest.framework
+    checker.check_section(f"[{framework.table}]", framework.src, framework.include)
     for kernel in manifest.kernels:
-        if kernel.backend == "cpu":
-            checker.forbid_cuda(f"[kernel.{kernel.name.value}] is for the backend cpu", kernel.src)
-    checker.forbid_cuda("the binding is C++ only", manifest.framework.src)
-    root = f"torch-ext/{manifest.module}"
-    python = checker.python_files(root, manifest)
+        compiled = kernel.backend.value in BUILT
+        checker.check_section(kernel.title, kernel.src, kernel.include, any_kind=not compiled)
+        if kernel.backend.value == "cpu":
+            checker.forbid_cuda(f"{kernel.title} is for the backend cpu", kernel.src)
+    checker.forbid_cuda("the binding is C++ only", framework.src)
+    checker.check_case(manifest)
+    python = checker.python_files(manifest) if findings.is_given(manifest.name.span) else ()
     checker.check_packages(manifest)
-    if checker.diagnostics:
-        raise DriverError(sorted(checker.diagnostics, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
-    return Project(directory=directory, manifest=manifest, python_root=root, python=python)
+    check_includes(directory, manifest, findings)
+    if diagnostics := findings.diagnostics():
+        raise DriverError(diagnostics)
+    return Project(
+        directory=directory,
+        manifest=manifest,
+        python_root=manifest.python_root,
+        python=python,
+        notes=findings.notes(),
+    )
+
+
+def plan_directory(directory: Path, *, strict_archs: bool = False) -> Plan:
+    """What is built of the project in a directory, for the driver's own matrix.
+
+    Raises:
+        DriverError: all that `load` and `make_plan` raise.
+    """
+    matrix = read_matrix()
+    return make_plan(load(directory, matrix), matrix, strict_archs=strict_archs)
 
 
 def _read_manifest(directory: Path) -> bytes:
@@ -89,22 +120,26 @@ def _read_manifest(directory: Path) -> bytes:
 class _Checker:
     """Looks at the files of a project and collects what is wrong; see `load`."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, findings: Findings) -> None:
         self._directory = directory
         self._real = os.path.realpath(directory)
-        self.diagnostics: list[Diagnostic] = []
+        self._add = findings.add
 
-    def _add(self, code: Code, message: str, span: Span | None = None, *, label: str = "", advice: str = "") -> None:
-        self.diagnostics.append(Diagnostic(code=code, message=message, span=span, label=label, help=advice))
+    def check_section(self, title: str, files: Texts, directories: Texts, *, any_kind: bool = False) -> None:
+        """Check the files and the include directories of a section.
 
-    def check_section(self, title: str, files: Texts, directories: Texts) -> None:
-        """Check the files and the include directories of a section."""
+        Args:
+            title: its header.
+            files: sources and headers.
+            directories: what it includes from.
+            any_kind: whether files may have any suffix: those of backends that are not built.
+        """
         seen: dict[str, Text] = {}
         for text in files:
             if text.value in seen:
                 self._add(Code.DUPLICATE_FILE, f"`{text.value}` is listed twice in {title}", text.span)
             elif self._is_inside(text):
-                self._check_file(text)
+                self._check_file(text, any_kind=any_kind)
             seen.setdefault(text.value, text)
         for text in directories:
             if text.value != "." and self._is_inside(text) and not (self._directory / text.value).is_dir():
@@ -133,11 +168,11 @@ class _Checker:
     def _contains(self, real: str) -> bool:
         return os.path.commonpath([self._real, real]) == self._real
 
-    def _check_file(self, text: Text) -> None:
+    def _check_file(self, text: Text, *, any_kind: bool) -> None:
         path = text.value
         if not stat.S_ISREG((self._directory / path).stat().st_mode):
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file", text.span, advice="list each file by its name")
-        elif not path.endswith((*SOURCES, *HEADERS)):
+        elif not any_kind and not path.endswith((*SOURCES, *HEADERS)):
             advice = f"sources: {' '.join(SOURCES)}; headers: {' '.join(HEADERS)}"
             self._add(Code.FILE_KIND, f"`{path}` is neither a source nor a header", text.span, advice=advice)
 
@@ -159,9 +194,22 @@ class _Checker:
                 break
         return found
 
-    def python_files(self, root: str, manifest: Manifest) -> tuple[str, ...]:
+    def check_case(self, manifest: Manifest) -> None:
+        """Collect an error for each file whose path differs from an earlier one only by case."""
+        seen: dict[str, str] = {}
+        for text in (*manifest.framework.src, *(text for kernel in manifest.kernels for text in kernel.src)):
+            first = seen.setdefault(text.value.casefold(), text.value)
+            if first != text.value:
+                message = f"`{text.value}` and `{first}` differ only by case"
+                advice = "some file systems take them for one file; rename one of them"
+                self._add(Code.DUPLICATE_FILE, message, text.span, advice=advice)
+
+    def python_files(self, manifest: Manifest) -> tuple[str, ...]:
         """The files of the Python package, relative to the project's directory, sorted."""
-        span = manifest.name.span
+        root, span = manifest.python_root, manifest.name.span
+        if problem := path_problem(root):
+            self._add(problem[0], f"the path `{root}` of the Python package {problem[1]}", span)
+            return ()
         if not (self._directory / root / "__init__.py").is_file():
             near = self._other_packages(root)
             label = f"there is {near}" if near else ""
@@ -223,7 +271,7 @@ class _Checker:
             if path_problem(text.value) is None:
                 for parent in list(Path(text.value).parents)[:-1]:
                     folders.setdefault(str(parent), text.span)
-        root = self._directory / "torch-ext" / manifest.module
+        root = self._directory / manifest.python_root
         inside = (Path(where) for where, _, _ in os.walk(root))
         for folder in (root.parent, *inside):
             folders.setdefault(str(folder.relative_to(self._directory)), manifest.name.span)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from py_driver import __version__
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 VERBS = {
     "bazel": "run Bazel in the current workspace",
     "build": "build variants into build/",
+    "check": "say everything that is wrong with build.toml and the files it lists",
     "demo": "build a project and run its example on what was built",
+    "explain": "say what an error means and how to put it right",
     "gen": "write BUILD.bazel from build.toml",
+    "schema": "print the JSON Schema of build.toml, for editors",
     "variants": "list what build.toml is built for",
 }
 """The verbs and what each does, in one line. The verb `x` is the module `py_driver.cli.x`."""
@@ -35,6 +39,16 @@ def sentence(verb: str) -> str:
     """What a verb does, as a sentence."""
     summary = VERBS[verb]
     return f"{summary[0].upper()}{summary[1:]}."
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of all verbs that plan a project: where it is, and how strict to be."""
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
+    )
+    parser.add_argument(
+        "--strict-archs", action="store_true", help="fail if a GPU architecture that a section asks for is not built"
+    )
 
 
 class Verb(Protocol):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -24,9 +23,7 @@ def positive(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that all verbs which build have."""
-    parser.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
-    )
+    add_project(parser)
     parser.add_argument(
         "--variant",
         metavar="GLOB",
@@ -52,7 +49,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.building import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    done = build(args.directory, args.variant, args.jobs, output)
+    done = build(args.directory, args.variant, args.jobs, output, strict_archs=args.strict_archs)
     if args.json:
         output.json(as_json(done))
     else:

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.loading import python_for, run_example  # noqa: PLC0415
 
-    done = build(args.directory, args.variant, args.jobs, output)
+    done = build(args.directory, args.variant, args.jobs, output, strict_archs=args.strict_archs)
     python = python_for([built.variant.cell for built in done.cells], output)
     with output.task("running the example") as task:
         said = run_example(args.directory, python)

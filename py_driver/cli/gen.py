@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ BUILD_FILE = "BUILD.bazel"
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("gen", help=VERBS["gen"], description=sentence("gen"))
-    parser.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
-    )
+    add_project(parser)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 with a diff if the file is not fresh"
     )
@@ -35,17 +33,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     Raises:
         DriverError: STALE_BUILD_FILE if `--check` finds a difference; FOREIGN_FILE if the BUILD.bazel there is not
-            generated; PERMISSION; and all that `project.load` and `make_plan` raise.
+            generated; PERMISSION; and all that `plan_directory` raises.
     """
     from py_driver.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.layout import label_prefix  # noqa: PLC0415
-    from py_driver.plan import make_plan  # noqa: PLC0415
-    from py_driver.project import load  # noqa: PLC0415
-    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
+    from py_driver.project import plan_directory  # noqa: PLC0415
 
-    plan = make_plan(load(args.directory), read_matrix())
-    for note in plan.notes:
-        output.say(f"note: {note.span.file}:{note.span.line}:{note.span.column}: {note.message}")
+    plan = plan_directory(args.directory, strict_archs=args.strict_archs)
+    output.notes(plan.notes)
     text = render(plan, label_prefix(args.directory))
     path: Path = args.directory / BUILD_FILE
     old = _read(path)

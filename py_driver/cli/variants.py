@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -14,30 +13,29 @@ if TYPE_CHECKING:
     from py_driver.cli import Subparsers
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
+    from py_driver.variants.capabilities import Archs
 
 
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("variants", help=VERBS["variants"], description=sentence("variants"))
-    parser.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
-    )
+    add_project(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--explain", action="store_true", help="say what is not built, and why")
+    parser.add_argument(
+        "--explain", action="store_true", help="say which archs each section asks for and gets, what not, and why"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Print the variants; the exit code.
 
     Raises:
-        DriverError: all that `project.load` and `make_plan` raise.
+        DriverError: all that `plan_directory` raises.
     """
-    from py_driver.plan import make_plan  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.project import load  # noqa: PLC0415
+    from py_driver.project import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.variants.capabilities import order  # noqa: PLC0415
-    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
 
-    plan = make_plan(load(args.directory), read_matrix())
+    plan = plan_directory(args.directory, strict_archs=args.strict_archs)
     if args.json:
         output.json(_as_json(plan))
         return ExitCode.OK
@@ -51,17 +49,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _dropped(plan: Plan, variant: Variant) -> list[dict[str, str]]:
-    """The archs that the sections of a variant asked for and do not get."""
-    return [
-        {"section": group.name, "arch": dropped.arch, "reason": dropped.reason}
-        for group in plan.groups
-        if group.name in variant.groups and variant.cell.backend in group.archs
-        for dropped in group.archs[variant.cell.backend].dropped
-    ]
+def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
+    """The kernel sections of a variant that are for GPUs, and what became of their archs."""
+    groups = {group.name: group for group in plan.groups}
+    found = [(name, groups[name].archs.get(variant.cell.backend)) for name in variant.groups]
+    return [(name, archs) for name, archs in found if archs is not None]
 
 
 def _as_json(plan: Plan) -> dict[str, Any]:
+    from py_driver.variants.names import spell  # noqa: PLC0415
+
     variants = [
         {
             "variant": one.name,
@@ -70,12 +67,18 @@ def _as_json(plan: Plan) -> dict[str, Any]:
             "abi": one.cell.abi,
             "backend": one.cell.backend,
             "archs": None if one.archs is None else list(one.archs),
-            "dropped": _dropped(plan, one),
+            "sections": [
+                {
+                    "section": name,
+                    "requested": list(archs.requested),
+                    "kept": list(archs.kept),
+                    "dropped": [{"arch": dropped.arch, "reason": dropped.reason} for dropped in archs.dropped],
+                }
+                for name, archs in _sections(plan, one)
+            ],
         }
         for one in plan.variants
     ]
-    from py_driver.variants.names import spell  # noqa: PLC0415
-
     left = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.left]
     notes = [
         {"file": one.span.file, "line": one.span.line, "column": one.span.column, "message": one.message}
@@ -85,16 +88,29 @@ def _as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _explain(plan: Plan, output: Output) -> None:
-    """Print what is not built: archs, cells, and what the manifest has for other backends."""
+    """Print what each variant asks for and gets, variants alike together, and what is not built at all."""
     from py_driver.variants.names import spell  # noqa: PLC0415
 
-    lines = dict.fromkeys(
-        f"{one.cell.backend}: [kernel.{dropped['section']}] {dropped['arch']} is not built: {dropped['reason']}"
-        for one in plan.variants
-        for dropped in _dropped(plan, one)
-    )
-    lines |= dict.fromkeys(f"{spell(one.cell)} is not built: {one.reason}" for one in plan.left)
-    lines |= dict.fromkeys(f"{one.span.file}:{one.span.line}:{one.span.column}: {one.message}" for one in plan.notes)
-    output.data("")
-    for line in lines or ["everything that build.toml asks for is built"]:
-        output.data(line)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for variant in plan.variants:
+        if variant.groups:
+            alike.setdefault(tuple(_archs_of(plan, variant)), []).append(variant.name)
+    for lines, names in alike.items():
+        for line in ("", *names, *lines):
+            output.data(line)
+    rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.left]
+    rest += [f"{one.span.file}:{one.span.line}:{one.span.column}: {one.message}" for one in plan.notes]
+    if rest:
+        for line in ("", "not built, or worth knowing:", *(f"  {one}" for one in rest)):
+            output.data(line)
+
+
+def _archs_of(plan: Plan, variant: Variant) -> list[str]:
+    """The lines that explain the archs of a variant."""
+    lines = []
+    for name, archs in _sections(plan, variant):
+        lines.append(f"  [kernel.{name}]")
+        lines.append(f"    requested  {' '.join(archs.requested)}")
+        lines.append(f"    kept       {' '.join(archs.kept)}")
+        lines += [f"    dropped    {one.arch}: {one.reason}" for one in archs.dropped]
+    return lines or ["  no GPU code"]

@@ -61,6 +61,9 @@ _ADVICE = (
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
+    (r"-f(pass-)?plugin|-wrapper|-B|--?specs", "a flag cannot load a program or a plugin of the machine"),
+    (r"-?-(ccbin|compiler-bindir)", "the host compiler belongs to the toolchain"),
+    (r"-o|-c$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M", "the rules decide what is written"),
     (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
     (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
@@ -69,14 +72,14 @@ _ADVICE = (
 
 
 def check_cxx_flags(findings: Findings, flags: Texts) -> None:
-    """Collect a BAD_VALUE error for each flag that is not admitted for C++."""
+    """Collect a BAD_FLAG error for each flag that is not admitted for C++."""
     for flag in flags:
         if not _matches(_CXX, flag.value):
             _refuse(findings, flag.value, "cxx-flags", flag.span)
 
 
 def check_cuda_flags(findings: Findings, flags: Texts) -> None:
-    """Collect a BAD_VALUE error for each flag that is not admitted for nvcc; some take the next one as their value."""
+    """Collect a BAD_FLAG error for each flag that is not admitted for nvcc; some take the next one as their value."""
     taker = ""
     for flag in flags:
         text, before, taker = flag.value, taker, ""
@@ -92,7 +95,7 @@ def check_cuda_flags(findings: Findings, flags: Texts) -> None:
         if not good:
             _refuse(findings, text, "cuda-flags", flag.span)
     if taker:
-        findings.add(Code.BAD_VALUE, f"`{taker}` in cuda-flags lacks its value", flags[-1].span)
+        findings.add(Code.BAD_FLAG, f"`{taker}` in cuda-flags lacks its value", flags[-1].span)
 
 
 def _matches(patterns: tuple[str, ...], flag: str) -> bool:
@@ -101,4 +104,4 @@ def _matches(patterns: tuple[str, ...], flag: str) -> bool:
 
 def _refuse(findings: Findings, flag: str, key: str, span: Span) -> None:
     advice = next((advice for pattern, advice in _ADVICE if re.match(pattern, flag)), "")
-    findings.add(Code.BAD_VALUE, f"the flag `{flag}` is not admitted in {key}", span, advice=advice)
+    findings.add(Code.BAD_FLAG, f"the flag `{flag}` is not admitted in {key}", span, advice=advice)

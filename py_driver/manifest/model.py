@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from py_driver.errors import Span
 
 T_co = TypeVar("T_co", covariant=True)
+
+CURRENT = 5
+"""The edition that upstream's kernel-builder writes, and `driver upgrade`."""
 
 UNIVERSAL = "universal"
 """Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
@@ -18,6 +23,26 @@ BUILT = ("cpu", "cuda")
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 """The backends that build.toml knows; those not in BUILT are read and left out with a note."""
+
+KERNEL_BACKENDS = ("cpu", "cuda", "metal", "rocm", "xpu")
+"""The backends that kernel sections can be for."""
+
+TORCH = "torch"
+"""The dependency that lets sources include torch's headers, and the usual framework table."""
+
+NOARCH = "torch-noarch"
+"""The framework table of projects of Python files."""
+
+TVM_FFI = "tvm-ffi"
+"""The framework table of projects that are bound with tvm-ffi."""
+
+DEPENDS = (
+    TORCH,
+    *(f"cutlass_{version}" for version in ("2_10", "3_5", "3_6", "3_8", "3_9", "4_0", "4_4", "4_5")),
+    "sycl_tla",
+    "metal-cpp",
+)
+"""What kernel sections may depend on, after upstream's kernels-data/src/config/deps.rs of August 2026."""
 
 Version = tuple[int, ...]
 """A version as written: `"2.10"` is (2, 10). A bound says nothing of the components that it does not have."""
@@ -81,57 +106,95 @@ class Depends:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Hub:
+    """Where a project is published.
+
+    Attributes:
+        repo_id: the repository on the Hub, or None.
+        branch: the branch instead of `v<version>`, or None.
+    """
+
+    repo_id: str | None = None
+    branch: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Framework:
-    """The framework table: `[torch]` or `[torch-noarch]`.
+    """The framework table.
 
     Attributes:
         span: its header.
-        noarch: whether nothing is compiled at all.
+        table: TORCH, NOARCH or TVM_FFI. A universal project has NOARCH.
         src: the sources and headers of the binding.
         include: directories that the binding includes from.
         pyext: extensions, without a dot, of the files that belong to the Python package.
         cxx_flags: flags for the C++ sources of the binding.
         bounds: the torch versions that are admitted.
-        cuda_capabilities: for a noarch project: what its metadata should say; never compiled for.
+        stable_abi: by backend, the torch version whose stable ABI it is built against.
+        capabilities: for a noarch project: the CUDA capabilities of its metadata; never compiled for.
+        rocm_archs: likewise the AMD architectures.
     """
 
     span: Span
-    noarch: bool = False
+    table: str = TORCH
     src: Texts = ()
     include: Texts = ()
     pyext: tuple[str, ...] = ("py", "pyi")
     cxx_flags: Texts = ()
     bounds: Bounds = Bounds()
-    cuda_capabilities: tuple[str, ...] | None = None
+    stable_abi: Mapping[str, Located[Version]] = field(default_factory=dict)
+    capabilities: Located[Texts] | None = None
+    rocm_archs: Located[Texts] | None = None
+
+    @property
+    def noarch(self) -> bool:
+        """Whether nothing is compiled at all."""
+        return self.table == NOARCH
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """A `[kernel.<name>]` section of a backend that is built.
+    """A `[kernel.<name>]` section.
 
     Attributes:
         name: its label; also the name of the Bazel target.
         span: its header.
-        backend: `cpu` or `cuda`.
-        torch: whether its sources may include torch's headers (`depends = ["torch"]`).
+        backend: one of KERNEL_BACKENDS, and where it is said.
+        depends: what its sources include besides their own headers.
         src: sources and headers.
         include: directories to include from.
         cxx_flags: flags for C++ sources.
         cuda_flags: flags for nvcc.
+        hip_flags: flags for the HIP compiler.
+        sycl_flags: flags for the SYCL compiler.
         capabilities: the GPU architectures asked for, e.g. `8.0`, `9.0a`, `12.0+PTX`; None for the default list.
+        rocm_archs: the AMD architectures asked for; None for the default list.
         cuda_minver: the CUDA version below which the section is left out.
     """
 
     name: Text
     span: Span
-    backend: str
-    torch: bool
+    backend: Text
+    depends: Texts
     src: Texts
     include: Texts = ()
     cxx_flags: Texts = ()
     cuda_flags: Texts = ()
-    capabilities: Located[tuple[str, ...]] | None = None
+    hip_flags: Texts = ()
+    sycl_flags: Texts = ()
+    capabilities: Located[Texts] | None = None
+    rocm_archs: Located[Texts] | None = None
     cuda_minver: Located[Version] | None = None
+
+    @property
+    def title(self) -> str:
+        """The section as its header names it."""
+        return f"[kernel.{self.name.value}]"
+
+    @property
+    def torch(self) -> bool:
+        """Whether its sources may include torch's headers."""
+        return any(depend.value == TORCH for depend in self.depends)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,20 +203,20 @@ class Manifest:
 
     Attributes:
         file: its path as the user knows it.
-        edition: 1 for the early form, else 5.
+        edition: 0 to CURRENT.
         name: the project's name.
-        version: major version of the kernel's interface; 1 in the early form, as upstream's migration has it.
-        license: the Hub's identifier of the licence; `unknown`, which is one, in the early form: metadata.json must
-            have the key and the early form has no place for it.
+        version: major version of the kernel's interface; 1 where the file does not say, as in upstream's migration.
+        license: the Hub's identifier of the licence; `unknown`, which is one, where the file does not say, since
+            metadata.json must have the key.
         upstream: where the kernel came from (git URL).
         source: where this project lives (git URL).
-        backends: what to build for: a part of BUILT, or UNIVERSAL alone.
+        backends: what the file asks for: some of BACKENDS, or UNIVERSAL alone.
         framework: the framework table.
-        kernels: the sections that are built, in the order of the file.
-        depends: run-time dependencies of every backend.
-        cuda_depends: further ones of the CUDA backend.
+        kernels: the kernel sections, in the order of the file; also those that are not built.
+        python_root: the directory of the Python package, relative to the project.
+        depends: run-time dependencies by backend; those of every backend under "".
         cuda: the CUDA versions that are admitted.
-        notes: what was read but is not built, in the order of the file.
+        hub: where it is published.
     """
 
     file: str
@@ -163,13 +226,18 @@ class Manifest:
     license: str = "unknown"
     upstream: str | None = None
     source: str | None = None
-    backends: tuple[str, ...] = ()
+    backends: Texts = ()
     framework: Framework
     kernels: tuple[Kernel, ...] = ()
-    depends: Depends = Depends()
-    cuda_depends: Depends = Depends()
+    python_root: str
+    depends: Mapping[str, Depends] = field(default_factory=dict)
     cuda: Bounds = Bounds()
-    notes: tuple[Note, ...] = ()
+    hub: Hub = Hub()
+
+    @property
+    def built(self) -> tuple[str, ...]:
+        """The backends that are built, in the order of the file."""
+        return tuple(one.value for one in self.backends if one.value in (*BUILT, UNIVERSAL))
 
     @property
     def module(self) -> str:
@@ -178,4 +246,4 @@ class Manifest:
 
     def sections(self, backend: str) -> tuple[Kernel, ...]:
         """The kernel sections of a backend."""
-        return tuple(kernel for kernel in self.kernels if kernel.backend == backend)
+        return tuple(kernel for kernel in self.kernels if kernel.backend.value == backend)

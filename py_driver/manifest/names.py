@@ -20,8 +20,8 @@ _PROJECT = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")
 _SECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
-def project_name(general: Section) -> Text:
-    """`name` of [general], checked.
+def project_name(table: Section) -> Text:
+    """`name` of [general], in edition 0 of [torch], checked.
 
     The `kernels` client reads the name from metadata.json and takes only `[a-z][-a-z0-9]*[a-z0-9]`; `_` is
     admitted besides because the early form uses it, and is written there as `-`.
@@ -29,8 +29,8 @@ def project_name(general: Section) -> Text:
     Returns:
         The name; a stand-in where it is absent or wrong, which is collected as an error.
     """
-    stand_in = Located(value="name", span=general.span)
-    name = general.text("name", required=True)
+    stand_in = Located(value="name", span=table.span)
+    name = table.text("name")
     if name is None:
         return stand_in
     problem = ""
@@ -41,7 +41,7 @@ def project_name(general: Section) -> Text:
     elif keyword.iskeyword(name.value.replace("-", "_")):
         problem = "is a Python keyword, so nobody could import it"
     if problem:
-        general.findings.add(Code.BAD_NAME, f"the project's name {problem}", name.span)
+        table.findings.add(Code.BAD_NAME, f"the project's name {problem}", name.span)
         return stand_in
     return name
 

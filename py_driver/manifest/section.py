@@ -7,11 +7,12 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, Span
-from py_driver.manifest.model import Located, Note
-from py_driver.spelling import did_you_mean
+from py_driver.manifest.keys import TABLES, Key, Kind, Table, table
+from py_driver.manifest.model import CURRENT, Located, Note
+from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from py_driver.manifest.locate import KeyPath, Location
     from py_driver.manifest.model import Text, Texts, Version
@@ -41,11 +42,13 @@ class Findings:
     Args:
         locations: where each path of the file stands.
         start: the place for what is wrong with the file as a whole.
+        reason: why the file is read as the edition that it is read as, as the end of a sentence.
     """
 
-    def __init__(self, locations: Mapping[KeyPath, Location], start: Span) -> None:
+    def __init__(self, locations: Mapping[KeyPath, Location], start: Span, reason: str = "") -> None:
         self._locations = locations
         self._start = start
+        self.reason = reason
         self._diagnostics: list[Diagnostic] = []
         self._notes: list[Note] = []
 
@@ -65,7 +68,7 @@ class Findings:
         location = self._locations[path]
         return location.key if part == "key" else location.value
 
-    def add(self, code: Code, message: str, span: Span, *, label: str = "", advice: str = "") -> None:
+    def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
         """Collect an error."""
         self._diagnostics.append(Diagnostic(code=code, message=message, span=span, label=label, help=advice))
 
@@ -73,32 +76,51 @@ class Findings:
         """Collect a note."""
         self._notes.append(Note(message=message, span=span))
 
+    def is_given(self, span: Span) -> bool:
+        """Whether no error was collected for a place: what stands there is not a stand-in."""
+        return all(one.span != span for one in self._diagnostics)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether an error was collected."""
+        return bool(self._diagnostics)
+
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The errors, in the order of the file."""
-        return tuple(sorted(self._diagnostics, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)))
+        """The errors: those of build.toml in its order, then those of other files."""
+        return tuple(sorted(self._diagnostics, key=lambda one: self._order(one.span)))
 
     def notes(self) -> tuple[Note, ...]:
-        """The notes, in the order of the file."""
-        return tuple(sorted(self._notes, key=lambda n: (n.span.line, n.span.column)))
+        """The notes, in the same order as the errors."""
+        return tuple(sorted(self._notes, key=lambda one: self._order(one.span)))
+
+    def _order(self, span: Span | None) -> tuple[bool, str, int, int]:
+        if span is None:
+            return False, "", 0, 0
+        return span.file != self._start.file, span.file, span.line, span.column
 
 
 class Section:
-    """A table of build.toml.
+    """A table of build.toml, read by its declaration in `keys`.
 
-    A getter answers None, or nothing in it, both where a key is absent and where its value is wrong; in the
-    second case, and where `required` is set in the first one too, the error is collected.
+    A getter answers None, or nothing in it, where a key is absent, where its value is wrong, and where the edition
+    does not have the key at all. What is wrong is collected; a key that is required and absent is, too.
 
     Args:
         findings: where errors go.
         path: where the table stands in the file.
-        table: what it holds.
+        values: what it holds.
+        table: its declaration.
+        edition: the edition that the file is read as.
     """
 
-    def __init__(self, findings: Findings, path: KeyPath, table: Mapping[str, Any]) -> None:
+    def __init__(
+        self, findings: Findings, path: KeyPath, values: Mapping[str, Any], table: Table, edition: int
+    ) -> None:
         self.findings = findings
         self.path = path
+        self.edition = edition
+        self._values = values
         self._table = table
-        self._known: list[str] = []
 
     @property
     def title(self) -> str:
@@ -112,17 +134,11 @@ class Section:
 
     def has(self, key: str) -> bool:
         """Whether the file has the key, whatever its value."""
-        self._known.append(key)
-        return key in self._table
-
-    def is_empty(self, key: str) -> bool:
-        """Whether a key has an empty list."""
-        return self._table.get(key) == []
+        return key in self._values
 
     def names(self) -> tuple[str, ...]:
-        """All keys of the table, in the order of the file; they count as known."""
-        self._known.extend(self._table)
-        return tuple(self._table)
+        """All keys of the table, in the order of the file."""
+        return tuple(self._values)
 
     def key_span(self, key: str) -> Span:
         """The span of a key."""
@@ -132,106 +148,185 @@ class Section:
         """The span of a key's value."""
         return self.findings.value((*self.path, key))
 
-    def _get(self, key: str, types: type | tuple[type, ...], expected: str, *, required: bool) -> Any:  # noqa: ANN401
-        self._known.append(key)
-        if key not in self._table:
-            if required:
-                message = f"{self.title} has no `{key}`" if self.path else f"there is no [{key}] table"
-                self.findings.add(Code.MISSING_KEY, message, self.span, advice=f"add `{key}`: {expected}")
+    def where(self, key: str) -> str:
+        """A key as messages name it: `` `src` in [torch] ``."""
+        return f"`{key}` in {self.title}" if self.path else f"`{key}`"
+
+    def _get(self, name: str, *types: type) -> tuple[Key, Any] | None:
+        """A key's declaration and its value, if the value has one of the types."""
+        if (key := self._table.key(name, self.edition)) is None:
             return None
-        value = self._table[key]
-        if not isinstance(value, types) or (isinstance(value, bool) and types is int):
-            where = f"`{key}` in {self.title}" if self.path else f"`{key}`"
-            message = f"{where} must be {expected}, not {kind(value)}"
-            self.findings.add(Code.WRONG_TYPE, message, self.value_span(key))
+        if name not in self._values:
+            if key.is_required(self.edition):
+                message = f"{self.title} has no `{name}`" if self.path else f"there is no [{name}] table"
+                self.findings.add(Code.MISSING_KEY, message, self.span, advice=f"add `{name}`: {key.expected}")
+            return None
+        value = self._values[name]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            message = f"{self.where(name)} must be {key.expected}, not {kind(value)}"
+            self.findings.add(Code.WRONG_TYPE, message, self.value_span(name))
+            return None
+        return key, value
+
+    def integer(self, name: str) -> int | None:
+        """A non-negative integer, as TOML has them: below 2^63."""
+        if (found := self._get(name, int)) is None:
+            return None
+        value: int = found[1]
+        if value < 0 or value >= 1 << 63:
+            problem = "must not be negative" if value < 0 else "is larger than TOML allows"
+            self.findings.add(Code.BAD_VALUE, f"{self.where(name)} {problem}", self.value_span(name))
             return None
         return value
 
-    def integer(self, key: str, *, required: bool = False) -> int | None:
-        """A non-negative integer."""
-        value: int | None = self._get(key, int, "a non-negative integer", required=required)
-        if value is not None and value < 0:
-            self.findings.add(Code.BAD_VALUE, f"`{key}` must not be negative", self.value_span(key))
-            return None
-        return value
-
-    def boolean(self, key: str) -> bool | None:
+    def boolean(self, name: str) -> bool | None:
         """A boolean."""
-        value: bool | None = self._get(key, bool, "true or false", required=False)
-        return value
+        found = self._get(name, bool)
+        return None if found is None else bool(found[1])
 
-    def text(self, key: str, *, required: bool = False, expected: str = "a string") -> Text | None:
-        """A string without control or bidirectional characters."""
-        value = self._get(key, str, expected, required=required)
-        if value is None or not self._is_clean(value, key, self.value_span(key)):
+    def text(self, name: str) -> Text | None:
+        """A string without control or bidirectional characters that its declaration admits."""
+        if (found := self._get(name, str)) is None:
             return None
-        return Located(value=value, span=self.value_span(key))
+        key, value = found
+        return self._admitted(key, value, self.value_span(name))
 
-    def texts(self, key: str, *, required: bool = False, expected: str = "a list of strings") -> Texts | None:
-        """A list of strings, none of which is empty or has control or bidirectional characters."""
-        values = self._get(key, list, expected, required=required)
-        if values is None:
+    def texts(self, name: str) -> Texts | None:
+        """A list of strings, none of which is empty or has control or bidirectional characters; None if absent."""
+        if (found := self._get(name, list)) is None:
             return None
-        found = []
+        key, values = found
+        texts = []
         for index, value in enumerate(values):
-            span = self.findings.value((*self.path, key, index))
+            span = self.findings.value((*self.path, name, index))
             if not isinstance(value, str):
-                message = f"`{key}` in {self.title} must be {expected}; this is {kind(value)}"
+                message = f"{self.where(name)} must be {key.expected}; this is {kind(value)}"
                 self.findings.add(Code.WRONG_TYPE, message, span)
             elif not value:
-                self.findings.add(Code.BAD_VALUE, f"`{key}` in {self.title} has an empty string", span)
-            elif self._is_clean(value, key, span):
-                found.append(Located(value=value, span=span))
-        return tuple(found)
+                self.findings.add(Code.BAD_VALUE, f"{self.where(name)} has an empty string", span)
+            elif text := self._admitted(key, value, span):
+                texts.append(text)
+        return tuple(texts)
 
-    def _is_clean(self, text: str, key: str, span: Span) -> bool:
-        if (character := unsafe_character(text)) is None:
-            return True
-        message = f"`{key}` in {self.title} has the character {character}, which is invisible or changes how text reads"
-        self.findings.add(Code.BAD_VALUE, message, span)
-        return False
+    def _admitted(self, key: Key, value: str, span: Span) -> Text | None:
+        """A string if it is clean, and one of the choices or of the right shape."""
+        if character := unsafe_character(value):
+            message = (
+                f"{self.where(key.name)} has the character {character}, which is invisible or changes how text reads"
+            )
+            self.findings.add(Code.BAD_VALUE, message, span)
+            return None
+        if key.choices and value not in key.choices:
+            label = did_you_mean(value, key.choices)
+            advice = "" if label else f"known: {', '.join(key.choices)}"
+            message = f"unknown {key.noun} `{value}` in {self.title}"
+            self.findings.add(Code.BAD_VALUE, message, span, label=label, advice=advice)
+            return None
+        if key.pattern and key.noun and not re.fullmatch(key.pattern, value, re.ASCII):
+            message = f"`{value}` is not {key.noun}"
+            self.findings.add(Code.BAD_VALUE, message, span, label=f"such as {key.example.strip('[]')}")
+            return None
+        return Located(value=value, span=span)
 
-    def version(self, key: str) -> Located[Version] | None:
+    def version(self, name: str) -> Located[Version] | None:
         """A version: a string of integers with dots between, at most eight of them."""
-        text = self.text(key, expected='a version in quotes, e.g. "12.8"')
+        text = self.text(name)
         if text is None:
             return None
         if not _VERSION.fullmatch(text.value):
-            message = f"`{key}` in {self.title} must be integers with dots between"
+            message = f"{self.where(name)} must be integers with dots between"
             self.findings.add(Code.BAD_VALUE, message, text.span, label='such as "12.8"')
             return None
         return Located(value=tuple(int(part) for part in text.value.split(".")), span=text.span)
 
-    def section(self, key: str, *, required: bool = False) -> Section | None:
-        """A table inside this one."""
-        value = self._get(key, dict, "a table", required=required)
-        return None if value is None else Section(self.findings, (*self.path, key), value)
+    def versions(self, name: str, backends: Sequence[str]) -> dict[str, Located[Version]]:
+        """A version for all backends, or a table of versions by backend; () for a backend without one."""
+        if (found := self._get(name, str, dict)) is None:
+            return {}
+        key, value = found
+        if isinstance(value, str):
+            version = self.version(name)
+            return dict.fromkeys(backends, version) if version else {}
+        keys = tuple(Key(name=one, kind=Kind.VERSION, doc=key.doc) for one in backends)
+        inner = Section(
+            self.findings, (*self.path, name), value, Table(path=name, doc=key.doc, keys=keys), self.edition
+        )
+        inner.finish()
+        return {one: version for one in backends if (version := inner.version(one))}
 
-    def sections(self, key: str) -> tuple[Section, ...]:
-        """A list of tables."""
-        values = self._get(key, list, "a list of tables", required=False) or []
-        found = []
-        for index, value in enumerate(values):
-            path = (*self.path, key, index)
-            if isinstance(value, dict):
-                found.append(Section(self.findings, path, value))
-            else:
-                message = f"`{key}` in {self.title} must be a list of tables; this is {kind(value)}"
-                self.findings.add(Code.WRONG_TYPE, message, self.findings.value(path))
-        return tuple(found)
-
-    def finish(self, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Report every key that no getter asked for.
+    def section(self, name: str, declared: str) -> Section | None:
+        """A table inside this one.
 
         Args:
-            elsewhere: keys that are right in another table, and a hint for each.
+            name: its key.
+            declared: the path of its declaration, e.g. `general.cuda`.
         """
-        for key in self._table:
-            if key in self._known:
-                continue
-            where = f" in {self.title}" if self.path else ""
-            label = (elsewhere or {}).get(key) or did_you_mean(key, self._known)
-            advice = "" if label else f"known here: {', '.join(sorted(set(self._known)))}"
-            self.findings.add(
-                Code.UNKNOWN_KEY, f"unknown key `{key}`{where}", self.key_span(key), label=label, advice=advice
-            )
+        found = self._get(name, dict)
+        return None if found is None else self._inner((name,), found[1], table(declared))
+
+    def named_sections(self, name: str, declared: str) -> tuple[Section, ...]:
+        """The tables in a table whose keys the author chooses: `[kernel.<name>]`."""
+        if (found := self._get(name, dict)) is None:
+            return ()
+        sections = []
+        for one, value in found[1].items():
+            if isinstance(value, dict):
+                sections.append(self._inner((name, one), value, table(declared)))
+            else:
+                message = f"`{one}` in [{name}] must be a table, not {kind(value)}"
+                advice = f"write it below a header `[{name}.<name>]`"
+                self.findings.add(Code.WRONG_TYPE, message, self.findings.value((name, one)), advice=advice)
+        return tuple(sections)
+
+    def sections(self, name: str) -> tuple[Section, ...]:
+        """A list of tables."""
+        if (found := self._get(name, list)) is None:
+            return ()
+        sections = []
+        for index, value in enumerate(found[1]):
+            if isinstance(value, dict):
+                sections.append(self._inner((name, index), value, table(name)))
+            else:
+                message = f"{self.where(name)} must be a list of tables; this is {kind(value)}"
+                self.findings.add(Code.WRONG_TYPE, message, self.findings.value((*self.path, name, index)))
+        return tuple(sections)
+
+    def _inner(self, path: KeyPath, values: Mapping[str, Any], declared: Table) -> Section:
+        return Section(self.findings, (*self.path, *path), values, declared, self.edition)
+
+    def finish(self, backend: str = "") -> None:
+        """Report every key that the table does not have in this edition.
+
+        Args:
+            backend: of a kernel section: the backend that it is for, whose keys alone are right.
+        """
+        known = [
+            key.name
+            for key in self._table.keys
+            if key.is_in(self.edition) and (not backend or not key.backends or backend in key.backends)
+        ]
+        for name in self._values:
+            if name not in known:
+                where = f" in {self.title}" if self.path else ""
+                label, advice = self._elsewhere(name, backend)
+                label = label or did_you_mean(name, known)
+                if not label and (near := nearest(name, [key.name for key in self._table.keys])):
+                    label = f"did you mean `{near}`? It {self._elsewhere(near, backend)[0]}"
+                if not label and not advice:
+                    advice = f"known here: {', '.join(known)}"
+                message = f"unknown key `{name}`{where}"
+                self.findings.add(Code.UNKNOWN_KEY, message, self.key_span(name), label=label, advice=advice)
+
+    def _elsewhere(self, name: str, backend: str) -> tuple[str, str]:
+        """Where an unknown key would be right: a label and help; empty where nowhere."""
+        same = [key for key in self._table.keys if key.name == name]
+        if any(key.is_in(self.edition) for key in same):
+            owners = ", ".join(same[0].backends)
+            return f"is a key of sections for {owners}; this one is for {backend}", ""
+        if same:
+            which = f"editions {same[0].since} to {same[0].until}" if same[0].until < CURRENT else "later editions"
+            if same[0].since == same[0].until:
+                which = f"edition {same[0].since}"
+            return f"is a key of {which}", f"this file is read as edition {self.edition}: {self.findings.reason}"
+        owner = next((one.path for one in TABLES if one.path and one.key(name, self.edition)), "")
+        return (f"belongs in [{owner.replace('*', '<name>')}]", "") if owner and owner != "kernel-depends" else ("", "")

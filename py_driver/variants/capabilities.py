@@ -32,10 +32,12 @@ class Archs:
     """What became of the archs that were asked for.
 
     Attributes:
+        requested: what was asked for, in that order.
         kept: what is compiled, ascending.
         dropped: the rest, in the order asked for.
     """
 
+    requested: tuple[str, ...]
     kept: tuple[str, ...]
     dropped: tuple[Dropped, ...] = ()
 
@@ -73,7 +75,8 @@ def loose_intersection(requested: Sequence[str], toolkit: Sequence[str]) -> Arch
     dropped = [
         Dropped(arch=_with_ptx(arch, ptx), reason=_reason(arch, taken, toolkit)) for arch in wanted if arch not in kept
     ]
-    return Archs(kept=tuple(_with_ptx(arch, ptx) for arch in sorted(kept, key=order)), dropped=tuple(dropped))
+    archs = tuple(_with_ptx(arch, ptx) for arch in sorted(kept, key=order))
+    return Archs(requested=tuple(requested), kept=archs, dropped=tuple(dropped))
 
 
 def _with_ptx(arch: str, ptx: set[str]) -> str:
@@ -105,4 +108,5 @@ def choose(requested: Sequence[str] | None, cuda: Cuda) -> Archs:
         if base(arch) not in cuda.archs
     )
     lost = {one.arch for one in gone}
-    return Archs(kept=tuple(arch for arch in loose.kept if arch not in lost), dropped=loose.dropped + gone)
+    kept = tuple(arch for arch in loose.kept if arch not in lost)
+    return Archs(requested=loose.requested, kept=kept, dropped=loose.dropped + gone)

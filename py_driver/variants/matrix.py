@@ -50,10 +50,19 @@ class Cuda:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Matrix:
-    """The releases that are built for, in the order of the file, and the one platform."""
+    """The releases that are built for, and the one platform.
+
+    Attributes:
+        torch: the torch releases, in the order of the file.
+        cuda: the CUDA releases, in the order of the file.
+        capabilities: every CUDA capability that some nvcc knows or has known: `8.0`, `9.0a`, `10.0f`.
+        cpu: the processor architecture.
+        os: the operating system.
+    """
 
     torch: tuple[Torch, ...]
     cuda: tuple[Cuda, ...]
+    capabilities: tuple[str, ...]
     cpu: str
     os: str
 
@@ -92,8 +101,17 @@ def parse_matrix(text: str) -> Matrix:
             )
             for one in table["cuda"]
         ),
+        capabilities=_capabilities(table["capabilities"]),
         cpu=table["platform"]["cpu"],
         os=table["platform"]["os"],
+    )
+
+
+def _capabilities(table: dict[str, list[str]]) -> tuple[str, ...]:
+    return (
+        *table["plain"],
+        *(f"{arch}a" for arch in table["architecture-specific"]),
+        *(f"{arch}f" for arch in table["family-specific"]),
     )
 
 

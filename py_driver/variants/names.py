@@ -15,6 +15,10 @@ _CELL = re.compile(
 _NOARCH = re.compile(rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})")
 
 
+ALL = "all_variants"
+"""The name of the target that bundles every default cell."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """One cell of the matrix.
@@ -57,6 +61,11 @@ def spell(cell: Cell) -> str:
     if cell.torch is None:
         return f"torch-{cell.backend}"
     return f"torch{cell.torch.replace('.', '')}-{cell.abi}-{cell.backend}-{cell.cpu}-{cell.os}"
+
+
+def is_identifier(text: str) -> bool:
+    """Whether a text is the identifier of some cell."""
+    return bool(_CELL.fullmatch(text) or _NOARCH.fullmatch(text))
 
 
 def parse(identifier: str) -> Cell:

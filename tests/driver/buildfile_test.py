@@ -6,6 +6,7 @@ import ast
 import json
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from py_driver.buildfile import HEADER, quote, render
 from py_driver.errors import Code, DriverError
 from py_driver.layout import label_prefix, module_root
-from py_driver.plan import Plan, make_plan
-from py_driver.project import load
-from py_driver.variants.matrix import read_matrix
+from py_driver.project import plan_directory
+
+if TYPE_CHECKING:
+    from py_driver.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +58,7 @@ def make(directory: Path, text: str) -> Plan:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).touch()
     (directory / "build.toml").write_text(text, encoding="utf-8")
-    return make_plan(load(directory), read_matrix())
+    return plan_directory(directory)
 
 
 def names(plan: Plan) -> list[str]:

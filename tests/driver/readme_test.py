@@ -11,9 +11,7 @@ import tomli
 
 from py_driver import __main__, cli
 from py_driver.errors import ExitCode
-from py_driver.plan import make_plan
-from py_driver.project import load
-from py_driver.variants.matrix import read_matrix
+from py_driver.project import plan_directory
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
@@ -57,12 +55,13 @@ def test_the_manifests_plan(text: str, tmp_path: Path) -> None:
     module = f"torch-ext/{table['general']['name'].replace('-', '_')}"
     for name in [f"{module}/__init__.py", *(file for group in sources for file in group)]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text("REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n", encoding="utf-8")
         assert name in section("Your own kernel")
     (tmp_path / "build.toml").write_text(text, encoding="utf-8")
-    plan = make_plan(load(tmp_path), read_matrix())
+    plan = plan_directory(tmp_path)
     assert any(variant.bundled for variant in plan.variants)
-    assert plan.notes == ()
+    licence = ["the file names no licence; metadata.json will say `unknown`"]
+    assert [note.message for note in plan.notes] == ([] if "edition" in table["general"] else licence)
 
 
 def test_there_are_two_manifests() -> None:

@@ -14,9 +14,7 @@ import pytest
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.store import CACHE_VARIABLE
 from py_driver.output import Output
-from py_driver.plan import make_plan
-from py_driver.project import load
-from py_driver.variants.matrix import read_matrix
+from py_driver.project import plan_directory
 from py_driver.workspace import Workspace, one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _workspace(project: Path) -> Workspace:
-    return workspace_for(project, make_plan(load(project), read_matrix()))
+    return workspace_for(project, plan_directory(project))
 
 
 def _files(directory: Path) -> dict[str, int]:

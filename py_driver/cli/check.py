@@ -1,0 +1,67 @@
+"""`driver check`: says everything that is wrong with build.toml and with the files that it lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, add_project, sentence
+from py_driver.errors import Code, DriverError, ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("check", help=VERBS["check"], description=sentence("check"))
+    add_project(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Check; the exit code.
+
+    A project that is right and has no cell to build here, e.g. one for another backend, passes with a note.
+
+    Raises:
+        DriverError: all that `project.load` raises; ARCH_DROPPED.
+    """
+    from py_driver.manifest.model import CURRENT, Note  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.plan import make_plan  # noqa: PLC0415
+    from py_driver.project import load  # noqa: PLC0415
+    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
+
+    matrix = read_matrix()
+    project = load(args.directory, matrix)
+    manifest, notes = project.manifest, project.notes
+    try:
+        variants = make_plan(project, matrix, strict_archs=args.strict_archs).variants
+    except DriverError as failure:
+        if failure.diagnostics[0].code is not Code.NO_VARIANTS:
+            raise
+        variants = ()
+        notes += (Note(message=failure.diagnostics[0].message, span=manifest.framework.span),)
+    if args.json:
+        places = [(one.span, one.message) for one in notes]
+        output.json(
+            {
+                "file": manifest.file,
+                "edition": manifest.edition,
+                "variants": [one.name for one in variants],
+                "notes": [
+                    {"file": span.file, "line": span.line, "column": span.column, "message": message}
+                    for span, message in places
+                ],
+                "errors": [],
+            }
+        )
+        return ExitCode.OK
+    output.notes(notes)
+    bundled = sum(one.bundled for one in variants)
+    named = f", {len(variants) - bundled} more when named" if len(variants) > bundled else ""
+    advice = "" if manifest.edition == CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
+    output.say(f"{manifest.file} is right: edition {manifest.edition}, {bundled} variants{named}{advice}")
+    return ExitCode.OK

@@ -1,0 +1,76 @@
+"""What the unique id of a backend's variants is made from: the files, and the configuration that all cells share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from py_driver.manifest.model import Kernel, Texts
+    from py_driver.project import Project
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """What the unique id of a backend's variants is made from.
+
+    Attributes:
+        name: of its target, e.g. `cuda_id`.
+        backend: `cpu`, `cuda` or `universal`.
+        config: SHA-256, in hex, of the configuration that is the same in every cell.
+        files: every file that belongs to the backend, sorted.
+    """
+
+    name: str
+    backend: str
+    config: str
+    files: tuple[str, ...]
+
+
+def canonical(value: object) -> str:
+    """A value as JSON with sorted keys, no blanks and ASCII characters only: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
+    """The identity of a backend.
+
+    Args:
+        project: whose.
+        family: `cpu`, `cuda` or `universal`.
+        compiled: whether its variants have more than Python files.
+    """
+    manifest = project.manifest
+    sections = manifest.sections(family) if compiled else ()
+    binding = manifest.framework.src if compiled else ()
+    files = {*project.python, *_values(binding), *(name for one in sections for name in _values(one.src))}
+    framework = manifest.framework
+    config = {
+        "name": manifest.name.value,
+        "version": manifest.version,
+        "backend": family,
+        "binding": [sorted(_values(binding)), _values(framework.include), _values(framework.cxx_flags)],
+        "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
+    }
+    digest = hashlib.sha256(canonical(config).encode("ascii")).hexdigest()
+    return Identity(name=f"{family}_id", backend=family, config=digest, files=tuple(sorted(files)))
+
+
+def _section_config(section: Kernel) -> dict[str, Any]:
+    """All of a section that decides what is compiled, apart from what the files hold."""
+    return {
+        "name": section.name.value,
+        "torch": section.torch,
+        "src": sorted(_values(section.src)),
+        "include": _values(section.include),
+        "cxx-flags": _values(section.cxx_flags),
+        "cuda-flags": _values(section.cuda_flags),
+        "capabilities": sorted(_values(section.capabilities.value)) if section.capabilities else None,
+        "cuda-minver": section.cuda_minver.value if section.cuda_minver else None,
+    }
+
+
+def _values(texts: Texts) -> tuple[str, ...]:
+    return tuple(text.value for text in texts)

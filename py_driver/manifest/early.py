@@ -1,0 +1,150 @@
+"""Reads editions 0 to 2 of build.toml, in which the sections decide which backends there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code
+from py_driver.manifest.model import NOARCH, TORCH, UNIVERSAL, Bounds, Depends, Framework, Hub, Located, Manifest
+from py_driver.manifest.names import project_name
+from py_driver.manifest.parts import (
+    PYTHON_PACKAGES,
+    check_python_depends,
+    read_bounds,
+    read_framework,
+    read_kernel,
+    read_tagged_kernels,
+)
+
+if TYPE_CHECKING:
+    from py_driver.manifest.model import Kernel, Text, Texts
+    from py_driver.manifest.section import Section
+
+_HIPIFY = "cuda-hipify"
+
+
+def read_edition0(root: Section, file: str) -> Manifest:
+    """The manifest of a file of January 2025: the name is in [torch], the Python package below `pyroot`."""
+    general = root.section("general", "general")
+    version = general.text("version") if general else None
+    if general:
+        general.finish()
+    torch = root.section(TORCH, TORCH)
+    name = project_name(torch or root)
+    pyroot = torch.text("pyroot") if torch else None
+    framework, _ = _torch(root, torch, universal=False)
+    kernels = []
+    for section in root.named_sections("kernel", "kernel.*"):
+        kernels.append(read_kernel(section, _cuda(section), "capabilities"))
+        section.finish()
+    number = re.match(r"\d{1,6}", version.value, re.ASCII) if version else None
+    manifest = _manifest(root, file, name, framework, tuple(kernels))
+    return dataclasses.replace(
+        manifest,
+        version=int(number[0]) if number else 1,
+        python_root=f"{pyroot.value.rstrip('/')}/{manifest.module}" if pyroot else manifest.python_root,
+    )
+
+
+def read_edition1(root: Section, file: str) -> Manifest:
+    """The manifest of a file of spring 2025: `universal` in [torch], `language` in kernel sections."""
+    general = root.section("general", "general")
+    name = project_name(general or root)
+    if general:
+        general.finish()
+    torch = root.section(TORCH, TORCH)
+    universal = bool(torch and torch.boolean("universal"))
+    framework, _ = _torch(root, torch, universal=universal)
+    kernels = [kernel for section in root.named_sections("kernel", "kernel.*") for kernel in _by_language(section)]
+    for index, kernel in enumerate(kernels):
+        if any(kernel.name.value == other.name.value for other in kernels[:index]):
+            message = f"the ROCm half of a `{_HIPIFY}` section is called `{kernel.name.value}`, as another section is"
+            root.findings.add(Code.BAD_NAME, message, kernel.name.span)
+    return _manifest(root, file, name, framework, tuple(kernels))
+
+
+def read_edition2(root: Section, file: str) -> Manifest:
+    """The manifest of a file of summer and autumn 2025: kernel sections say their backend."""
+    general = root.section("general", "general")
+    name = project_name(general or root)
+    universal = bool(general and general.boolean("universal"))
+    torch = root.section(TORCH, TORCH)
+    framework, _ = _torch(root, torch, universal=universal)
+    manifest = _manifest(root, file, name, framework, read_tagged_kernels(root))
+    if general is None:
+        return manifest
+    cuda = read_bounds(general, "cuda-minver", "cuda-maxver")
+    python = general.texts("python-depends") or ()
+    check_python_depends(general, python, (*PYTHON_PACKAGES[""], *PYTHON_PACKAGES["cuda"]))
+    hub = read_hub(general)
+    general.finish()
+    depends = {
+        backend: Depends(python=tuple(one.value for one in python if one.value in PYTHON_PACKAGES[backend]))
+        for backend in ("", "cuda")
+    }
+    return dataclasses.replace(manifest, cuda=cuda, hub=hub, depends=depends)
+
+
+def read_hub(general: Section) -> Hub:
+    """[general.hub]."""
+    if (table := general.section("hub", "general.hub")) is None:
+        return Hub()
+    repo, branch = table.text("repo-id"), table.text("branch")
+    table.finish()
+    return Hub(repo_id=repo.value if repo else None, branch=branch.value if branch else None)
+
+
+def _torch(root: Section, torch: Section | None, *, universal: bool) -> tuple[Framework, bool]:
+    """[torch], which these editions must have; whether it is there."""
+    if torch is None:
+        if not root.has(TORCH):
+            advice = "add [torch] with the sources that register the operators"
+            root.findings.add(Code.MISSING_KEY, "there is no [torch] table", root.span, advice=advice)
+        return Framework(span=root.span), False
+    framework = read_framework(torch, TORCH)
+    if universal:
+        if framework.src or root.has("kernel"):
+            message = "a universal project has no sources to compile"
+            advice = "take away `universal`, or `src` and the [kernel] sections"
+            root.findings.add(Code.BAD_VALUE, message, torch.span, advice=advice)
+        framework = dataclasses.replace(framework, table=NOARCH, bounds=Bounds())
+    elif not root.has("kernel"):
+        advice = "add [kernel.<name>], or `universal = true` for a project of Python files only"
+        root.findings.add(Code.MISSING_KEY, "there is no [kernel.*] section", torch.span, advice=advice)
+    return framework, True
+
+
+def _manifest(root: Section, file: str, name: Text, framework: Framework, kernels: tuple[Kernel, ...]) -> Manifest:
+    """What the three editions have in common."""
+    root.finish()
+    backends: Texts = tuple({kernel.backend.value: kernel.backend for kernel in reversed(kernels)}.values())[::-1]
+    if framework.noarch:
+        backends = (Located(value=UNIVERSAL, span=framework.span),)
+    return Manifest(
+        file=file,
+        edition=root.edition,
+        name=name,
+        backends=backends,
+        framework=framework,
+        kernels=kernels,
+        python_root=f"torch-ext/{name.value.replace('-', '_')}",
+    )
+
+
+def _cuda(section: Section) -> Text:
+    return Located(value="cuda", span=section.span)
+
+
+def _by_language(section: Section) -> tuple[Kernel, ...]:
+    """A section of edition 1; one for CUDA and ROCm is two, as upstream's migration has it."""
+    language = section.text("language")
+    said = language.value if language else "cuda"
+    backend = Located(value="metal" if said == "metal" else "cuda", span=language.span if language else section.span)
+    first = read_kernel(section, backend)
+    section.finish()
+    if said != _HIPIFY:
+        return (first,)
+    rocm = read_kernel(section, Located(value="rocm", span=backend.span))
+    return first, dataclasses.replace(rocm, name=Located(value=f"{first.name.value}_rocm", span=first.name.span))

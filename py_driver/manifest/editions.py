@@ -1,0 +1,110 @@
+"""Which edition a build.toml is of: `edition` says it, or the keys that only some edition has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py_driver.errors import Code
+from py_driver.manifest.model import CURRENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from py_driver.manifest.locate import KeyPath
+    from py_driver.manifest.section import Findings
+
+_MARKS: tuple[tuple[tuple[str, ...], type, int], ...] = (
+    (("torch", "name"), object, 0),
+    (("torch", "pyroot"), object, 0),
+    (("kernel", "*", "capabilities"), object, 0),
+    (("general", "version"), str, 0),
+    (("general", "kernel-depends"), object, CURRENT),
+    (("general", "tpu"), object, CURRENT),
+    (("torch", "stable-abi"), dict, CURRENT),
+    (("torch-noarch",), object, 4),
+    (("torch", "stable-abi"), object, 4),
+    (("torch", "cxx-flags"), object, 4),
+    (("tvm-ffi", "cxx-flags"), object, 4),
+    (("general", "source"), object, 4),
+    (("general", "version"), object, 4),
+    (("general", "license"), object, 3),
+    (("general", "backends"), object, 3),
+    (("tvm-ffi",), object, 3),
+    (("general", "cuda"), object, 3),
+    (("kernel", "*", "backend"), object, 2),
+    (("general", "universal"), object, 2),
+    (("general", "cuda-minver"), object, 2),
+    (("general", "cuda-maxver"), object, 2),
+    (("general", "hub"), object, 2),
+    (("general", "python-depends"), object, 2),
+    (("torch", "minver"), object, 2),
+    (("torch", "maxver"), object, 2),
+)
+"""Keys that tell the edition of a file without `edition`, the strongest first: path, type of the value, edition."""
+
+
+def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
+    """The edition of a build.toml.
+
+    Upstream wrote `edition` from edition 5 on. A file without it is of the edition whose keys it has; an edition 4
+    that lacks `version` or `license`, which it must have, is an edition 3.
+
+    Args:
+        values: the file.
+        findings: gets the reason, and EDITION or WRONG_TYPE where `edition` is not what it can be.
+
+    Returns:
+        0 to CURRENT; None if an error was collected.
+    """
+    general = values.get("general")
+    if isinstance(general, dict) and "edition" in general:
+        return _stated(general["edition"], findings)
+    edition, path = next(_marks(values), (1, ()))
+    if edition == 4 and path == ("general", "version") and isinstance(general, dict) and "license" not in general:  # noqa: PLR2004  (an edition)
+        edition = 3
+    if edition == CURRENT:
+        message = "this is edition 5, but [general] does not say so"
+        label = "a key that only edition 5 has"
+        findings.add(
+            Code.MISSING_KEY, message, findings.key(path), label=label, advice="add `edition = 5` to [general]"
+        )
+        return None
+    span = findings.key(path) if path else None
+    findings.reason = f"see `{path[-1]}` in line {span.line}" if span else "nothing in it tells a later one"
+    return edition
+
+
+def _stated(edition: object, findings: Findings) -> int | None:
+    """The edition that `edition` states, if there is such a one."""
+    span = findings.value(("general", "edition"))
+    if not isinstance(edition, int) or isinstance(edition, bool):
+        findings.add(Code.WRONG_TYPE, "`edition` in [general] must be an integer", span)
+    elif edition == CURRENT:
+        findings.reason = f"see `edition` in line {span.line}"
+        return CURRENT
+    elif edition > CURRENT:
+        advice = f"a newer driver may; this one reads editions 0 to {CURRENT}"
+        findings.add(Code.EDITION, f"edition {edition} of build.toml is not known", span, advice=advice)
+    else:
+        message = f"`edition` can only be {CURRENT}: the earlier editions do not have this key"
+        advice = f"take the line away for a file of edition {edition}"
+        findings.add(Code.EDITION, message, span, advice=advice)
+    return None
+
+
+def _marks(values: dict[str, Any]) -> Iterator[tuple[int, KeyPath]]:
+    """The editions that marks tell, the strongest first, each with the path of its mark."""
+    for pattern, kind, edition in _MARKS:
+        for path, value in _matches(values, pattern):
+            if isinstance(value, kind):
+                yield edition, path
+
+
+def _matches(value: object, pattern: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
+    """The paths that a pattern matches, with their values; `*` stands for any key."""
+    if not pattern:
+        yield (), value
+    elif isinstance(value, dict):
+        for key in value if pattern[0] == "*" else (pattern[0],):
+            if key in value:
+                yield from (((key, *path), found) for path, found in _matches(value[key], pattern[1:]))

@@ -1,0 +1,178 @@
+"""The parts of a build.toml that the readers of all editions share: framework tables, kernel sections, dependencies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code
+from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
+from py_driver.manifest.model import (
+    BACKENDS,
+    BUILT,
+    NOARCH,
+    TORCH,
+    TVM_FFI,
+    Bounds,
+    Depends,
+    Framework,
+    Kernel,
+    KernelDepend,
+    Located,
+)
+from py_driver.manifest.names import check_section_name
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from py_driver.manifest.model import Text, Texts
+    from py_driver.manifest.section import Section
+
+PYTHON_PACKAGES = {
+    "": ("einops", "helion", "tvm-ffi"),
+    "cuda": ("nvidia-cutlass-dsl",),
+    "neuron": ("nki",),
+    "tpu": (),
+    "xpu": ("onednn",),
+}
+"""The Python packages that the `kernels` client lets a kernel need, by backend; "" is for all of them.
+
+Source: kernels-data/src/python_dependencies.json of upstream, August 2026.
+"""
+
+
+def read_bounds(table: Section, low: str = "minver", high: str = "maxver") -> Bounds:
+    """The versions that a table admits, by two of its keys."""
+    bounds = Bounds(minver=table.version(low), maxver=table.version(high))
+    if bounds.minver and bounds.maxver and bounds.minver.value > bounds.maxver.value:
+        span = bounds.maxver.span
+        if not bounds.admit(bounds.minver.value):
+            table.findings.add(Code.BAD_VALUE, f"`{high}` in {table.title} is below `{low}`", span)
+    return bounds
+
+
+def read_framework(table: Section, kind: str) -> Framework:
+    """A framework table that is there.
+
+    Args:
+        table: the table.
+        kind: TORCH, NOARCH or TVM_FFI.
+    """
+    pyext = table.texts("pyext")
+    framework = Framework(
+        span=table.span,
+        table=kind,
+        src=table.texts("src") or (),
+        include=table.texts("include") or (),
+        pyext=("py", "pyi") if pyext is None else tuple(one.value for one in pyext),
+        cxx_flags=table.texts("cxx-flags") or (),
+        bounds=read_bounds(table) if kind == TORCH else Bounds(),
+        stable_abi=table.versions("stable-abi", BACKENDS) if kind == TORCH else {},
+        capabilities=_either(table, "cuda-capabilities", "cuda_capabilities") if kind == NOARCH else None,
+        rocm_archs=_either(table, "rocm-archs", "rocm_archs") if kind == NOARCH else None,
+    )
+    check_cxx_flags(table.findings, framework.cxx_flags)
+    table.finish()
+    return framework
+
+
+def _either(table: Section, name: str, other: str) -> Located[Texts] | None:
+    """A list that has two spellings."""
+    if table.has(name) and table.has(other):
+        message = f"`{name}` and `{other}` in {table.title} are the same key"
+        table.findings.add(Code.BAD_VALUE, message, table.key_span(other), advice="take one of them away")
+    return read_archs(table, other if table.has(other) else name)
+
+
+def read_archs(table: Section, name: str) -> Located[Texts] | None:
+    """A list of GPU architectures, each once, in the order given; None if the key is absent."""
+    found = table.texts(name)
+    if found is None:
+        return None
+    if table.findings.value((*table.path, name, 0)) == table.value_span(name):
+        advice = f"leave `{name}` out for the default list"
+        table.findings.add(Code.BAD_VALUE, f"{table.where(name)} is empty", table.value_span(name), advice=advice)
+    unique = {one.value: one for one in reversed(found)}
+    return Located(value=tuple(unique[value] for value in reversed(unique)), span=table.value_span(name))
+
+
+def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capabilities") -> Kernel:
+    """A kernel section; `finish` is left to the caller.
+
+    Args:
+        section: the section.
+        backend: what it is for, and where that is said.
+        capabilities: the key of its CUDA capabilities.
+    """
+    name = str(section.path[-1])
+    key = section.findings.key(section.path)
+    check_section_name(section.findings, name, key)
+    is_for = {one: backend.value == one for one in ("cuda", "rocm", "xpu")}
+    kernel = Kernel(
+        name=Located(value=name, span=key),
+        span=section.span,
+        backend=backend,
+        depends=section.texts("depends") or (),
+        src=section.texts("src") or (),
+        include=section.texts("include") or (),
+        cxx_flags=section.texts("cxx-flags") or (),
+        cuda_flags=(section.texts("cuda-flags") or ()) if is_for["cuda"] else (),
+        hip_flags=(section.texts("hip-flags") or ()) if is_for["rocm"] else (),
+        sycl_flags=(section.texts("sycl-flags") or ()) if is_for["xpu"] else (),
+        capabilities=read_archs(section, capabilities) if is_for["cuda"] else None,
+        rocm_archs=read_archs(section, "rocm-archs") if is_for["rocm"] else None,
+        cuda_minver=section.version("cuda-minver") if is_for["cuda"] else None,
+    )
+    if backend.value in BUILT:
+        check_cxx_flags(section.findings, kernel.cxx_flags)
+        check_cuda_flags(section.findings, kernel.cuda_flags)
+    return kernel
+
+
+def read_tagged_kernels(root: Section) -> tuple[Kernel, ...]:
+    """The kernel sections of editions 2 and later, which say their backend."""
+    kernels = []
+    for section in root.named_sections("kernel", "kernel.*"):
+        backend = section.text("backend")
+        if backend:
+            kernels.append(read_kernel(section, backend))
+            section.finish(backend.value)
+        else:
+            check_section_name(section.findings, str(section.path[-1]), section.findings.key(section.path))
+            section.finish()
+    return tuple(kernels)
+
+
+def read_depends(table: Section, backend: str) -> Depends:
+    """`python-depends` and `kernel-depends` of [general], for backend "", or of a backend's table."""
+    python = table.texts("python-depends") or ()
+    check_python_depends(table, python, PYTHON_PACKAGES[backend])
+    kernels = tuple(_kernel_depend(one) for one in table.sections("kernel-depends"))
+    return Depends(python=tuple(depend.value for depend in python), kernels=kernels)
+
+
+def check_python_depends(table: Section, python: Texts, admitted: tuple[str, ...]) -> None:
+    """Collect an error for each Python package that the client does not admit here."""
+    for depend in python:
+        if depend.value not in admitted:
+            elsewhere = next((name for name, known in PYTHON_PACKAGES.items() if name and depend.value in known), "")
+            belongs = f"belongs in [general.{elsewhere}]" if elsewhere and table.edition > 2 else ""  # noqa: PLR2004  (an edition)
+            label = did_you_mean(depend.value, admitted) or belongs
+            message = f"the `kernels` client does not let a kernel need `{depend.value}`"
+            advice = f"known here: {', '.join(admitted) or 'none'}"
+            table.findings.add(Code.BAD_VALUE, message, depend.span, label=label, advice=advice)
+
+
+def _kernel_depend(table: Section) -> KernelDepend:
+    repo = table.text("repo-id")
+    version, revision = table.integer("version"), table.text("revision")
+    if table.has("version") == table.has("revision"):
+        message = "a kernel dependency has either `version` or `revision`"
+        table.findings.add(Code.BAD_VALUE, message, table.span)
+    table.finish()
+    return KernelDepend(
+        repo_id=repo.value if repo else "", version=version, revision=revision.value if revision else None
+    )
+
+
+def frameworks(root: Section) -> list[str]:
+    """The framework tables that a file has, in the order of the file."""
+    return [name for name in root.names() if name in {TORCH, NOARCH, TVM_FFI}]

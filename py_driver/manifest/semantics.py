@@ -1,0 +1,137 @@
+"""What is wrong with a manifest as a whole, or worth a note, once each of its values is right. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code
+from py_driver.manifest.model import BUILT, CURRENT, TORCH, TVM_FFI, UNIVERSAL
+from py_driver.manifest.paths import HEADERS
+from py_driver.variants.capabilities import base, choose
+from py_driver.variants.names import ALL, is_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from py_driver.manifest.model import Kernel, Manifest, Texts
+    from py_driver.manifest.section import Findings
+    from py_driver.variants.matrix import Matrix
+
+_TARGETS = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
+
+
+def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
+    """Collect what the values of a manifest say together: errors and notes.
+
+    Args:
+        manifest: what was read; stand-ins in it lead to no error here.
+        matrix: the releases to build for.
+        findings: gets UNKNOWN_ARCH, EMPTY_ARCHS, UNSUPPORTED, BAD_NAME, MISSING_KEY, and the notes.
+    """
+    _check_framework(manifest, findings)
+    for kernel in manifest.kernels:
+        _check_name(kernel, findings)
+        known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
+        if kernel.backend.value == "cuda" and kernel.backend.value in manifest.built and known:
+            _check_some_arch_is_left(manifest, kernel, matrix, findings)
+        if kernel.backend.value in BUILT:
+            _check_depends(kernel, findings)
+    if capabilities := manifest.framework.capabilities:
+        _check_archs(capabilities.value, matrix, findings)
+    _note_backends(manifest, findings)
+    if manifest.edition < CURRENT and manifest.license == "unknown":
+        findings.note("the file names no licence; metadata.json will say `unknown`", manifest.name.span)
+
+
+def _check_framework(manifest: Manifest, findings: Findings) -> None:
+    framework = manifest.framework
+    if framework.table == TVM_FFI:
+        advice = "only [torch] and [torch-noarch] are"
+        findings.add(Code.UNSUPPORTED, "[tvm-ffi] is not supported", framework.span, advice=advice)
+    for backend in BUILT:
+        if (version := framework.stable_abi.get(backend)) and backend in manifest.built:
+            message = "the stable ABI of torch is not supported yet"
+            advice = "take `stable-abi` away to build one variant for each torch version"
+            findings.add(Code.UNSUPPORTED, message, version.span, advice=advice)
+            break
+    compiled = any(kernel.backend.value in manifest.built for kernel in manifest.kernels)
+    if framework.table == TORCH and compiled and not _has_source(framework.src) and not findings.has_errors:
+        message = "`src` in [torch] has no source that registers the operators"
+        advice = 'list it, e.g. src = ["torch-ext/torch_binding.cpp"]'
+        findings.add(Code.MISSING_KEY, message, framework.span, advice=advice)
+
+
+def _has_source(files: Texts) -> bool:
+    return any(not text.value.endswith(HEADERS) for text in files)
+
+
+def _check_name(kernel: Kernel, findings: Findings) -> None:
+    name = kernel.name.value
+    if name in _TARGETS or is_identifier(name):
+        message = f"a kernel section cannot be named `{name}`"
+        label = "a target of the generated BUILD.bazel has this name"
+        findings.add(Code.BAD_NAME, message, kernel.name.span, label=label)
+
+
+def _check_archs(capabilities: Texts, matrix: Matrix, findings: Findings) -> bool:
+    """Whether every capability is one that some nvcc knows; those that are not are collected."""
+    known = matrix.capabilities
+    good = True
+    for capability in capabilities:
+        arch = capability.value.removesuffix("+PTX")
+        if arch not in known:
+            good = False
+            message = f"no nvcc compiles for the capability `{arch}`"
+            plain = base(arch)
+            label = f"`{plain}` has no variant with `{arch[-1]}`" if plain in known else ""
+            if not label and (near := [one for one in known if one.split(".")[0] == plain.split(".")[0]]):
+                label = f"there are {', '.join(near)}"
+            findings.add(Code.UNKNOWN_ARCH, message, capability.span, label=label)
+    return good
+
+
+def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, matrix: Matrix, findings: Findings) -> None:
+    """Collect EMPTY_ARCHS for each CUDA release for which a section has nothing to compile."""
+    requested = tuple(one.value for one in kernel.capabilities.value) if kernel.capabilities else None
+    for release in matrix.cuda:
+        version = tuple(int(part) for part in release.version.split("."))
+        if not manifest.cuda.admit(version) or (kernel.cuda_minver and version < kernel.cuda_minver.value):
+            continue
+        archs = choose(requested, release)
+        if not archs.kept:
+            span = kernel.capabilities.span if kernel.capabilities else kernel.span
+            reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
+            message = f"{kernel.title} has no GPU architecture that CUDA {release.version} compiles for"
+            findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
+
+
+def _check_depends(kernel: Kernel, findings: Findings) -> None:
+    for depend in kernel.depends:
+        if depend.value != TORCH:
+            message = f"the dependency `{depend.value}` is not supported yet"
+            advice = 'only "torch" is; headers of your own can be listed in `src`'
+            findings.add(Code.UNSUPPORTED, message, depend.span, advice=advice)
+
+
+def _note_backends(manifest: Manifest, findings: Findings) -> None:
+    """Note what is read and not built, and where `backends` and the sections disagree."""
+    asked = [backend.value for backend in manifest.backends]
+    for backend in manifest.backends:
+        if backend.value not in (*BUILT, UNIVERSAL):
+            findings.note(f"the backend `{backend.value}` is not built yet and is left out", backend.span)
+        elif manifest.framework.table == TORCH and not manifest.sections(backend.value):
+            message = (
+                f"no [kernel.*] section is for `{backend.value}`: torch-{backend.value} will have Python files only"
+            )
+            findings.note(message, backend.span)
+    for kernel in _outside(manifest.kernels, asked):
+        message = f"{kernel.title} is left out: `backends` in [general] does not list `{kernel.backend.value}`"
+        findings.note(message, kernel.span)
+    if manifest.framework.noarch:
+        for kernel in manifest.kernels:
+            if kernel.backend.value in asked:
+                findings.note(f"{kernel.title} is left out: the project has Python files only", kernel.span)
+
+
+def _outside(kernels: Iterable[Kernel], backends: list[str]) -> list[Kernel]:
+    return [kernel for kernel in kernels if kernel.backend.value not in backends]

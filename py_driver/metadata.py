@@ -1,0 +1,43 @@
+"""What the metadata.json of a variant says, but for the id and the digest, which the build adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py_driver.manifest.model import UNIVERSAL, Depends
+
+if TYPE_CHECKING:
+    from py_driver.manifest.model import KernelDepend, Manifest
+
+
+def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
+    """The metadata of a backend.
+
+    The `kernels` client takes names without `_` only, and has no universal backend: such a variant says `cpu`,
+    which the client reads and does not act on.
+
+    Args:
+        manifest: what the project says.
+        family: `cpu`, `cuda` or `universal`.
+        archs: the GPU architectures that the variant has, sorted; None for none.
+    """
+    depends = tuple(manifest.depends.get(backend, Depends()) for backend in ("", family))
+    backend: dict[str, Any] = {"type": "cpu" if family == UNIVERSAL else family}
+    if archs is not None:
+        backend["archs"] = archs
+    metadata: dict[str, Any] = {
+        "name": manifest.name.value.replace("_", "-"),
+        "version": manifest.version,
+        "license": manifest.license,
+        "python-depends": [name for one in depends for name in one.python],
+        "kernel-depends": [_kernel_depend(kernel) for one in depends for kernel in one.kernels],
+        "backend": backend,
+    }
+    places = {"upstream": manifest.upstream, "source": manifest.source}
+    return metadata | {key: value for key, value in places.items() if value is not None}
+
+
+def _kernel_depend(kernel: KernelDepend) -> dict[str, str | int]:
+    if kernel.version is not None:
+        return {"repo-id": kernel.repo_id, "version": kernel.version}
+    return {"repo-id": kernel.repo_id, "revision": kernel.revision or ""}

@@ -1,0 +1,246 @@
+"""What values of a build.toml say together, and what its sources include."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver import __main__
+from py_driver.errors import Code, DriverError
+from py_driver.includes import scan
+from py_driver.project import plan_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from py_driver.plan import Plan
+
+MANIFEST = """\
+[general]
+name = "relu"
+version = 1
+edition = 5
+license = "mit"
+backends = ["cuda"]
+
+[torch]
+src = ["torch-ext/binding.cpp"]
+include = ["."]
+
+[kernel.relu]
+backend = "cuda"
+depends = []
+include = ["."]
+src = ["csrc/relu.cu", "csrc/relu.h"]
+"""
+BINDING = '#include "registration.h"\n#include "csrc/relu.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    files = {
+        "build.toml": MANIFEST,
+        "torch-ext/relu/__init__.py": "",
+        "torch-ext/binding.cpp": BINDING,
+        "csrc/relu.cu": '#include "relu.h"\n#include <cuda_runtime.h>\n',
+        "csrc/relu.h": "#pragma once\n",
+        "csrc/more/deep.cuh": "",
+        "csrc/other.metal": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def plan(project: Path, old: str = "", new: str = "") -> Plan:
+    """The plan of the project after a change of its build.toml."""
+    assert old in MANIFEST
+    (project / "build.toml").write_text(MANIFEST.replace(old, new, 1) if old else MANIFEST, encoding="utf-8")
+    return plan_directory(project)
+
+
+def notes(project: Path, old: str = "", new: str = "") -> list[str]:
+    """The notes of the project after a change of its build.toml."""
+    return [note.message for note in plan(project, old, new).notes]
+
+
+def codes(project: Path, old: str = "", new: str = "") -> list[Code]:
+    """The codes of what is wrong after a change of build.toml."""
+    with pytest.raises(DriverError) as caught:
+        plan(project, old, new)
+    return [one.code for one in caught.value.diagnostics]
+
+
+def test_a_good_project_has_no_notes(project: Path) -> None:
+    assert notes(project) == []
+
+
+def test_backends_and_sections_that_disagree(project: Path) -> None:
+    assert notes(project, '["cuda"]', '["cuda", "cpu"]') == [
+        "no [kernel.*] section is for `cpu`: torch-cpu will have Python files only"
+    ]
+    assert "torch-cpu" in [one.name for one in plan(project, '["cuda"]', '["cuda", "cpu"]').variants]
+    metal = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["csrc/other.metal"]\n[kernel.relu]'
+    assert notes(project, "[kernel.relu]", metal) == [
+        "[kernel.m] is left out: `backends` in [general] does not list `metal`"
+    ]
+    assert notes(project, '["cuda"]', '["cuda", "rocm"]') == ["the backend `rocm` is not built yet and is left out"]
+    noarch = MANIFEST[MANIFEST.index("[torch]") : MANIFEST.index("[kernel.relu]")]
+    assert notes(project, noarch, "[torch-noarch]\n") == [
+        "[kernel.relu] is left out: the project has Python files only"
+    ]
+
+
+def test_files_of_backends_that_are_not_built_must_exist(project: Path) -> None:
+    metal = '[kernel.m]\nbackend = "metal"\ndepends = ["metal-cpp"]\nsrc = ["csrc/gone.metal"]\n[kernel.relu]'
+    assert codes(project, "[kernel.relu]", metal) == [Code.FILE_MISSING]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("depends = []", 'depends = ["cutlass_4_0", "sycl_tla"]', [Code.UNSUPPORTED] * 2),
+        ("[torch]", '[torch]\nstable-abi = { cuda = "2.10" }', [Code.UNSUPPORTED]),
+        ("depends = []", 'depends = []\ncuda-capabilities = ["8.0", "8.4", "9.0f"]', [Code.UNKNOWN_ARCH] * 2),
+        ("depends = []", 'depends = []\ncuda-capabilities = ["7.0", "5.0"]', [Code.EMPTY_ARCHS] * 2),
+        ("depends = []", 'depends = []\ncuda-capabilities = ["7.0"]\ncuda-minver = "13.2"', [Code.EMPTY_ARCHS]),
+        ("torch-ext/binding.cpp", "csrc/relu.h", [Code.MISSING_KEY]),
+        ("[kernel.relu]", "[kernel.binding_cpu]", [Code.BAD_NAME]),
+        ("[kernel.relu]", "[kernel.torch213-cxx11-cu130-x86_64-linux]", [Code.BAD_NAME]),
+        ("[kernel.relu]", "[kernel.torch-cuda]", [Code.BAD_NAME]),
+        ("csrc/relu.cu", "csrc/Relu.h", [Code.FILE_MISSING, Code.DUPLICATE_FILE]),
+    ],
+)
+def test_what_is_wrong_with_a_manifest_as_a_whole(project: Path, old: str, new: str, expected: list[Code]) -> None:
+    assert sorted(codes(project, old, new), key=lambda one: one.number) == expected
+
+
+def test_a_stable_abi_for_a_backend_that_is_not_asked_for_is_ignored(project: Path) -> None:
+    assert notes(project, "[torch]", '[torch]\nstable-abi = { cpu = "2.10" }') == []
+
+
+def test_errors_of_values_and_of_files_come_together(project: Path) -> None:
+    text = MANIFEST.replace("csrc/relu.cu", "csrc/gone.cu").replace('"mit"', "7").replace("depends = []", "depend = []")
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(DriverError) as caught:
+        plan_directory(project)
+    assert [one.code for one in caught.value.diagnostics] == [
+        Code.WRONG_TYPE, Code.MISSING_KEY, Code.UNKNOWN_KEY, Code.FILE_MISSING
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "expected"),
+    [
+        ("csrc/relu.cu", '#include "more/deep.cuh"', Code.UNLISTED_HEADER),
+        ("csrc/relu.h", '  #  include   "more/deep.cuh"  // x', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", '#include "csrc/more/deep.cuh"', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", "#include <csrc/more/deep.cuh>", Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", '#include "../csrc/more/deep.cuh"', Code.UNLISTED_HEADER),
+        ("torch-ext/binding.cpp", '#include "csrc/more/deep.cuh"', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", "#include <torch/all.h>", Code.TORCH_NOT_DECLARED),
+        ("csrc/relu.h", '#include "ATen/ATen.h"', Code.TORCH_NOT_DECLARED),
+        ("csrc/relu.cu", "#include <more/deep.cuh>", None),
+        ("csrc/relu.cu", '#include "../../outside.h"', None),
+        ("csrc/relu.cu", '// #include "more/deep.cuh"', None),
+        ("csrc/relu.cu", '/* x\n#include "more/deep.cuh"\n*/', None),
+        ("csrc/relu.cu", 'const char *s = R"(\n#include "x.h"\n)";', None),
+        ("csrc/relu.cu", "#include HEADER", None),
+        ("torch-ext/binding.cpp", "#include <torch/library.h>", None),
+    ],
+)
+def test_includes(project: Path, file: str, line: str, expected: Code | None) -> None:
+    path = project / file
+    path.write_text(f"{path.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
+    if expected is None:
+        assert notes(project) == []
+        return
+    with pytest.raises(DriverError) as caught:
+        plan(project)
+    (found,) = caught.value.diagnostics
+    assert found.code is expected
+    assert found.span
+    assert (found.span.file, found.span.text) == (str(path), line)
+    assert line[found.span.column - 1 :].startswith(("more/", "csrc/", "../csrc/", "torch/", "ATen/"))
+
+
+def test_an_include_inside_an_if_is_a_note(project: Path) -> None:
+    inner = '#if USE_ROCM\n#include "more/deep.cuh"\n#include <torch/all.h>\n#endif\n'
+    text = f"#ifndef RELU_H\n#define RELU_H\n{inner}#endif\n"
+    (project / "csrc/relu.h").write_text(text, encoding="utf-8")
+    (note,) = plan(project).notes
+    assert (note.span.line, note.span.column) == (4, 11)
+    assert note.message.startswith(
+        "`csrc/more/deep.cuh` is included here, but `src` in [kernel.relu] does not list it; "
+    )
+
+
+def test_a_guarded_include_is_an_error(project: Path) -> None:
+    text = '// x\n#ifndef RELU_H\n#define RELU_H 1\n#include "more/deep.cuh"\n#endif\n'
+    (project / "csrc/relu.h").write_text(text, encoding="utf-8")
+    assert codes(project) == [Code.UNLISTED_HEADER]
+
+
+def test_a_binding_that_registers_nothing_is_noted(project: Path) -> None:
+    (project / "torch-ext/binding.cpp").write_text("int x;\n", encoding="utf-8")
+    (message,) = notes(project)
+    assert message.startswith("no file of `src` in [torch] has REGISTER_EXTENSION(")
+
+
+def test_scan_keeps_places() -> None:
+    text = (
+        '/* é */ #include "a.h"\n"\\"" \'"\' /* */\n#include <b/c.h> // "x"\n# if 1\n#include "d"\n#endif\n#include "e"'
+    )
+    found = scan(text)
+    assert [(one.path, one.quoted, one.conditional) for one in found] == [
+        ("a.h", True, False), ("b/c.h", False, False), ("d", True, True), ("e", True, False)
+    ]  # fmt: skip
+    assert all(text[one.start :].startswith(one.path) for one in found)
+
+
+def test_check_passes_what_cannot_be_built_here(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MANIFEST.replace('backends = ["cuda"]', 'backends = ["rocm"]').replace("edition = 5\n", "")
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert __main__.main(["check", str(project)]) == 0
+    error = capsys.readouterr().err
+    assert "note: " in error
+    assert "nothing to build for `relu`" in error
+    assert "build.toml is right: edition 4, 0 variants; `driver upgrade` writes edition 5" in error
+    assert __main__.main(["variants", str(project)]) == 3
+
+
+def test_check_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["check", "--json", str(project)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["edition"], answer["errors"], answer["notes"], len(answer["variants"])) == (5, [], [], 5)
+    (project / "build.toml").write_text(MANIFEST.replace("relu.cu", "rely.cu"), encoding="utf-8")
+    assert __main__.main(["check", "--json", str(project)]) == 2
+    captured = capsys.readouterr()
+    (found,) = json.loads(captured.out)["errors"]
+    assert found == {
+        "code": "E101",
+        "name": "file-missing",
+        "message": "there is no file `csrc/rely.cu`",
+        "file": str(project / "build.toml"),
+        "line": 16,
+        "column": 8,
+        "length": 14,
+        "label": "did you mean `csrc/relu.cu`?",
+        "help": "",
+    }
+    assert "error[E101]" in captured.err
+
+
+@pytest.mark.parametrize("verb", ["check", "variants", "gen"])
+def test_strict_archs(project: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MANIFEST + 'cuda-capabilities = ["7.0", "8.0", "9.0", "9.0a"]\n'
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert __main__.main([verb, str(project)]) == 0
+    capsys.readouterr()
+    assert __main__.main([verb, "--strict-archs", str(project)]) == 2
+    assert capsys.readouterr().err.count("error[E204]") == 2
+    (project / "build.toml").write_text(MANIFEST, encoding="utf-8")
+    assert __main__.main([verb, "--strict-archs", str(project)]) == 0
