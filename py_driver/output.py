@@ -15,13 +15,14 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from py_driver.errors import Diagnostic, DriverError
+    from py_driver.errors import Diagnostic, DriverError, Span
     from py_driver.manifest.model import Note
 
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
 _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
 _UPDATE_LENGTH = 100
+_CONTEXT = 120
 
 
 def open_standard_streams() -> None:
@@ -52,6 +53,16 @@ def printable(text: str) -> str:
         c if c == "\t" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} else f"\\u{ord(c):04x}"
         for c in text
     )
+
+
+def _shown(span: Span) -> tuple[str, str, str]:
+    """A line before, at and after a span; of a long line what is near."""
+    start = span.column - 1
+    end = min(start + span.length, start + _CONTEXT)
+    first, last = max(0, start - _CONTEXT), min(len(span.text), end + _CONTEXT)
+    before = ("..." if first else "") + printable(span.text[first:start]).expandtabs(4)
+    after = printable(span.text[end:last]) + ("..." if last < len(span.text) else "")
+    return before, printable(span.text[start:end]), after
 
 
 class Task:
@@ -174,9 +185,7 @@ class Output:
             number = str(d.span.line)
             margin = " " * len(number)
             lines.append(f"{margin}--> {printable(d.span.file)}:{d.span.line}:{d.span.column}")
-            before = printable(d.span.text[: d.span.column - 1]).expandtabs(4)
-            marked = printable(d.span.text[d.span.column - 1 : d.span.column - 1 + d.span.length])
-            after = printable(d.span.text[d.span.column - 1 + d.span.length :])
+            before, marked, after = _shown(d.span)
             caret = self._style(self._err, "^" * max(1, len(marked)), "red")
             lines += [
                 f"{number} | {before}{marked}{after}",

@@ -79,7 +79,7 @@ def load(directory: Path, matrix: Matrix) -> Project:
             checker.forbid_cuda(f"{kernel.title} is for the backend cpu", kernel.src)
     checker.forbid_cuda("the binding is C++ only", framework.src)
     checker.check_case(manifest)
-    python = checker.python_files(manifest) if findings.is_given(manifest.name.span) else ()
+    python = checker.python_files(manifest) if findings.is_right(manifest.name.span) else ()
     checker.check_packages(manifest)
     check_includes(directory, manifest, findings)
     if diagnostics := findings.diagnostics():

@@ -58,10 +58,12 @@ def read_edition1(root: Section, file: str) -> Manifest:
     universal = bool(torch and torch.boolean("universal"))
     framework, _ = _torch(root, torch, universal=universal)
     kernels = [kernel for section in root.named_sections("kernel", "kernel.*") for kernel in _by_language(section)]
-    for index, kernel in enumerate(kernels):
-        if any(kernel.name.value == other.name.value for other in kernels[:index]):
+    names: set[str] = set()
+    for kernel in kernels:
+        if kernel.name.value in names:
             message = f"the ROCm half of a `{_HIPIFY}` section is called `{kernel.name.value}`, as another section is"
             root.findings.add(Code.BAD_NAME, message, kernel.name.span)
+        names.add(kernel.name.value)
     return _manifest(root, file, name, framework, tuple(kernels))
 
 

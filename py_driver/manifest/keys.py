@@ -101,6 +101,9 @@ GFX = r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*"
 GIT_URL = r"(https?|git|ssh|git\+(ssh|https?))://\S+|[^@\s/:]+@[^:\s]+:\S+"
 """What upstream takes as the address of a git repository."""
 
+VERSION = r"[0-9]{1,6}(\.[0-9]{1,6}){0,7}"
+"""What a version looks like: at most eight integers with dots between."""
+
 EXTENSION = r"[A-Za-z0-9_]{1,16}(\.[A-Za-z0-9_]{1,16})*"
 """What an entry of `pyext` looks like."""
 

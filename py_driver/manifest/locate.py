@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 
 import tomli
 
@@ -40,34 +39,49 @@ class Source:
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self.text = text
-        self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self._lines = text.split("\n")
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
 
     def span(self, start: int, end: int) -> Span:
         """The span of the characters from start up to end, cut at the end of the first line."""
         line = bisect_right(self._starts, start) - 1
-        first = self._starts[line]
-        break_at = self.text.find("\n", first)
-        last = len(self.text) if break_at < 0 else break_at
+        first, last = self._starts[line], self._starts[line + 1] - 1
         return Span(
             file=self.file,
             line=line + 1,
             column=start - first + 1,
             length=max(1, min(end, last) - start),
-            text=self.text[first:last],
+            text=self._lines[line],
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Location:
-    """Where a key and its value stand.
+    """Where a key and its value stand; the spans are made when they are asked for, which is seldom.
 
-    Attributes:
-        key: the key's last part; for an element of an array the element itself.
-        value: the value; for a table its header.
+    Args:
+        source: the text.
+        key: the extent of the key.
+        value: the extent of the value.
     """
 
-    key: Span
-    value: Span
+    __slots__ = ("_key", "_source", "_value")
+
+    def __init__(self, source: Source, key: tuple[int, int], value: tuple[int, int]) -> None:
+        self._source = source
+        self._key = key
+        self._value = value
+
+    @property
+    def key(self) -> Span:
+        """The span of the key's last part; for an element of an array of the element itself."""
+        return self._source.span(*self._key)
+
+    @property
+    def value(self) -> Span:
+        """The span of the value; for a table of its header."""
+        return self._source.span(*self._value)
 
 
 def unquote(raw: str) -> str:
@@ -141,7 +155,7 @@ class _Scanner:
 
     def _record(self, path: KeyPath, key: tuple[int, int], value: tuple[int, int], *, again: bool = False) -> None:
         if again or path not in self._found:
-            self._found[path] = Location(key=self._source.span(*key), value=self._source.span(*value))
+            self._found[path] = Location(self._source, key, value)
 
     def _header(self) -> KeyPath:
         """`[a.b]` or `[[a.b]]`; the path of the table that it opens."""

@@ -12,6 +12,9 @@ SOURCES = (".cc", ".cpp", ".cu", ".cxx")
 HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")
 """Suffixes of files that are included."""
 
+PATH_LIMIT = 500
+"""Most characters of a path. File systems take more, but not once an output base stands before it."""
+
 _PART = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+=,~-]*")
 _RULES = (
     (re.compile(r"//|@"), Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
@@ -32,6 +35,8 @@ def path_problem(path: str) -> tuple[Code, str] | None:
     for pattern, code, problem in _RULES:
         if pattern.match(path):
             return code, problem
+    if len(path) > PATH_LIMIT:
+        return Code.BAD_VALUE, f"has {len(path)} characters; at most {PATH_LIMIT} are allowed"
     if bad := next((part for part in path.split("/") if not _PART.fullmatch(part)), None):
         return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `_ . + = , ~ -`"
     return None

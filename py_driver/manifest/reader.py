@@ -31,7 +31,8 @@ def read(content: bytes, file: str) -> tuple[Manifest, Findings]:
         BAD_FLAG. Where something is, a stand-in takes its place in the manifest.
 
     Raises:
-        DriverError: TOML_SYNTAX, TOML_LIMIT or EDITION: what keeps it from being read at all.
+        DriverError: TOML_SYNTAX, TOML_LIMIT or EDITION: what keeps it from being read at all; more errors than are
+            collected.
     """
     values, locations, source = parse(content, file)
     findings = Findings(locations, source.span(0, 1))

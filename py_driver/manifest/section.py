@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from py_driver.errors import Code, Diagnostic, Span
-from py_driver.manifest.keys import TABLES, Key, Kind, Table, table
+from py_driver.errors import Code, Diagnostic, DriverError, Span
+from py_driver.manifest.keys import TABLES, VERSION, Key, Kind, Table, table
 from py_driver.manifest.model import CURRENT, Located, Note
 from py_driver.spelling import did_you_mean, nearest
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from py_driver.manifest.locate import KeyPath, Location
     from py_driver.manifest.model import Text, Texts, Version
 
-_VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,7}", re.ASCII)
+ERROR_LIMIT = 100
+"""Most errors that are collected."""
+
+_MESSAGE_LIMIT = 1000
 _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
@@ -69,16 +72,31 @@ class Findings:
         return location.key if part == "key" else location.value
 
     def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
-        """Collect an error."""
+        """Collect an error.
+
+        Raises:
+            DriverError: the errors so far, if they are too many to be read.
+        """
+        if len(self._diagnostics) == ERROR_LIMIT:
+            more = f"there are more errors; these are the first {ERROR_LIMIT} that were found"
+            raise DriverError((*self.diagnostics(), Diagnostic(code=Code.TOML_LIMIT, message=more)))
+        if len(message) > _MESSAGE_LIMIT:
+            message = f"{message[:_MESSAGE_LIMIT]} ..."
         self._diagnostics.append(Diagnostic(code=code, message=message, span=span, label=label, help=advice))
 
     def note(self, message: str, span: Span) -> None:
         """Collect a note."""
         self._notes.append(Note(message=message, span=span))
 
-    def is_given(self, span: Span) -> bool:
-        """Whether no error was collected for a place: what stands there is not a stand-in."""
-        return all(one.span != span for one in self._diagnostics)
+    def is_right(self, span: Span) -> bool:
+        """Whether no error was collected for the key or value at a place, nor for anything inside it."""
+        roots = [path for path, location in self._locations.items() if span in {location.key, location.value}]
+        inside = {
+            location.value
+            for path, location in self._locations.items()
+            if any(path[: len(root)] == root for root in roots)
+        }
+        return all(one.span not in {span, *inside} for one in self._diagnostics)
 
     @property
     def has_errors(self) -> bool:
@@ -233,7 +251,7 @@ class Section:
         text = self.text(name)
         if text is None:
             return None
-        if not _VERSION.fullmatch(text.value):
+        if not re.fullmatch(VERSION, text.value):
             message = f"{self.where(name)} must be integers with dots between"
             self.findings.add(Code.BAD_VALUE, message, text.span, label='such as "12.8"')
             return None

@@ -32,6 +32,7 @@ def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
         known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
+        known = known and (kernel.capabilities is None or findings.is_right(kernel.capabilities.span))
         if kernel.backend.value == "cuda" and kernel.backend.value in manifest.built and known:
             _check_some_arch_is_left(manifest, kernel, matrix, findings)
         if kernel.backend.value in BUILT:

@@ -16,12 +16,16 @@ SIZE_LIMIT = 256 * 1024
 NESTING_LIMIT = 16
 """Most brackets inside one another, and most parts of a dotted key. Edition 5 needs four."""
 
+PART_LIMIT = 10_000
+"""Most keys, values, tables and parts of dotted keys, so that no file takes seconds. Real files have hundreds."""
+
 _BOM = b"\xef\xbb\xbf"
+# A string that does not end is one token, too: that takes no time to find out, and tomli stops there.
 _TOKEN = re.compile(
-    r'"""(?:[^"\\]|\\(?:.|\n)|"(?!""))*"{3,5}'
-    r"|'''(?:[^']|'(?!''))*'{3,5}"
-    r'|"(?:[^"\\\n]|\\.)*"'
-    r"|'[^'\n]*'"
+    r'"""(?:[^"\\]|\\(?:.|\n)|"(?!""))*+(?:"{3,5})?'
+    r"|'''(?:[^']|'(?!''))*+(?:'{3,5})?"
+    r'|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'[^'\n]*+'?"
     r"|\#[^\n]*"
     r"|[\[\]{}.=,\n]"
 )
@@ -38,14 +42,14 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
         The table, the location of every path in it, and the text.
 
     Raises:
-        DriverError: TOML_LIMIT for a file that is too large or too deep; TOML_SYNTAX for everything else that is
+        DriverError: TOML_LIMIT for a file that is too large, too long or too deep; TOML_SYNTAX for everything else that is
             not TOML: a byte-order mark, bytes that are not UTF-8, bad syntax.
     """
     if len(content) > SIZE_LIMIT:
         message = f"{file} has {len(content)} bytes; at most {SIZE_LIMIT} are read"
         raise DriverError([Diagnostic(code=Code.TOML_LIMIT, message=message)])
     source = Source(file, _decode(content, file))
-    _check_nesting(source)
+    _check_limits(source)
     try:
         table = tomli.loads(source.text)
     except tomli.TOMLDecodeError as problem:
@@ -83,13 +87,13 @@ def _decode(content: bytes, file: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _check_nesting(source: Source) -> None:
+def _check_limits(source: Source) -> None:
     """Refuse what would make a parser recurse deeply or take quadratic time.
 
     Raises:
         DriverError: TOML_LIMIT, with the place of the bracket or dot that is one too many.
     """
-    depth = dots = 0
+    depth = dots = parts = 0
     for token in _TOKEN.finditer(source.text):
         symbol = token.group()
         if symbol in {"[", "{"}:
@@ -100,8 +104,13 @@ def _check_nesting(source: Source) -> None:
             dots += 1
         elif symbol in {"[", "]", "{", "}", "=", ",", "\n"}:
             dots = 0
+        parts += symbol in {"[", "{", "=", ",", "."}
+        message = ""
         if depth > NESTING_LIMIT or dots >= NESTING_LIMIT:
             what = "brackets inside one another" if depth > NESTING_LIMIT else "parts of a dotted key"
             message = f"more than {NESTING_LIMIT} {what}"
+        elif parts > PART_LIMIT:
+            message = f"more than {PART_LIMIT} keys and values"
+        if message:
             diagnostic = Diagnostic(code=Code.TOML_LIMIT, message=message, span=source.span(token.start(), token.end()))
             raise DriverError([diagnostic])

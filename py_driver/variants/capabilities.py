@@ -9,6 +9,7 @@ place.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def base(arch: str) -> str:
     return arch.removesuffix(_PTX).rstrip("af")
 
 
+@lru_cache
 def order(arch: str) -> tuple[int, int, str]:
     """The key that sorts archs as numbers: `8.0` before `10.0`."""
     major, minor = base(arch).split(".")
@@ -101,7 +103,13 @@ def choose(requested: Sequence[str] | None, cuda: Cuda) -> Archs:
         requested: what the section asks for; None for the release's default list.
         cuda: the release.
     """
-    loose = loose_intersection(cuda.default_capabilities if requested is None else requested, cuda.archs)
+    return _choose(cuda.default_capabilities if requested is None else tuple(requested), cuda)
+
+
+@lru_cache(maxsize=1024)
+def _choose(requested: tuple[str, ...], cuda: Cuda) -> Archs:
+    """See `choose`; many sections ask for the same."""
+    loose = loose_intersection(requested, cuda.archs)
     gone = tuple(
         Dropped(arch=arch, reason=f"nvcc {cuda.version} does not compile for {base(arch)}")
         for arch in loose.kept

@@ -1,0 +1,105 @@
+"""`driver explain`: says what an error means, from `resources/codes.toml`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py_driver.cli import VERBS, sentence
+from py_driver.errors import Code, ExitCode, error
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+_RESOURCE = Path(__file__).parents[1] / "resources" / "codes.toml"
+_FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("explain", help=VERBS["explain"], description=sentence("explain"))
+    parser.add_argument("code", metavar="CODE", nargs="?", help="e.g. E003 or unknown-key (default: list all)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Print what an error means, or the list of all; the exit code.
+
+    Raises:
+        DriverError: USAGE if there is no such error.
+    """
+    texts = read_texts()
+    if args.code is None:
+        entries = [_as_json(code, texts) for code in Code]
+        if args.json:
+            output.json(entries)
+        else:
+            rows = [[code.number, spell(code), _exit_of(code), texts[code]["title"]] for code in Code]
+            output.table(["code", "name", "exit", "meaning"], rows)
+        return ExitCode.OK
+    code = find(args.code)
+    if args.json:
+        output.json(_as_json(code, texts))
+    else:
+        output.data(f"{code.number} {spell(code)}: {texts[code]['title']}\n")
+        output.data(f"{_FENCE.sub(_indented, texts[code]['text'])}\n\nexit code: {_exit_of(code)}")
+    return ExitCode.OK
+
+
+def read_texts() -> dict[Code, dict[str, str]]:
+    """The `title` and the `text` of every error; the text is Markdown, without a line break at its ends."""
+    import tomli  # noqa: PLC0415  (`driver --help` does not need it)
+
+    tables = tomli.loads(_RESOURCE.read_text(encoding="utf-8"))
+    return {
+        code: {"title": tables[code.number]["title"], "text": tables[code.number]["text"].strip("\n")} for code in Code
+    }
+
+
+def spell(code: Code) -> str:
+    """The name of an error as messages and JSON have it: `unknown-key`."""
+    return code.name.lower().replace("_", "-")
+
+
+def find(text: str) -> Code:
+    """The error of a number or a name, in any case.
+
+    Raises:
+        DriverError: USAGE if there is none.
+    """
+    wanted = text.lower().replace("_", "-")
+    known = {word: code for code in Code for word in (code.number.lower(), spell(code))}
+    if wanted not in known:
+        if re.fullmatch(r"e?\d+", wanted):
+            numbers = [code.number for code in Code]
+            alike = [number for number in numbers if number.startswith(text[:2].upper())]
+            near = did_you_mean(text.upper(), alike or numbers)
+        else:
+            near = did_you_mean(wanted, [spell(code) for code in Code])
+        advice = f"{near}{' ' if near else ''}`driver explain` lists all"
+        raise error(Code.USAGE, f"there is no error `{text}`", help=advice)
+    return known[wanted]
+
+
+def _exit_of(code: Code) -> str:
+    return f"{code.exit_code.value} {code.exit_code.name}"
+
+
+def _indented(block: re.Match[str]) -> str:
+    """A block of code as a terminal shows it: without its fence."""
+    return "\n".join(f"    {line}".rstrip() for line in block[1].splitlines())
+
+
+def _as_json(code: Code, texts: dict[Code, dict[str, str]]) -> dict[str, Any]:
+    """An error as a value for JSON."""
+    return {
+        "code": code.number,
+        "name": spell(code),
+        "exit": {"code": code.exit_code.value, "name": code.exit_code.name},
+        **texts[code],
+    }

@@ -1,0 +1,27 @@
+"""`driver schema`: prints the JSON Schema of build.toml, for editors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, sentence
+from py_driver.errors import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    subparsers.add_parser("schema", help=VERBS["schema"], description=sentence("schema"))
+
+
+def run(_args: argparse.Namespace, output: Output) -> int:
+    """Print the schema; the exit code."""
+    from py_driver.manifest.schema import make_schema  # noqa: PLC0415  (`driver --help` does not need it)
+
+    output.json(make_schema())
+    return ExitCode.OK

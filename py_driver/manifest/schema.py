@@ -1,0 +1,179 @@
+"""The JSON Schema of the current edition of build.toml, made from `keys`. Pure.
+
+It is draft-07, written with the keywords that draft-04 has as well: editors such as those built on Taplo read either.
+What a schema cannot say, only the reader checks:
+
+- compiler flags (BAD_FLAG), paths, and whether files are there;
+- names that are Python keywords or too long, and the names of kernel sections;
+- control and bidirectional characters in strings;
+- that `maxver` is not below `minver`, that a key is not written in two spellings, and integers from 2^63 on;
+- whether there is an nvcc for a CUDA capability (UNKNOWN_ARCH), and what is read and not built (UNSUPPORTED).
+
+A schema takes a number such as `1.0` for an integer; TOML and the reader do not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from py_driver.manifest.keys import CAPABILITY, GFX, VERSION, Key, Kind, Table, table
+from py_driver.manifest.model import BACKENDS, CURRENT, KERNEL_BACKENDS, NOARCH, TORCH, TVM_FFI
+from py_driver.manifest.parts import PYTHON_PACKAGES
+
+Schema = dict[str, Any]
+"""A JSON Schema, as JSON has it."""
+
+_VERSION = f"^{VERSION}$"
+"""A version, as `Section.version` takes it."""
+
+PAGE = "docs/build-toml.md"
+"""What the links in the declarations' texts are relative to."""
+
+_CUDA_VERSION = '"13.0"'
+_LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")
+_NESTED = {
+    "general": {one: f"general.{one}" for one in ("cuda", "neuron", "tpu", "xpu", "hub")},
+    "": {one: one for one in ("general", TORCH, NOARCH, TVM_FFI)},
+}
+"""The tables inside a table whose names are fixed: key to path of the declaration, by path."""
+
+
+def make_schema() -> Schema:
+    """The schema of a build.toml of the current edition."""
+    root = _table(table(""))
+    root["properties"]["kernel"] = {
+        "description": _description("", _key("", "kernel")),
+        "type": "object",
+        "additionalProperties": {"oneOf": [{"$ref": f"#/definitions/kernel-{one}"} for one in KERNEL_BACKENDS]},
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": f"build.toml, edition {CURRENT}",
+        **{key: value for key, value in root.items() if key != "title"},
+        "oneOf": [{"required": [one]} for one in (TORCH, NOARCH, TVM_FFI)],
+        "definitions": {
+            **{f"kernel-{backend}": _kernel(backend) for backend in KERNEL_BACKENDS},
+            "kernel-depends": _kernel_depends(),
+            "version": {"type": "string", "pattern": _VERSION},
+        },
+    }
+
+
+def _key(path: str, name: str) -> Key:
+    """The declaration of a key that the current edition has."""
+    key = table(path).key(name, CURRENT)
+    if key is None:
+        raise KeyError(name)
+    return key
+
+
+def packages(path: str) -> tuple[str, ...]:
+    """The Python packages that `python-depends` admits in the table of a path, e.g. `general.cuda`."""
+    return PYTHON_PACKAGES[path.removeprefix("general").removeprefix(".")]
+
+
+def example(path: str, key: Key) -> str:
+    """A value of a key in the table of a path, as TOML; its declaration may stand in several tables."""
+    if key.name == "python-depends":
+        return json.dumps(list(packages(path)[:1]))
+    return _CUDA_VERSION if (path, key.kind) == ("general.cuda", Kind.VERSION) else key.example
+
+
+def _description(path: str, key: Key) -> str:
+    """What a key means, as plain text with an example."""
+    text = _LINK.sub(rf'"\1" in {PAGE}', key.doc)
+    return f"{text} Example: {example(path, key)}" if key.example else text
+
+
+def _table(declared: Table, backend: str = "") -> Schema:
+    """The schema of a table.
+
+    Args:
+        declared: its declaration.
+        backend: of a kernel section: the one that it is for.
+    """
+    keys = [
+        key
+        for key in declared.keys
+        if key.is_in(CURRENT) and (not backend or not key.backends or backend in key.backends)
+    ]
+    required = [key.name for key in keys if key.is_required(CURRENT)]
+    return {
+        "title": f"[{declared.path}]",
+        "description": declared.doc,
+        "type": "object",
+        **({"required": required} if required else {}),
+        "properties": {key.name: _value(declared, key) for key in keys if key.name != "kernel"},
+        "additionalProperties": False,
+    }
+
+
+def _kernel(backend: str) -> Schema:
+    """The schema of a kernel section for a backend."""
+    schema = _table(table("kernel.*"), backend)
+    schema["title"] = f"[kernel.*] for {backend}"
+    # A list of one value: `const` is not in draft-04.
+    schema["properties"]["backend"]["enum"] = [backend]
+    return schema
+
+
+def _kernel_depends() -> Schema:
+    """The schema of an entry of `kernel-depends`."""
+    either = {"oneOf": [{"required": ["version"]}, {"required": ["revision"]}]}
+    return {**_table(table("kernel-depends")), **either}
+
+
+def _value(declared: Table, key: Key) -> Schema:
+    """The schema of a key's value."""
+    if path := _NESTED.get(declared.path, {}).get(key.name):
+        return _table(table(path))
+    return {"description": _description(declared.path, key), **_typed(declared, key)}
+
+
+def _typed(declared: Table, key: Key) -> Schema:
+    """What a key's value must be."""
+    if key.kind is Kind.TEXTS:
+        return _list(declared, key)
+    if key.name == "edition":
+        return {"type": "integer", "enum": [CURRENT]}
+    version = {"$ref": "#/definitions/version"}
+    by_backend = {"type": "object", "properties": dict.fromkeys(BACKENDS, version), "additionalProperties": False}
+    kinds: dict[Kind, Schema] = {
+        Kind.TEXT: {"type": "string", **_admitted(key)},
+        Kind.INTEGER: {"type": "integer", "minimum": 0},
+        Kind.BOOLEAN: {"type": "boolean"},
+        Kind.VERSION: {"type": "string", "pattern": _VERSION},
+        Kind.VERSIONS: {"anyOf": [version, by_backend]},
+        Kind.TABLE: {"type": "object"},
+        Kind.TABLES: {"type": "array", "items": {"$ref": "#/definitions/kernel-depends"}},
+    }
+    return kinds[key.kind]
+
+
+def _admitted(key: Key) -> Schema:
+    """Which strings a key admits."""
+    if key.choices:
+        return {"enum": list(key.choices)}
+    if key.pattern:
+        return {"pattern": f"^({key.pattern})$"}
+    # A licence of blanks only is none. It is the only text that must say something.
+    return {"pattern": r"\S"} if key.name == "license" else {}
+
+
+def _list(declared: Table, key: Key) -> Schema:
+    """The schema of a list of strings."""
+    if key.name == "python-depends":
+        admitted = list(packages(declared.path))
+        if not admitted:
+            return {"type": "array", "enum": [[]]}
+        return {"type": "array", "items": {"type": "string", "enum": admitted}}
+    schema: Schema = {"type": "array", "items": {"type": "string", "minLength": 1} | _admitted(key)}
+    if key.name == "backends":
+        schema["uniqueItems"] = True
+    if key.name == "backends" or key.pattern in {CAPABILITY, GFX}:
+        schema["minItems"] = 1
+    if key.name == "pyext":
+        schema["default"] = ["py", "pyi"]
+    return schema
