@@ -93,9 +93,9 @@ class _Files:
 
 def _check_file(files: _Files, section: _Section, path: str, findings: Findings) -> None:
     text = files.text(path)
+    source = Source(files.shown(path), text)
     for include in scan(text):
         target = _target(files, section, path, include)
-        source = Source(files.shown(path), text)
         span = source.span(include.start, include.start + len(include.path))
         if target is not None and target not in section.found:
             message = f"`{target}` is included here, but `src` in {section.title} does not list it"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+# What does not end goes up to the end of the text, or of the line: each character is looked at once.
 _SKIPPED = re.compile(
-    r'(?P<blank>R"(?P<mark>[^\s()\\"]{0,16})\((?:.|\n)*?\)(?P=mark)"|//[^\n]*|/\*(?:.|\n)*?(?:\*/|\Z))'
-    r'|"(?:[^"\\\n]|\\.)*"'
+    r'(?P<blank>\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)'
+    r"|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))"
+    r'|"(?:[^"\\\n]|\\[\s\S])*+"?'
     r"|'(?:[^'\\\n]|\\.)'"
 )
 _DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re.MULTILINE)

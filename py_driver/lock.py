@@ -32,11 +32,13 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
     """
     chosen = list(cells)
     cc, cuda, torch = _read("cc"), _read("cuda"), _read("torch")
-    found = [cc["zig"], *cc["gcc"]]
+    cudas = sorted({v for cell in chosen if (v := cuda_version(cell.backend))} & set(cuda))
+    found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(cuda[one]["host"] for one in cudas)])]
+    found += cc["gcc"]
     for version in sorted({cell.torch for cell in chosen if cell.torch}):
         found += [torch[version]["archive"]] if version in torch else []
-    for version in sorted({v for cell in chosen if (v := cuda_version(cell.backend))}):
-        found += cuda[version]["archives"] if version in cuda else []
+    for version in cudas:
+        found += cuda[version]["archives"]
     return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
 

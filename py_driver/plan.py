@@ -194,6 +194,12 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             left.append(Left(cell=cell, reason=reason))
             continue
         chosen = [_choose(section, cell, matrix) for section in sections]
+        if empty := next(
+            (s for s, one in zip(sections, chosen, strict=True) if one is not None and not one.kept), None
+        ):
+            reason = f"{empty.title} has no GPU architecture that CUDA {cuda_version(cell.backend)} compiles for"
+            left.append(Left(cell=cell, reason=reason))
+            continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if cell.family == "cuda" else None
         groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
         variants.append(_variant(manifest, cell, bundled=bundled, groups=groups, archs=archs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def load(directory: Path, matrix: Matrix) -> Project:
             with the files: what `manifest.reader.read` and `manifest.semantics.check` collect, FILE_MISSING,
             PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, BAD_VALUE.
     """
-    manifest, findings = read(_read_manifest(directory), str(directory / MANIFEST))
+    manifest, findings = read(read_manifest(directory), str(directory / MANIFEST))
     check(manifest, matrix, findings)
     checker = _Checker(directory, findings)
     framework = manifest.framework
@@ -103,7 +104,12 @@ def plan_directory(directory: Path, *, strict_archs: bool = False) -> Plan:
     return make_plan(load(directory, matrix), matrix, strict_archs=strict_archs)
 
 
-def _read_manifest(directory: Path) -> bytes:
+def read_manifest(directory: Path) -> bytes:
+    """The bytes of a project's build.toml, or one more than are allowed.
+
+    Raises:
+        DriverError: NO_MANIFEST, PERMISSION.
+    """
     path = directory / MANIFEST
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -268,13 +274,14 @@ class _Checker:
         )
         folders: dict[str, Span] = {}
         for text in texts:
-            if path_problem(text.value) is None:
-                for parent in list(Path(text.value).parents)[:-1]:
-                    folders.setdefault(str(parent), text.span)
-        root = self._directory / manifest.python_root
-        inside = (Path(where) for where, _, _ in os.walk(root))
-        for folder in (root.parent, *inside):
-            folders.setdefault(str(folder.relative_to(self._directory)), manifest.name.span)
+            if path_problem(text.value) is None and (self._directory / text.value).is_file():
+                for slash in re.finditer("/", text.value):
+                    folders.setdefault(text.value[: slash.start()], text.span)
+        if path_problem(manifest.python_root) is None:
+            root = self._directory / manifest.python_root
+            inside = (Path(where) for where, _, _ in os.walk(root))
+            for folder in (root.parent, *inside):
+                folders.setdefault(str(folder.relative_to(self._directory)), manifest.name.span)
         for folder_name, span in sorted(folders.items()):
             for name in _PACKAGES:
                 if (self._directory / folder_name / name).is_file():

@@ -1,6 +1,6 @@
 """The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
 
-load("//toolchains/cc:repository.bzl", "cc_sdk_repository")
+load("//toolchains/cc:repository.bzl", "cc_sdk_repository", "cuda_host_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
 
@@ -36,7 +36,7 @@ def repository_name(kind, version):
     """The name of a toolchain's repository.
 
     Args:
-        kind: string, `cuda` or `torch`.
+        kind: string, `cuda`, `host` or `torch`.
         version: string, e.g. `13.0`.
 
     Returns:
@@ -50,9 +50,19 @@ def _toolchains_impl(mctx):
         for kind in ["cc", "cuda", "torch"]
     }
     cc_sdk_repository(name = "torch_kernels_cc", lock = json.encode(lock["cc"]))
+    default = lock["cc"]["default"]
+    for version in lock["cc"]["zig"]:
+        if version != default:
+            cuda_host_repository(
+                name = repository_name("host", version),
+                lock = json.encode(lock["cc"]),
+                version = version,
+            )
     for version, entry in lock["cuda"].items():
+        host = repository_name("host", entry["host"]) if entry["host"] != default else "torch_kernels_cc"
         cuda_sdk_repository(
             name = repository_name("cuda", version),
+            host = "@%s//:sdk" % host,
             lock = json.encode(entry),
             version = version,
             zig = _ZIG,

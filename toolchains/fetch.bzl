@@ -50,7 +50,7 @@ def fetch(rctx, entry, destination, strip_prefix = "", include = []):
         entry: dict, an entry of the lock: name, version, filename, size, sha256, origin.
         destination: string, the directory to unpack into, relative to the repository.
         strip_prefix: string, a directory to strip from names in the archive.
-        include: list of string, prefixes of the names to unpack; empty for all.
+        include: list of string, the files and directories to unpack; empty for all.
     """
     arguments = [
         host_python(rctx),

@@ -30,6 +30,7 @@ VERBS = {
     "explain": "say what an error means and how to put it right",
     "gen": "write BUILD.bazel from build.toml",
     "schema": "print the JSON Schema of build.toml, for editors",
+    "upgrade": "rewrite build.toml as the current edition, comments and order kept",
     "variants": "list what build.toml is built for",
 }
 """The verbs and what each does, in one line. The verb `x` is the module `py_driver.cli.x`."""

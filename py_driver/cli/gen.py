@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_project, sentence
@@ -11,6 +9,7 @@ from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
@@ -36,6 +35,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             generated; PERMISSION; and all that `plan_directory` raises.
     """
     from py_driver.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.files import difference, write  # noqa: PLC0415
     from py_driver.layout import label_prefix  # noqa: PLC0415
     from py_driver.project import plan_directory  # noqa: PLC0415
 
@@ -51,16 +51,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.say(f"{path} is up to date")
         return ExitCode.OK
     if args.check:
-        import difflib  # noqa: PLC0415  (slow to load)
-
-        lines = difflib.unified_diff(
-            (old or "").splitlines(), text.splitlines(), str(path), f"{path} (generated)", lineterm=""
-        )
-        output.data("\n".join(lines))
+        output.data(difference(old or "", text, str(path), f"{path} (generated)"))
         raise error(
             Code.STALE_BUILD_FILE, f"{path} is not what build.toml says", help=f"run `driver gen {args.directory}`"
         )
-    _write(path, text)
+    write(path, text.encode())
     output.say(f"wrote {path}: {len(plan.variants)} variants")
     return ExitCode.OK
 
@@ -75,23 +70,3 @@ def _read(path: Path) -> str | None:
         raise error(Code.FOREIGN_FILE, f"{path} is a directory") from None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new one, never a part."""
-    import tempfile  # noqa: PLC0415  (slow to load, and most runs write nothing)
-
-    mask = os.umask(0)
-    os.umask(mask)
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123  (a descriptor)
-            file.write(text)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(path)
-    except OSError as problem:
-        raise error(Code.PERMISSION, f"cannot write {path}: {problem.strerror}") from None
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)

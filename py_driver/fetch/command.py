@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("--entry", required=True, help="the lock entry, as JSON")
     get.add_argument("--dest", type=Path, required=True, help="directory to unpack into")
     get.add_argument("--strip-prefix", default="", help="directory to take off the names")
-    get.add_argument("--include", action="append", default=[], help="prefix of names to unpack; may be given again")
+    get.add_argument("--include", action="append", default=[], help="file or directory to unpack; may be given again")
     wheel = verbs.add_parser("resolve", help="print the lock entry of a wheel")
     wheel.add_argument("name")
     wheel.add_argument("version")

@@ -45,7 +45,7 @@ class Selection:
     """What of an archive is unpacked, and where to.
 
     Attributes:
-        include: prefixes of the names wanted, as they are in the archive; empty for all.
+        include: the files and directories wanted, as they are named in the archive; empty for all.
         strip_prefix: directory taken off the names; members outside it are left out.
     """
 
@@ -54,7 +54,7 @@ class Selection:
 
     def target(self, name: str) -> str:
         """The name below the destination, or an empty string for a member that is not wanted."""
-        if self.include and not name.startswith(tuple(self.include)):
+        if self.include and not any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in self.include):
             return ""
         prefix = self.strip_prefix.strip("/")
         if not prefix:

@@ -121,7 +121,10 @@ def _torch(root: Section, torch: Section | None, *, universal: bool) -> tuple[Fr
 def _manifest(root: Section, file: str, name: Text, framework: Framework, kernels: tuple[Kernel, ...]) -> Manifest:
     """What the three editions have in common."""
     root.finish()
-    backends: Texts = tuple({kernel.backend.value: kernel.backend for kernel in reversed(kernels)}.values())[::-1]
+    first: dict[str, Text] = {}
+    for kernel in kernels:
+        first.setdefault(kernel.backend.value, kernel.backend)
+    backends: Texts = tuple(first.values())
     if framework.noarch:
         backends = (Located(value=UNIVERSAL, span=framework.span),)
     return Manifest(

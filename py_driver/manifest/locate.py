@@ -62,26 +62,26 @@ class Location:
 
     Args:
         source: the text.
-        key: the extent of the key.
-        value: the extent of the value.
+        key: the extent of the key's last part, in characters from the start of the text.
+        value: the extent of the value, or of a table's header.
     """
 
-    __slots__ = ("_key", "_source", "_value")
+    __slots__ = ("_source", "key_extent", "value_extent")
 
     def __init__(self, source: Source, key: tuple[int, int], value: tuple[int, int]) -> None:
         self._source = source
-        self._key = key
-        self._value = value
+        self.key_extent = key
+        self.value_extent = value
 
     @property
     def key(self) -> Span:
         """The span of the key's last part; for an element of an array of the element itself."""
-        return self._source.span(*self._key)
+        return self._source.span(*self.key_extent)
 
     @property
     def value(self) -> Span:
         """The span of the value; for a table of its header."""
-        return self._source.span(*self._value)
+        return self._source.span(*self.value_extent)
 
 
 def unquote(raw: str) -> str:

@@ -54,6 +54,7 @@ class Findings:
         self.reason = reason
         self._diagnostics: list[Diagnostic] = []
         self._notes: list[Note] = []
+        self._paths: dict[Span, list[KeyPath]] = {}
 
     def key(self, path: KeyPath) -> Span:
         """The span of a key, or of the nearest table around it that the file has."""
@@ -90,13 +91,16 @@ class Findings:
 
     def is_right(self, span: Span) -> bool:
         """Whether no error was collected for the key or value at a place, nor for anything inside it."""
-        roots = [path for path, location in self._locations.items() if span in {location.key, location.value}]
-        inside = {
-            location.value
-            for path, location in self._locations.items()
-            if any(path[: len(root)] == root for root in roots)
-        }
-        return all(one.span not in {span, *inside} for one in self._diagnostics)
+        if not self._diagnostics:
+            return True
+        if not self._paths:
+            for path, location in self._locations.items():
+                self._paths.setdefault(location.key, []).append(path)
+                self._paths.setdefault(location.value, []).append(path)
+        roots = self._paths.get(span, ())
+        wrong = {one.span for one in self._diagnostics if one.span}
+        inside = (path for place in wrong for path in self._paths.get(place, ()))
+        return span not in wrong and not any(path[: len(root)] == root for path in inside for root in roots)
 
     @property
     def has_errors(self) -> bool:

@@ -92,9 +92,12 @@ def _check_archs(capabilities: Texts, matrix: Matrix, findings: Findings) -> boo
 
 
 def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, matrix: Matrix, findings: Findings) -> None:
-    """Collect EMPTY_ARCHS for each CUDA release for which a section has nothing to compile."""
+    """Collect EMPTY_ARCHS for each CUDA release, of those built by default, that a section has nothing for."""
     requested = tuple(one.value for one in kernel.capabilities.value) if kernel.capabilities else None
+    default = {cell.backend for cell, bundled in matrix.cells() if bundled}
     for release in matrix.cuda:
+        if release.backend not in default:
+            continue
         version = tuple(int(part) for part in release.version.split("."))
         if not manifest.cuda.admit(version) or (kernel.cuda_minver and version < kernel.cuda_minver.value):
             continue

@@ -42,8 +42,8 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
         The table, the location of every path in it, and the text.
 
     Raises:
-        DriverError: TOML_LIMIT for a file that is too large, too long or too deep; TOML_SYNTAX for everything else that is
-            not TOML: a byte-order mark, bytes that are not UTF-8, bad syntax.
+        DriverError: TOML_LIMIT for a file that is too large, too long or too deep; TOML_SYNTAX for everything else
+            that is not TOML: a byte-order mark, bytes that are not UTF-8, bad syntax.
     """
     if len(content) > SIZE_LIMIT:
         message = f"{file} has {len(content)} bytes; at most {SIZE_LIMIT} are read"
@@ -112,5 +112,5 @@ def _check_limits(source: Source) -> None:
         elif parts > PART_LIMIT:
             message = f"more than {PART_LIMIT} keys and values"
         if message:
-            diagnostic = Diagnostic(code=Code.TOML_LIMIT, message=message, span=source.span(token.start(), token.end()))
-            raise DriverError([diagnostic])
+            span = source.span(token.start(), token.end())
+            raise DriverError([Diagnostic(code=Code.TOML_LIMIT, message=message, span=span)])

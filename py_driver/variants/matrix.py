@@ -47,6 +47,11 @@ class Cuda:
     archs: tuple[str, ...]
     default_capabilities: tuple[str, ...]
 
+    @property
+    def backend(self) -> str:
+        """The backend of its cells: `cu130`."""
+        return f"cu{self.version.replace('.', '')}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Matrix:

@@ -25,8 +25,8 @@ def _repository_prefix_map(file):
     root = file.owner.workspace_root
     return ["-ffile-prefix-map=%s/=" % root] if root else []
 
-def _prefix_maps(arguments, job, source, before_each = None):
-    files = [job.cc.compiler, job.registration]
+def _prefix_maps(arguments, job, source, compiler, before_each = None):
+    files = [compiler, job.registration]
     if job.cuda:
         files.append(job.cuda.nvcc)
     if job.torch:
@@ -52,7 +52,7 @@ def _inputs(job, source, sdk_files):
     direct = [source, job.registration] + job.headers
     if job.id:
         direct = direct + [job.id.header]
-    transitive = [job.cc.files] + sdk_files
+    transitive = list(sdk_files)
     if job.torch:
         transitive.append(job.torch.headers)
     return depset(direct, transitive = transitive)
@@ -74,14 +74,14 @@ def compile_cxx(ctx, job, source, object):
     _common_flags(arguments, job)
     if job.cuda:
         arguments.add_all([job.cuda.include_marker], map_each = dirname, before_each = "-isystem")
-    _prefix_maps(arguments, job, source)
+    _prefix_maps(arguments, job, source, job.cc.compiler)
     arguments.add_all(job.cxx_flags)
     arguments.add("-c", source)
     arguments.add("-o", object)
     ctx.actions.run(
         executable = job.cc.compiler,
         arguments = [arguments],
-        inputs = _inputs(job, source, [job.cuda.headers] if job.cuda else []),
+        inputs = _inputs(job, source, [job.cc.files] + ([job.cuda.headers] if job.cuda else [])),
         outputs = [object],
         mnemonic = "KernelCxxCompile",
         progress_message = "Compiling %s for %%{label}" % package_path(source),
@@ -111,13 +111,14 @@ def compile_cuda(ctx, job, source, object):
     arguments.add("--source", package_path(source))
     arguments.add("--")
     arguments.add(job.cuda.nvcc)
-    arguments.add("-ccbin", job.cc.launcher)
+    arguments.add("-ccbin", job.cuda.host.launcher)
     arguments.add("--objdir-as-tempdir")
-    arguments.add("-frandom-seed=" + package_path(source))
+    if job.cuda.random_seed:
+        arguments.add("-frandom-seed=" + package_path(source))
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in job.archs])
     arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
-    _prefix_maps(arguments, job, source, before_each = "-Xcompiler")
+    _prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
     _common_flags(arguments, job)
     arguments.add_all(job.cuda_flags)
     arguments.add("-c", source)
@@ -126,7 +127,7 @@ def compile_cuda(ctx, job, source, object):
         executable = ctx.executable._step,
         arguments = [arguments],
         inputs = _inputs(job, source, [job.cuda.files]),
-        tools = [job.cc.compiler, job.cc.launcher, job.cuda.nvcc],
+        tools = [job.cuda.host.compiler, job.cuda.host.launcher, job.cuda.nvcc],
         outputs = [object],
         mnemonic = "KernelCudaCompile",
         progress_message = "Compiling %s for %%{label} with nvcc" % package_path(source),

@@ -16,6 +16,8 @@ from py_driver.buildfile import HEADER, quote, render
 from py_driver.errors import Code, DriverError
 from py_driver.layout import label_prefix, module_root
 from py_driver.project import plan_directory
+from py_driver.variants.matrix import read_matrix
+from py_driver.variants.names import spell
 
 if TYPE_CHECKING:
     from py_driver.plan import Plan
@@ -75,11 +77,8 @@ def failure(directory: Path, text: str) -> DriverError:
 
 def test_plan_of_both_backends(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU)
-    assert names(plan) == [
-        *(f"torch{t}-cxx11-{b}-x86_64-linux" for t in (213, 215) for b in ("cpu", "cu130", "cu132")),
-        *(f"torch211-cxx11-{b}-x86_64-linux" for b in ("cpu", "cu130")),
-    ]
-    assert [variant.bundled for variant in plan.variants] == [True] * 6 + [False] * 2
+    assert names(plan) == [spell(cell) for cell, _ in read_matrix().cells()]
+    assert [variant.bundled for variant in plan.variants] == [bundled for _, bundled in read_matrix().cells()]
     assert plan.python == ("torch-ext/re_lu/__init__.py", "torch-ext/re_lu/sub/x.py")
     groups = {group.name: group for group in plan.groups}
     assert groups["g"].sources == ("g/a.cu", "g/b.cu")
@@ -210,7 +209,7 @@ def test_text_is_python_with_these_calls(tmp_path: Path) -> None:
     named = {one["name"]: one for one in attributes if "name" in one}
     group = named["g"]
     assert group["cuda_flags"] == ['-DX="é"']
-    assert set(group["archs"]) == {"cu130", "cu132"}
+    assert set(group["archs"]) == {release.backend for release in read_matrix().cuda}
     assert "depends" not in named["c"]
     cell = named["torch211-cxx11-cu130-x86_64-linux"]
     assert cell["tags"] == ["manual"]

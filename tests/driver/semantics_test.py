@@ -215,7 +215,8 @@ def test_check_passes_what_cannot_be_built_here(project: Path, capsys: pytest.Ca
 def test_check_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["check", "--json", str(project)]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["edition"], answer["errors"], answer["notes"], len(answer["variants"])) == (5, [], [], 5)
+    assert (answer["edition"], answer["errors"], answer["notes"]) == (5, [], [])
+    assert answer["variants"] == [one.name for one in plan(project).variants]
     (project / "build.toml").write_text(MANIFEST.replace("relu.cu", "rely.cu"), encoding="utf-8")
     assert __main__.main(["check", "--json", str(project)]) == 2
     captured = capsys.readouterr()

@@ -5,20 +5,27 @@ stubs for every version. The C++ library is gcc's, since torch is built with it.
 """
 
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
-load(":flags.bzl", "FLAGS", "INCLUDES", "glibc_defines")
+load(":flags.bzl", "INCLUDES", "cc_flags")
 
 _STUBS = Label("//toolchains/cc:stubs.py")
 
-_ZIG_PARTS = [
+_COMPILER_PARTS = [
     "zig",
     "lib/include",
     "lib/libc/include/x86_64-linux-gnu/",
     "lib/libc/include/generic-glibc/",
     "lib/libc/include/x86-linux-any/",
+    "lib/libc/include/x86_64-linux-any/",
     "lib/libc/include/any-linux-any/",
+]
+
+# What zig needs besides to make the stubs of glibc, and to build programs written in Zig.
+_ZIG_PARTS = [
     "lib/libc/glibc/",
     "lib/std/",
     "lib/compiler",
+    "lib/compiler_rt",
+    "lib/compiler_rt.zig",
     "lib/c.zig",
     "lib/ubsan_rt.zig",
 ]
@@ -39,6 +46,7 @@ exports_files(["zig/zig"])
 
 cc_sdk(
     name = "sdk",
+    clang = {clang},
     compiler = "zig/zig",
     compiler_files = glob(["zig/lib/include/**", "zig/lib/libc/include/**", "gcc/include/**"]),
     glibc = {glibc},
@@ -48,6 +56,47 @@ cc_sdk(
     zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/libc/**"]),
 )
 """
+
+_HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cuda_host")
+
+package(default_visibility = ["//visibility:public"])
+
+cuda_host(
+    name = "sdk",
+    clang = {clang},
+    compiler = "zig/zig",
+    compiler_files = glob(["zig/lib/include/**", "zig/lib/libc/include/**", "gcc/include/**"]),
+    launcher = "clang++",
+)
+"""
+
+def _compiler(rctx, zig, gcc, glibc, more_parts = []):
+    """Puts the compiler, its headers and the launcher for nvcc together.
+
+    Args:
+        rctx: repository_ctx.
+        zig: dict, the lock's entry of zig.
+        gcc: list of dict, the lock's entries with libstdc++; they are left in work/gcc without their headers.
+        glibc: string, the version of glibc.
+        more_parts: list of string, what is wanted of zig besides the compiler.
+
+    Returns:
+        list of string, the system include directories, each with a marker in it.
+    """
+    parts = ["ziglang/" + part for part in _COMPILER_PARTS + more_parts]
+    fetch(rctx, zig, "zig", strip_prefix = "ziglang", include = parts)
+    for entry in gcc:
+        fetch(rctx, entry, "work/gcc")
+    run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
+    run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
+    directories = [[name for name in names if rctx.path(name).exists][0] for names in INCLUDES]
+    for directory in directories:
+        rctx.file(directory + "/.include_marker", "")
+    rctx.file("clang++", _LAUNCHER.format(
+        flags = " ".join(cc_flags(zig["clang"], glibc)),
+        includes = " ".join(["-isystem \"$sdk/%s\"" % directory for directory in directories]),
+    ))
+    return directories
 
 def _glibc_stubs(rctx, zig, version):
     """Has zig write its glibc stubs, which it does when it links any library, and keeps those."""
@@ -82,13 +131,10 @@ def _gcc_stub(rctx, zig, library, soname, floors):
 
 def _cc_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
-    fetch(rctx, lock["zig"], "zig", strip_prefix = "ziglang", include = ["ziglang/" + part for part in _ZIG_PARTS])
-    for entry in lock["gcc"]:
-        fetch(rctx, entry, "work/gcc")
+    zig_entry = lock["zig"][lock["default"]]
+    directories = _compiler(rctx, zig_entry, lock["gcc"], lock["glibc"], _ZIG_PARTS)
     zig = rctx.path("zig/zig")
     gcc = "work/gcc/usr/lib/gcc/x86_64-linux-gnu/12/"
-    run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
-    run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
     kept = ["crtbeginS.o", "crtendS.o", "libgcc.a", "libstdc++.a"]
     run(rctx, ["mv"] + [gcc + name for name in kept] + ["lib"], "Keeping libstdc++.a")
     _glibc_stubs(rctx, zig, lock["glibc"])
@@ -96,13 +142,8 @@ def _cc_sdk_repository_impl(rctx):
     _gcc_stub(rctx, zig, library, "libstdc++.so.6", lock["floors"])
     _gcc_stub(rctx, zig, "work/gcc/lib/x86_64-linux-gnu/libgcc_s.so.1", "libgcc_s.so.1", lock["floors"])
     rctx.delete("work")
-    for directory in INCLUDES:
-        rctx.file(directory + "/.include_marker", "")
-    rctx.file("clang++", _LAUNCHER.format(
-        flags = " ".join(FLAGS + glibc_defines(lock["glibc"])),
-        includes = " ".join(["-isystem \"$sdk/%s\"" % directory for directory in INCLUDES]),
-    ))
     rctx.file("BUILD.bazel", _BUILD.format(
+        clang = zig_entry["clang"],
         glibc = json.encode(lock["glibc"]),
         link_inputs = json.encode(["lib/" + name for name in [
             "crtbeginS.o",
@@ -118,8 +159,16 @@ def _cc_sdk_repository_impl(rctx):
             "libgcc.a",
             "crtendS.o",
         ]]),
-        markers = json.encode([directory + "/.include_marker" for directory in INCLUDES]),
+        markers = json.encode([directory + "/.include_marker" for directory in directories]),
     ))
+    return reproducible(rctx)
+
+def _cuda_host_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    zig = lock["zig"][rctx.attr.version]
+    _compiler(rctx, zig, [entry for entry in lock["gcc"] if entry["name"].startswith("libstdc++-")], lock["glibc"])
+    rctx.delete("work")
+    rctx.file("BUILD.bazel", _HOST_BUILD.format(clang = zig["clang"]))
     return reproducible(rctx)
 
 cc_sdk_repository = repository_rule(
@@ -128,4 +177,13 @@ cc_sdk_repository = repository_rule(
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
     },
     doc = "The host C++ SDK: clang, headers, link stubs.",
+)
+
+cuda_host_repository = repository_rule(
+    implementation = _cuda_host_repository_impl,
+    attrs = {
+        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
+        "version": attr.string(mandatory = True, doc = "The version of zig, e.g. `0.12.1`."),
+    },
+    doc = "An older clang with the same headers, for an nvcc that does not take the one of the C++ SDK.",
 )

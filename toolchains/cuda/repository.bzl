@@ -1,4 +1,4 @@
-"""The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels."""
+"""The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels, Debian's packages or NVIDIA's archives."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
@@ -11,29 +11,51 @@ cuda_sdk(
     name = "sdk",
     compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc"]),
     headers = glob(["include/**"]),
+    host = "{host}",
     include_marker = "include/.include_marker",
+    max_clang = {max_clang},
     nvcc = "bin/nvcc",
     runtime = "lib/{runtime}",
     version = "{version}",
 )
 """
 
+# How nvcc finds the rest of its toolkit; NVIDIA's own file says the same for its layout, Debian's for Debian's.
+_PROFILE = """TOP = $(_HERE_)/..
+CICC_PATH = $(TOP)/nvvm/bin
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+PATH += $(CICC_PATH):$(_HERE_):
+INCLUDES += "-I$(TOP)/include" $(_SPACE_)
+"""
+
 def _cuda_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
-    for entry in lock["archives"]:
-        fetch(rctx, entry, ".", strip_prefix = lock["prefix"], include = [
-            lock["prefix"] + "/" + part
-            for part in ["bin/", "nvvm/", "include/"]
-        ])
+    for archive in lock["archives"]:
+        for part in archive["unpack"]:
+            fetch(
+                rctx,
+                archive,
+                part["to"],
+                strip_prefix = part["strip"],
+                include = [part["strip"] + "/" + name for name in part["names"]],
+            )
+    if not rctx.path("bin/nvcc.profile").exists:
+        rctx.file("bin/nvcc.profile", _PROFILE)
     rctx.file("include/.include_marker", "")
-    runtime = lock["runtime_soname"]
+    runtime = lock["runtime"]
     soname_stubs(rctx, rctx.attr.zig, [runtime])
-    rctx.file("BUILD.bazel", _BUILD.format(runtime = runtime, version = rctx.attr.version))
+    rctx.file("BUILD.bazel", _BUILD.format(
+        host = rctx.attr.host,
+        max_clang = lock["max_clang"],
+        runtime = runtime,
+        version = rctx.attr.version,
+    ))
     return reproducible(rctx)
 
 cuda_sdk_repository = repository_rule(
     implementation = _cuda_sdk_repository_impl,
     attrs = {
+        "host": attr.string(mandatory = True, doc = "Label of the host compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cuda.json."),
         "version": attr.string(mandatory = True, doc = "E.g. `13.0`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),

@@ -1,24 +1,43 @@
 """The rule that describes a CUDA SDK to the rules."""
 
+load("//rules/private:errors.bzl", "fail_with")
+load("//toolchains/cc:sdk.bzl", "CudaHostInfo")
+
 CudaSdkInfo = provider(
     doc = "A CUDA compiler with its headers.",
     fields = {
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers",
         "headers": "depset of File; the headers alone, for host compiles",
+        "host": "CudaHostInfo; the host compiler that nvcc calls",
         "include_marker": "File; stands in the include directory",
         "nvcc": "File; the compiler driver",
+        "random_seed": "bool; whether nvcc knows `-frandom-seed`",
         "runtime": "File; stub of the CUDA runtime library",
         "version": "string; e.g. `13.0`",
     },
 )
 
+# The first major version whose nvcc takes `-frandom-seed`, which only matters to files without any external symbol.
+_RANDOM_SEED_SINCE = 13
+
 def _cuda_sdk_impl(ctx):
+    host = ctx.attr.host[CudaHostInfo]
+    if host.clang > ctx.attr.max_clang:
+        fail_with(
+            ctx.label,
+            "host",
+            "nvcc of CUDA %s takes clang up to %d, and this is clang %d" %
+            (ctx.attr.version, ctx.attr.max_clang, host.clang),
+            "name an older compiler in toolchains/matrix.toml",
+        )
     headers = depset(ctx.files.headers + [ctx.file.include_marker])
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
-        files = depset(ctx.files.compiler_files, transitive = [headers]),
+        files = depset(ctx.files.compiler_files, transitive = [headers, host.files]),
         headers = headers,
+        host = host,
         include_marker = ctx.file.include_marker,
         nvcc = ctx.file.nvcc,
+        random_seed = int(ctx.attr.version.split(".")[0]) >= _RANDOM_SEED_SINCE,
         runtime = ctx.file.runtime,
         version = ctx.attr.version,
     ))]
@@ -28,7 +47,9 @@ cuda_sdk = rule(
     attrs = {
         "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "cicc, ptxas, libdevice, ..."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers."),
+        "host": attr.label(mandatory = True, providers = [CudaHostInfo], doc = "The host compiler."),
         "include_marker": attr.label(allow_single_file = True, mandatory = True, doc = "A file beside the headers."),
+        "max_clang": attr.int(mandatory = True, doc = "The newest clang that nvcc takes (its crt/host_config.h)."),
         "nvcc": attr.label(allow_single_file = True, mandatory = True, doc = "The compiler driver."),
         "runtime": attr.label(allow_single_file = True, mandatory = True, doc = "Stub of libcudart."),
         "version": attr.string(mandatory = True, doc = "E.g. `13.0`."),

@@ -1,0 +1,60 @@
+"""`driver upgrade`: rewrites build.toml as the current edition, and leaves comments, order and layout alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, sentence
+from py_driver.errors import DriverError, ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("upgrade", help=VERBS["upgrade"], description=sentence("upgrade"))
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
+    )
+    parser.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Rewrite; the exit code.
+
+    Raises:
+        DriverError: all that is wrong with the file; UNSUPPORTED if it cannot be rewritten as it is laid out;
+            NO_MANIFEST, PERMISSION.
+    """
+    from py_driver.files import difference, write  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.manifest.model import CURRENT  # noqa: PLC0415
+    from py_driver.manifest.reader import read  # noqa: PLC0415
+    from py_driver.manifest.upgrade import upgrade  # noqa: PLC0415
+    from py_driver.project import MANIFEST, read_manifest  # noqa: PLC0415
+
+    path = args.directory / MANIFEST
+    content = read_manifest(args.directory)
+    manifest, findings = read(content, str(path))
+    if findings.has_errors:
+        raise DriverError(findings.diagnostics())
+    new = upgrade(content, manifest)
+    if new == content:
+        output.say(f"{path} is of edition {CURRENT} already")
+        return ExitCode.OK
+    root = f"torch-ext/{manifest.module}"
+    if manifest.edition == 0 and manifest.python_root != root:
+        command = f"mkdir -p torch-ext && git mv {manifest.python_root} {root}"
+        output.say(f"note: the Python package belongs in {root} now: {command}")
+    if manifest.license == "unknown":
+        output.say('note: the file named no licence; `license` is "unknown" until you say which it is')
+    if args.diff:
+        output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
+        return ExitCode.OK
+    write(path, new)
+    output.say(f"wrote {path}: edition {CURRENT} instead of {manifest.edition}")
+    return ExitCode.OK

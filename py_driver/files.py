@@ -1,0 +1,44 @@
+"""Text files of the user's: read with clear errors, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from py_driver.errors import Code, error
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part.
+
+    The mode of a file that is there stays; a symbolic link stays one, and the file that it leads to is written.
+
+    Raises:
+        DriverError: PERMISSION.
+    """
+    import tempfile  # noqa: PLC0415  (slow to load, and most runs write nothing)
+
+    mask = os.umask(0)
+    os.umask(mask)
+    temporary = ""
+    try:
+        target = path.resolve()
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~mask
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with open(handle, "wb") as file:  # noqa: PTH123  (a descriptor)
+            file.write(content)
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(target)
+    except OSError as problem:
+        raise error(Code.PERMISSION, f"cannot write {path}: {problem.strerror}") from None
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def difference(old: str, new: str, name: str, name_of_new: str) -> str:
+    """A unified diff of two texts; nothing if they are equal."""
+    import difflib  # noqa: PLC0415  (slow to load)
+
+    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), name, name_of_new, lineterm=""))

@@ -1,0 +1,317 @@
+"""The text of a build.toml as statements that can be moved: what `upgrade` edits.
+
+tomlkit reads the text; its tree is made flat at once. Where each line is a value of a list, tables out of order,
+dotted keys and inline tables need no care when the text is put together again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import tomlkit
+from tomlkit.items import AbstractTable, Comment, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tomlkit.container import Container
+
+Path = tuple[str, ...]
+"""The keys that lead to a table or a value."""
+
+_COMMENT = re.compile(
+    r'"""(?:[^"\\]|\\(?:.|\n)|"(?!""))*"{3,5}|\'\'\'(?:[^\']|\'(?!\'\'))*\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|(#[^\r\n]*)'
+)
+
+
+def comments(text: str) -> list[str]:
+    """The comments in a piece of TOML, each without its line break."""
+    return [found[1] for found in _COMMENT.finditer(text) if found[1]]
+
+
+@dataclass(kw_only=True, slots=True)
+class Statement:
+    """A header, a key with its value, a comment that has its line for itself, or a blank line.
+
+    Attributes:
+        path: the table of a header, the whole path of a key; () for comments and blank lines.
+        table: the table of the last header at or above it.
+        indent: the space before it.
+        name: the header with its brackets, the key as written, or the comment.
+        sep: the equals sign with the space around it.
+        value: the value as written; "" where there is none.
+        right: the rest: a comment on the same line, and the line break.
+    """
+
+    path: Path = ()
+    table: Path = ()
+    indent: str = ""
+    name: str = ""
+    sep: str = ""
+    value: str = ""
+    right: str
+
+    @property
+    def text(self) -> str:
+        """The statement as it is written."""
+        return f"{self.indent}{self.name}{self.sep}{self.value}{self.right}"
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether it is a comment only."""
+        return self.name.startswith("#")
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is a blank line."""
+        return not self.name
+
+    def spell(self, path: Path, table: Path) -> None:
+        """Give a key another path, as it is written below the header of a table."""
+        self.path, self.table, self.name = path, table, ".".join(path[len(table) :])
+
+
+class Statements:
+    """The statements of a file, in its order.
+
+    Args:
+        text: the file; with LF or CRLF, with or without a line break at its end.
+
+    Attributes:
+        exact: whether they give the text again; where they do not, tomlkit has misread it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._newline = "\r\n" if re.match(r"[^\n]*\r\n", text) else "\n"
+        self._open = bool(text) and not text.endswith("\n")
+        whole = text + self._newline if self._open else text
+        self._all = list(_flat(tomlkit.parse(whole)))
+        self.exact = self.text == text
+
+    @property
+    def text(self) -> str:
+        """The file as it is now."""
+        text = "".join(one.text for one in self._all)
+        return text.removesuffix(self._newline) if self._open else text
+
+    def has(self, table: Path) -> bool:
+        """Whether there is anything of a table."""
+        return any(one.path[: len(table)] == table for one in self._all)
+
+    def find(self, *path: str) -> Statement | None:
+        """The key of a path; an inline table that holds it is unfolded."""
+        for index, one in enumerate(self._all):
+            if one.value and one.path == path:
+                return one
+            if self._is_folded(one, path) and self._unfold(index, path):
+                return self.find(*path)
+        return None
+
+    def pair(self, value: str) -> list[Statement]:
+        """A new key, still without a path, for `insert` and `add_after`."""
+        return [Statement(sep=" = ", value=value, right=self._newline)]
+
+    def take(self, *path: str) -> list[Statement]:
+        """Take a key away, with the comments directly above it, and hand all of them back; [] if it is absent."""
+        if (one := self.find(*path)) is None:
+            return []
+        index = self._all.index(one)
+        start = self._start(index)
+        taken = self._all[start : index + 1]
+        self._cut(start, index + 1)
+        return taken
+
+    def drop(self, *path: str) -> None:
+        """Take a key away, but leave its comments, each in a line of its own."""
+        if (one := self.find(*path)) is None:
+            return
+        index = self._all.index(one)
+        left = [
+            Statement(table=one.table, indent=one.indent, name=name, right=self._newline)
+            for name in comments(one.value + one.right)
+        ]
+        if left:
+            self._all[index : index + 1] = left
+        else:
+            self._cut(index, index + 1)
+
+    def insert(self, table: Path, key: str, moved: list[Statement], after: Sequence[str] = ()) -> None:
+        """Put a key into a table, which is made if there is none.
+
+        Args:
+            table: the table.
+            key: the name of the key there.
+            moved: the key's comments and the key, as `take` and `pair` give them.
+            after: the keys behind which it goes; where none of them is there, it becomes the first.
+        """
+        header, members = self._home(table)
+        if header is None and not members:
+            header = self._add_header(table)
+        before = [index for index in members if self._all[index].path in {(*table, one) for one in after}]
+        near = self._all[before[-1] if before else members[0]] if members else None
+        if before:
+            at = before[-1] + 1
+        elif members:
+            at = self._start(members[0]) or members[0]  # what the file begins with stays there
+        else:
+            at = (header or 0) + 1
+        moved[-1].spell((*table, key), near.table if near else table)
+        moved[-1].indent = near.indent if near else ""
+        self._all[at:at] = moved
+
+    def add_after(self, home: Path, table: Path, keys: Iterable[tuple[str, list[Statement]]]) -> None:
+        """Put a new table directly after another one, with a header if that has one, else with dotted keys.
+
+        Args:
+            home: the other table.
+            table: the new table.
+            keys: what it holds: names, and what `take` and `pair` give.
+        """
+        header, members = self._home(home)
+        at = self._end(home)
+        below = table if header is not None else self._all[members[0]].table
+        new: list[Statement] = []
+        if header is not None:
+            spaced = at == len(self._all) or self._all[at].is_blank
+            new = [Statement(right=self._newline)] * spaced
+            new.append(self._header(table, self._all[header].indent))
+        for key, moved in keys:
+            moved[-1].spell((*table, key), below)
+            new += moved
+        self._all[at:at] = new
+
+    def append_table(self, table: Path) -> None:
+        """Put an empty table at the end."""
+        if self._all and not self._all[-1].is_blank:
+            self._all.append(Statement(right=self._newline))
+        self._all.append(self._header(table))
+
+    def copies(self, table: Path, keys: Sequence[str]) -> list[tuple[str, list[Statement]]]:
+        """Copies of some keys of a table, in the order of the file; without their comments."""
+        found = [self._all[index] for index in self._home(table)[1]]
+        return [(one.path[-1], [replace(one, right=self._newline)]) for one in found if one.path[-1] in keys]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a table of the file another name."""
+        for one in self._all:
+            is_header = one.path == one.table
+            if one.table[:1] == (old,):
+                one.table = (new, *one.table[1:])
+            if one.path[:1] == (old,):
+                one.path = (new, *one.path[1:])
+                if is_header:
+                    one.name = f"[{'.'.join(one.path)}]"
+                elif not one.table:
+                    one.spell(one.path, ())
+
+    def sort(self, table: Path, order: Sequence[str]) -> None:
+        """Put some keys of a table, all of which it has, before its other keys, in an order."""
+        for place, key in enumerate(order):
+            self.find(*table, key)
+            members = self._home(table)[1]
+            if self._all[members[place]].path != (*table, key):
+                self.insert(table, key, self.take(*table, key), order[:place])
+
+    def _is_folded(self, one: Statement, path: Path) -> bool:
+        """Whether a statement is an inline table that a path leads through."""
+        return one.value.startswith("{") and len(one.path) < len(path) and one.path == path[: len(one.path)]
+
+    def _unfold(self, index: int, path: Path) -> bool:
+        """Write an inline table with dotted keys, if it has a path or is nowhere on the way; whether it has."""
+        one = self._all[index]
+        inner = tomlkit.parse(f"x = {one.value}")["x"]
+        if not isinstance(inner, AbstractTable) or path[len(one.path)] not in inner:
+            return False
+        new: list[Statement] = []
+        for part in _flat(inner.value):
+            left = comments(part.right) if part.value else [part.name] * part.is_comment
+            new += [Statement(table=one.table, indent=one.indent, name=name, right=self._newline) for name in left]
+            if part.value:
+                path = (*one.path, *part.path)
+                name = f"{one.name.rstrip()}.{part.name.strip()}"
+                new.append(replace(one, path=path, name=name, sep=" = ", value=part.value, right=self._newline))
+        next(part for part in reversed(new) if part.value).right = one.right
+        self._all[index : index + 1] = new
+        return True
+
+    def _home(self, table: Path) -> tuple[int | None, list[int]]:
+        """Where a table is written: its header, if it has one, and its keys, but not those below other headers."""
+        for index, one in enumerate(self._all):
+            if one.path == table and one.value.startswith("{"):
+                inner = tomlkit.parse(f"x = {one.value}").unwrap()["x"]
+                if inner:
+                    self._unfold(index, (*table, next(iter(inner))))
+                else:
+                    self.drop(*table)
+                break
+            if self._is_folded(one, table) and self._unfold(index, table):
+                return self._home(table)
+        size = len(table)
+        header = next((i for i, one in enumerate(self._all) if one.path == one.table == table), None)
+        members = [
+            index
+            for index, one in enumerate(self._all)
+            if one.value and one.path[:size] == table and len(one.path) > size and len(one.table) <= size
+        ]
+        return header, members
+
+    def _start(self, index: int) -> int:
+        """The first of the comments directly above a statement, or the statement."""
+        while index and self._all[index - 1].is_comment:
+            index -= 1
+        return index
+
+    def _end(self, table: Path) -> int:
+        """Where a table's first run of keys ends, with the comments directly below that are about nothing else."""
+        header, members = self._home(table)
+        last = members[0] if header is None else header
+        for index in range(last + 1, len(self._all)):
+            if index in members:
+                last = index
+            elif self._all[index].path:
+                break
+        at = end = last + 1
+        while end < len(self._all) and self._all[end].is_comment:
+            end += 1
+        return end if end == len(self._all) or self._all[end].is_blank else at
+
+    def _cut(self, start: int, end: int) -> None:
+        """Take statements away, and a blank line that has nothing to part any more."""
+        del self._all[start:end]
+        above = self._all[start - 1] if start else None
+        below = self._all[start] if start < len(self._all) else None
+        if below and below.is_blank and (above is None or above.is_blank or above.path == above.table != ()):
+            del self._all[start]
+        elif above and above.is_blank and below is None:
+            del self._all[start - 1]
+
+    def _add_header(self, table: Path) -> int:
+        """Put a header before the first one, or at the end where there is none; its index."""
+        first = next((i for i, one in enumerate(self._all) if one.path and one.path == one.table), None)
+        if first is None:
+            self.append_table(table)
+            return len(self._all) - 1
+        at = self._start(first) or first  # what the file begins with stays there
+        self._all[at:at] = [self._header(table), Statement(right=self._newline)]
+        return at
+
+    def _header(self, table: Path, indent: str = "") -> Statement:
+        return Statement(path=table, table=table, indent=indent, name=f"[{'.'.join(table)}]", right=self._newline)
+
+
+def _flat(container: Container, table: Path = (), names: Path = (), dotted: Path = ()) -> Iterator[Statement]:
+    """The statements of a container of tomlkit.
+
+    Args:
+        container: the container.
+        table: the table of the header above.
+        names: the parts of that header, as written.
+        dotted: the parts of a dotted key that lead here, as written.
+    """
+    for key, item in container.body:
+        if key is None:
+            right = item.trivia.trail if isinstance(item, Comment) else ""
+            for line in re.findall(r"[^\n]*\n|[^\n]+", item.as_string().removesuffix(right)) or [""]:
+                ...
