@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from py_driver.manifest.model import Kernel, Texts
     from py_driver.project import Project
 
@@ -19,18 +19,27 @@ class Identity:
     Attributes:
         name: of its target, e.g. `cuda_id`.
         backend: `cpu`, `cuda` or `universal`.
-        config: SHA-256, in hex, of the configuration that is the same in every cell.
+        settings: the configuration that is the same in every cell, ready for JSON.
         files: every file that belongs to the backend, sorted.
     """
 
     name: str
     backend: str
-    config: str
+    settings: Mapping[str, Any]
     files: tuple[str, ...]
+
+    @property
+    def config(self) -> str:
+        """SHA-256, in hex, of the settings."""
+        import hashlib  # noqa: PLC0415  (slow to load, and few verbs need it)
+
+        return hashlib.sha256(canonical(self.settings).encode("ascii")).hexdigest()
 
 
 def canonical(value: object) -> str:
     """A value as JSON with sorted keys, no blanks and ASCII characters only: equal values give equal text."""
+    import json  # noqa: PLC0415  (slow to load, and few verbs need it)
+
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
@@ -47,22 +56,22 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     binding = manifest.framework.src if compiled else ()
     files = {*project.python, *_values(binding), *(name for one in sections for name in _values(one.src))}
     framework = manifest.framework
-    config = {
+    settings = {
         "name": manifest.name.value,
         "version": manifest.version,
         "backend": family,
         "binding": [sorted(_values(binding)), _values(framework.include), _values(framework.cxx_flags)],
+        **({"stable-abi": stable.value} if compiled and (stable := framework.stable_abi.get(family)) else {}),
         "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
     }
-    digest = hashlib.sha256(canonical(config).encode("ascii")).hexdigest()
-    return Identity(name=f"{family}_id", backend=family, config=digest, files=tuple(sorted(files)))
+    return Identity(name=f"{family}_id", backend=family, settings=settings, files=tuple(sorted(files)))
 
 
 def _section_config(section: Kernel) -> dict[str, Any]:
     """All of a section that decides what is compiled, apart from what the files hold."""
     return {
         "name": section.name.value,
-        "torch": section.torch,
+        "depends": sorted(_values(section.depends)),
         "src": sorted(_values(section.src)),
         "include": _values(section.include),
         "cxx-flags": _values(section.cxx_flags),

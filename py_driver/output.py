@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Note
 
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
+_NO_TERMINAL = 80
 _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
 _UPDATE_LENGTH = 100
@@ -45,6 +44,17 @@ def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
     if environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """How many columns the terminal has; 80 where there is none. COLUMNS wins, as elsewhere."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or _NO_TERMINAL
+    except (OSError, ValueError):
+        return _NO_TERMINAL
 
 
 def printable(text: str) -> str:
@@ -129,6 +139,8 @@ class Output:
 
     def json(self, value: object) -> None:
         """Print a value to stdout as JSON: two spaces of indentation, keys in the order given."""
+        import json  # noqa: PLC0415  (slow to load, and few runs need it)
+
         self.data(json.dumps(value, indent=2, ensure_ascii=False))
 
     def say(self, text: str, style: str | None = None) -> None:
@@ -144,7 +156,7 @@ class Output:
             return
         with self._lock:
             if text or self._line:
-                text = text[: shutil.get_terminal_size().columns - 1]
+                text = text[: terminal_width() - 1]
                 self._err.write(f"\r\033[K{text}")
                 self._err.flush()
                 self._line = text

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from py_driver import __version__
 from py_driver.errors import Code, error
+from py_driver.output import terminal_width
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ VERBS = {
     "check": "say everything that is wrong with build.toml and the files it lists",
     "demo": "build a project and run its example on what was built",
     "explain": "say what an error means and how to put it right",
+    "fetch": "bring the archives of variants into the store, or into a mirror for machines without network",
     "gen": "write BUILD.bazel from build.toml",
+    "lock": "write the lock of the toolchains from the matrix of releases",
     "schema": "print the JSON Schema of build.toml, for editors",
     "upgrade": "rewrite build.toml as the current edition, comments and order kept",
     "variants": "list what build.toml is built for",
@@ -52,6 +55,13 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class _Formatter(argparse.HelpFormatter):
+    """argparse's own, told the width: it would load a slow module to find it out, for every argument."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_width() - 2)
+
+
 class Verb(Protocol):
     """What the module of a verb offers."""
 
@@ -63,7 +73,10 @@ class Verb(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are DriverErrors."""
+    """An ArgumentParser whose errors are DriverErrors, and whose help is as wide as the terminal."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  (argparse's own)
+        super().__init__(formatter_class=_Formatter, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise USAGE."""
@@ -96,10 +109,10 @@ def run(arguments: Sequence[str], output: Output) -> int:
     parser = Parser(prog="driver", description="Build PyTorch GPU kernels from build.toml with Bazel.")
     parser.add_argument("--version", action="version", version=f"driver {__version__}")
     subparsers: Subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)  # type: ignore[assignment]
-    for verb, summary in VERBS.items():
-        if verb == name:
-            load_verb(verb).add(subparsers)
-        else:
+    if name is not None:
+        load_verb(name).add(subparsers)
+    else:
+        for verb, summary in VERBS.items():
             subparsers.add_parser(verb, help=summary, add_help=False)
     args = parser.parse_args(arguments)
     if name is None:

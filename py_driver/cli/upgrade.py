@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         command = f"mkdir -p torch-ext && git mv {manifest.python_root} {root}"
         output.say(f"note: the Python package belongs in {root} now: {command}")
     if manifest.license == "unknown":
-        output.say('note: the file named no licence; `license` is "unknown" until you say which it is')
+        output.say('note: `license` is "unknown" until you say which it is')
     if args.diff:
         output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
         return ExitCode.OK

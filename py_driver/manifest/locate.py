@@ -66,22 +66,22 @@ class Location:
         value: the extent of the value, or of a table's header.
     """
 
-    __slots__ = ("_source", "key_extent", "value_extent")
+    __slots__ = ("_key", "_source", "_value")
 
     def __init__(self, source: Source, key: tuple[int, int], value: tuple[int, int]) -> None:
         self._source = source
-        self.key_extent = key
-        self.value_extent = value
+        self._key = key
+        self._value = value
 
     @property
     def key(self) -> Span:
         """The span of the key's last part; for an element of an array of the element itself."""
-        return self._source.span(*self.key_extent)
+        return self._source.span(*self._key)
 
     @property
     def value(self) -> Span:
         """The span of the value; for a table of its header."""
-        return self._source.span(*self.value_extent)
+        return self._source.span(*self._value)
 
 
 def unquote(raw: str) -> str:

@@ -15,14 +15,14 @@ HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")
 PATH_LIMIT = 500
 """Most characters of a path. File systems take more, but not once an output base stands before it."""
 
-_PART = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+=,~-]*")
+_PART = r"[A-Za-z0-9_.+][A-Za-z0-9_.+=,~-]*"
 _RULES = (
-    (re.compile(r"//|@"), Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
-    (re.compile(r"/|~|[A-Za-z]:"), Code.PATH_ESCAPES, "is not relative to the project"),
-    (re.compile(r".*\\"), Code.BAD_VALUE, "has a backslash; paths are written with `/`"),
-    (re.compile(r".*[*?\[\]{}]"), Code.BAD_VALUE, "is a pattern; list each file"),
-    (re.compile(r"(.*/)?\.\.(/|$)"), Code.PATH_ESCAPES, "leads out of its directory with `..`"),
-    (re.compile(r"\./|.*/\.?(/|$)|\.$|$"), Code.BAD_VALUE, "has an empty part or `.`; write the shortest form"),
+    (r"//|@", Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
+    (r"/|~|[A-Za-z]:", Code.PATH_ESCAPES, "is not relative to the project"),
+    (r".*\\", Code.BAD_VALUE, "has a backslash; paths are written with `/`"),
+    (r".*[*?\[\]{}]", Code.BAD_VALUE, "is a pattern; list each file"),
+    (r"(.*/)?\.\.(/|$)", Code.PATH_ESCAPES, "leads out of its directory with `..`"),
+    (r"\./|.*/\.?(/|$)|\.$|$", Code.BAD_VALUE, "has an empty part or `.`; write the shortest form"),
 )
 
 
@@ -32,11 +32,14 @@ def path_problem(path: str) -> tuple[Code, str] | None:
     Returns:
         PATH_ESCAPES for an absolute path or one with `..`, else BAD_VALUE; and the rest of a sentence about the path.
     """
+    plain = re.fullmatch(f"{_PART}(/{_PART})*", path) is not None
+    if plain and len(path) <= PATH_LIMIT and not {".", ".."} & set(path.split("/")):
+        return None
     for pattern, code, problem in _RULES:
-        if pattern.match(path):
+        if re.match(pattern, path):
             return code, problem
     if len(path) > PATH_LIMIT:
         return Code.BAD_VALUE, f"has {len(path)} characters; at most {PATH_LIMIT} are allowed"
-    if bad := next((part for part in path.split("/") if not _PART.fullmatch(part)), None):
+    if bad := next((part for part in path.split("/") if not re.fullmatch(_PART, part)), None):
         return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `_ . + = , ~ -`"
     return None

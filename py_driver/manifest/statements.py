@@ -1,7 +1,7 @@
 """The text of a build.toml as statements that can be moved: what `upgrade` edits.
 
-tomlkit reads the text; its tree is made flat at once. Where each line is a value of a list, tables out of order,
-dotted keys and inline tables need no care when the text is put together again.
+tomlkit reads the text, and its tree is made flat at once: in a list of statements, tables out of order, dotted keys and
+inline tables need no care when the text is put together again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import tomlkit
-from tomlkit.items import AbstractTable, Comment, Table
+from tomlkit.items import AbstractTable, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tomlkit.container import Container
+    from tomlkit.items import Key
 
 Path = tuple[str, ...]
 """The keys that lead to a table or a value."""
@@ -24,6 +25,9 @@ Path = tuple[str, ...]
 _COMMENT = re.compile(
     r'"""(?:[^"\\]|\\(?:.|\n)|"(?!""))*"{3,5}|\'\'\'(?:[^\']|\'(?!\'\'))*\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|(#[^\r\n]*)'
 )
+
+
+_OWN_LINE = re.compile(r"([ \t]*)(#[^\r\n]*)?(\r?\n)?")
 
 
 def comments(text: str) -> list[str]:
@@ -64,6 +68,11 @@ class Statement:
         return self.name.startswith("#")
 
     @property
+    def is_header(self) -> bool:
+        """Whether it is the header of a table."""
+        return bool(self.path) and self.path == self.table
+
+    @property
     def is_blank(self) -> bool:
         """Whether it is a blank line."""
         return not self.name
@@ -102,22 +111,21 @@ class Statements:
 
     def find(self, *path: str) -> Statement | None:
         """The key of a path; an inline table that holds it is unfolded."""
-        for index, one in enumerate(self._all):
-            if one.value and one.path == path:
-                return one
-            if self._is_folded(one, path) and self._unfold(index, path):
-                return self.find(*path)
-        return None
+        index = self._index(path)
+        return None if index is None else self._all[index]
 
     def pair(self, value: str) -> list[Statement]:
         """A new key, still without a path, for `insert` and `add_after`."""
         return [Statement(sep=" = ", value=value, right=self._newline)]
 
+    def comment_lines(self, names: Iterable[str]) -> list[Statement]:
+        """New comments, each in a line of its own."""
+        return [Statement(name=name, right=self._newline) for name in names]
+
     def take(self, *path: str) -> list[Statement]:
         """Take a key away, with the comments directly above it, and hand all of them back; [] if it is absent."""
-        if (one := self.find(*path)) is None:
+        if (index := self._index(path)) is None:
             return []
-        index = self._all.index(one)
         start = self._start(index)
         taken = self._all[start : index + 1]
         self._cut(start, index + 1)
@@ -125,14 +133,10 @@ class Statements:
 
     def drop(self, *path: str) -> None:
         """Take a key away, but leave its comments, each in a line of its own."""
-        if (one := self.find(*path)) is None:
+        if (index := self._index(path)) is None:
             return
-        index = self._all.index(one)
-        left = [
-            Statement(table=one.table, indent=one.indent, name=name, right=self._newline)
-            for name in comments(one.value + one.right)
-        ]
-        if left:
+        one = self._all[index]
+        if left := self._lines(one, comments(one.value + one.right)):
             self._all[index : index + 1] = left
         else:
             self._cut(index, index + 1)
@@ -196,7 +200,7 @@ class Statements:
     def rename(self, old: str, new: str) -> None:
         """Give a table of the file another name."""
         for one in self._all:
-            is_header = one.path == one.table
+            is_header = one.is_header
             if one.table[:1] == (old,):
                 one.table = (new, *one.table[1:])
             if one.path[:1] == (old,):
@@ -214,24 +218,35 @@ class Statements:
             if self._all[members[place]].path != (*table, key):
                 self.insert(table, key, self.take(*table, key), order[:place])
 
+    def _lines(self, near: Statement, names: Iterable[str]) -> list[Statement]:
+        """Comments that have a line each, where another statement is."""
+        return [Statement(table=near.table, indent=near.indent, name=name, right=self._newline) for name in names]
+
+    def _index(self, path: Path) -> int | None:
+        for index, one in enumerate(self._all):
+            if one.value and one.path == path:
+                return index
+            if self._is_folded(one, path) and self._unfold(index, path):
+                return self._index(path)
+        return None
+
     def _is_folded(self, one: Statement, path: Path) -> bool:
         """Whether a statement is an inline table that a path leads through."""
         return one.value.startswith("{") and len(one.path) < len(path) and one.path == path[: len(one.path)]
 
     def _unfold(self, index: int, path: Path) -> bool:
-        """Write an inline table with dotted keys, if it has a path or is nowhere on the way; whether it has."""
+        """Write an inline table with dotted keys, if a path leads through it; whether it does."""
         one = self._all[index]
         inner = tomlkit.parse(f"x = {one.value}")["x"]
         if not isinstance(inner, AbstractTable) or path[len(one.path)] not in inner:
             return False
         new: list[Statement] = []
         for part in _flat(inner.value):
-            left = comments(part.right) if part.value else [part.name] * part.is_comment
-            new += [Statement(table=one.table, indent=one.indent, name=name, right=self._newline) for name in left]
+            new += self._lines(one, comments(part.right) if part.value else [part.name] * part.is_comment)
             if part.value:
-                path = (*one.path, *part.path)
                 name = f"{one.name.rstrip()}.{part.name.strip()}"
-                new.append(replace(one, path=path, name=name, sep=" = ", value=part.value, right=self._newline))
+                whole = (*one.path, *part.path)
+                new.append(replace(one, path=whole, name=name, sep=" = ", value=part.value, right=self._newline))
         next(part for part in reversed(new) if part.value).right = one.right
         self._all[index : index + 1] = new
         return True
@@ -249,7 +264,7 @@ class Statements:
             if self._is_folded(one, table) and self._unfold(index, table):
                 return self._home(table)
         size = len(table)
-        header = next((i for i, one in enumerate(self._all) if one.path == one.table == table), None)
+        header = next((i for i, one in enumerate(self._all) if one.is_header and one.path == table), None)
         members = [
             index
             for index, one in enumerate(self._all)
@@ -282,14 +297,14 @@ class Statements:
         del self._all[start:end]
         above = self._all[start - 1] if start else None
         below = self._all[start] if start < len(self._all) else None
-        if below and below.is_blank and (above is None or above.is_blank or above.path == above.table != ()):
+        if below and below.is_blank and (above is None or above.is_blank or above.is_header):
             del self._all[start]
-        elif above and above.is_blank and below is None:
-            del self._all[start - 1]
+        while below is None and self._all and self._all[-1].is_blank:
+            del self._all[-1]
 
     def _add_header(self, table: Path) -> int:
         """Put a header before the first one, or at the end where there is none; its index."""
-        first = next((i for i, one in enumerate(self._all) if one.path and one.path == one.table), None)
+        first = next((i for i, one in enumerate(self._all) if one.is_header), None)
         if first is None:
             self.append_table(table)
             return len(self._all) - 1
@@ -301,17 +316,40 @@ class Statements:
         return Statement(path=table, table=table, indent=indent, name=f"[{'.'.join(table)}]", right=self._newline)
 
 
-def _flat(container: Container, table: Path = (), names: Path = (), dotted: Path = ()) -> Iterator[Statement]:
+def _flat(
+    container: Container, table: Path = (), names: Path = (), dotted: tuple[Key, ...] = ()
+) -> Iterator[Statement]:
     """The statements of a container of tomlkit.
 
     Args:
         container: the container.
         table: the table of the header above.
         names: the parts of that header, as written.
-        dotted: the parts of a dotted key that lead here, as written.
+        dotted: the parts of a dotted key that lead here.
     """
     for key, item in container.body:
         if key is None:
-            right = item.trivia.trail if isinstance(item, Comment) else ""
-            for line in re.findall(r"[^\n]*\n|[^\n]+", item.as_string().removesuffix(right)) or [""]:
-                ...
+            for indent, name, right in _OWN_LINE.findall(item.as_string()):
+                if name or right:
+                    yield Statement(table=table, indent=indent, name=name, right=right)
+        elif isinstance(item, Table) and key.is_dotted():
+            yield from _flat(item.value, table, names, (*dotted, key))
+        elif isinstance(item, Table):
+            path, parts = (*table, key.key), (*names, key.as_string())
+            trivia = item.trivia
+            if not item.is_super_table():
+                name = f"[{item.display_name or '.'.join(parts)}]"
+                right = trivia.comment_ws + trivia.comment + trivia.trail
+                yield Statement(path=path, table=path, indent=trivia.indent, name=name, right=right)
+            yield from _flat(item.value, path, parts)
+        else:
+            name = ".".join(one.as_string() for one in (*dotted, key))
+            yield Statement(
+                path=(*table, *(one.key for one in (*dotted, key))),
+                table=table,
+                indent=item.trivia.indent,
+                name=name.rstrip(),
+                sep=name[len(name.rstrip()) :] + key.sep,
+                value=item.as_string(),
+                right=item.trivia.comment_ws + item.trivia.comment + item.trivia.trail,
+            )

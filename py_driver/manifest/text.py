@@ -16,7 +16,7 @@ SIZE_LIMIT = 256 * 1024
 NESTING_LIMIT = 16
 """Most brackets inside one another, and most parts of a dotted key. Edition 5 needs four."""
 
-PART_LIMIT = 10_000
+PART_LIMIT = 5_000
 """Most keys, values, tables and parts of dotted keys, so that no file takes seconds. Real files have hundreds."""
 
 _BOM = b"\xef\xbb\xbf"

@@ -1,189 +1,236 @@
-"""Rewrites a build.toml of any edition as the current one and leaves comments, order and layout alone. Pure.
-
-The text is edited where its keys stand, since libraries that keep comments, such as tomlkit, can only add a key at the
-end of its table. What comes out is read again, and must mean the same.
-"""
+"""Rewrites a build.toml of any edition as edition 5; comments and the order of things stay."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import tomlkit
 
 from py_driver.errors import Code, DriverError, error
-from py_driver.manifest.edits import Edits, LayoutError
-from py_driver.manifest.model import BACKENDS, CURRENT, NOARCH, TORCH, UNIVERSAL, Located, Manifest
+from py_driver.manifest.model import BACKENDS, CURRENT, NOARCH, TORCH, TVM_FFI, UNIVERSAL, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.reader import read
-from py_driver.manifest.text import parse
+from py_driver.manifest.statements import Statements, comments
 
-_FIRST = ("name", "version", "edition", "license", "backends")
-"""The keys of [general] that every file has, in the order in which they are added."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from py_driver.manifest.model import Kernel
+    from py_driver.manifest.statements import Path, Statement
+
+_GENERAL: Path = ("general",)
+_CUDA: Path = ("general", "cuda")
+_ORDER = ("name", "version", "edition", "license", "backends")
+"""How [general] begins."""
+
+_SHARED = ("src", "include", "depends")
+"""What the two halves of a `cuda-hipify` section have in common."""
 
 
 def upgrade(content: bytes, manifest: Manifest) -> bytes:
-    """A build.toml in the current edition.
+    """Rewrite a build.toml as edition 5.
 
     Args:
-        content: what it is now.
-        manifest: what it says now; without errors.
+        content: the file as it is; with its own line breaks.
+        manifest: what it says, without errors.
 
     Returns:
-        The new file; the same bytes if it is of the current edition already.
+        The new file; the very same bytes for a file of edition 5.
 
     Raises:
-        DriverError: UNSUPPORTED if the layout of the file cannot be edited so that it means the same.
+        DriverError: UNSUPPORTED if the new text does not say what the old one says, or tomlkit cannot read it.
     """
     if manifest.edition == CURRENT:
         return content
-    _, locations, source = parse(content, manifest.file)
-    edits = Edits(source.text, locations)
-    new = b""
     try:
-        for step in _STEPS[manifest.edition]:
-            step(edits, manifest)
-        new = edits.apply().encode()
-        again, findings = read(new, manifest.file)
-        problem = findings.diagnostics()[0].message if findings.has_errors else _difference(manifest, again)
-    except LayoutError as layout:
-        problem = str(layout)
-    except DriverError as failure:
-        problem = failure.diagnostics[0].message
-    if problem:
-        message = f"{manifest.file} cannot be rewritten as it is laid out: {problem}"
-        advice = "write each table below a header of its own, such as [general], one key a line; then try again"
-        raise error(Code.UNSUPPORTED, message, help=advice)
-    return new.replace(b"\n", b"\r\n") if b"\r\n" in content else new
+        file = Statements(content.decode())
+    except Exception as problem:  # tomlkit fails in many ways where it has bugs
+        raise _unsupported(manifest, f"tomlkit says: {problem}") from problem
+    if not file.exact:
+        raise _unsupported(manifest, "tomlkit reads something else than what is there")
+    for step in _STEPS[manifest.edition :]:
+        step(file, manifest)
+    new = file.text.encode()
+    _compare(new, manifest)
+    return new
 
 
-def _difference(old: Manifest, new: Manifest) -> str:
-    """The first part in which two manifests differ, as a sentence, or nothing; places and editions do not count."""
-    before, after = _bare(old), _bare(new)
-    return next((f"`{key}` would mean something else" for key, value in before.items() if after[key] != value), "")
+def _unsupported(manifest: Manifest, why: str) -> DriverError:
+    advice = "write it with headers such as [general], [torch] and [kernel.relu], one key in a line, and try again"
+    message = f"the layout of {manifest.file} cannot be rewritten: {' '.join(why.split())}"
+    return error(Code.UNSUPPORTED, message, help=advice)
 
 
-def _bare(manifest: Manifest) -> dict[str, Any]:
-    """What a manifest says, without places and as the current edition can say it."""
-
-    def bare(value: object) -> object:
-        if isinstance(value, Located):
-            return bare(value.value)
-        if dataclasses.is_dataclass(value):
-            return {one.name: bare(getattr(value, one.name)) for one in dataclasses.fields(value) if one.name != "span"}
-        if isinstance(value, tuple):
-            return [bare(one) for one in value]
-        if isinstance(value, dict):
-            return {key: found for key, one in value.items() if (found := bare(one)) != {"python": [], "kernels": []}}
-        return value
-
-    whole: dict[str, Any] = {one.name: bare(getattr(manifest, one.name)) for one in dataclasses.fields(manifest)}
-    if whole["backends"] == [UNIVERSAL]:
-        whole["backends"] = list(BACKENDS)
-    if manifest.framework.noarch:
-        # A project of Python files has no binding: what it says of one has no effect.
-        whole["framework"] = {key: whole["framework"][key] for key in ("table", "pyext", "capabilities", "rocm_archs")}
-    built = {key: value for key, value in whole["framework"].get("stable_abi", {}).items() if key in whole["backends"]}
-    whole["framework"] |= {"stable_abi": built}
-    return {key: value for key, value in whole.items() if key not in {"file", "edition", "python_root"}}
-
-
-def _general(edits: Edits, manifest: Manifest) -> None:
-    """Add what every file has in [general] and this one lacks, each behind the one that stands before it."""
-    universal = [one.value for one in manifest.backends] == [UNIVERSAL]
-    backends = BACKENDS if universal else tuple(one.value for one in manifest.backends)
-    values = {"version": manifest.version, "edition": CURRENT, "license": manifest.license, "backends": list(backends)}
-    anchor = "name" if edits.has("general", "name") else "version"
-    for key in _FIRST:
-        if edits.has("general", key):
-            anchor = key
-        elif key in values:
-            edits.insert_after(f"{key} = {json.dumps(values[key])}", "general", anchor)
-
-
-def _name(edits: Edits, manifest: Manifest) -> None:
-    """Edition 0 has the name in [torch], a string for a version, and a place for the Python package."""
-    line = f"name = {json.dumps(manifest.name.value)}{edits.comment('torch', 'name')}"
-    edits.insert_first(line, "general")
-    edits.delete("torch", "name", keep_comment=False)
-    edits.delete("torch", "pyroot")
-    if edits.has("general", "version"):
-        edits.replace(str(manifest.version), "general", "version")
-    else:
-        edits.insert_first(f"version = {manifest.version}", "general")
-
-
-def _capabilities(edits: Edits, manifest: Manifest) -> None:
-    """Edition 0 has no word for the backend in the key of the capabilities."""
+def _to_1(file: Statements, manifest: Manifest) -> None:
+    """The name goes to [general], the Python package to torch-ext/, `capabilities` gets its later name."""
+    file.insert(_GENERAL, "name", file.take(TORCH, "name"))
+    file.drop(TORCH, "pyroot")
+    _keep(file, TORCH)
     for kernel in manifest.kernels:
-        edits.rename("cuda-capabilities", "kernel", kernel.name.value, "capabilities")
+        table = _table(kernel)
+        if one := file.find(*table, "capabilities"):
+            one.name = re.sub("capabilities(?=[\"']?$)", "cuda-capabilities", one.name)
 
 
-def _sections(edits: Edits, manifest: Manifest) -> None:
-    """Editions 0 and 1 have no `backend`; a section of 1 for both CUDA and ROCm becomes two."""
-    names = [kernel.name.value for kernel in manifest.kernels]
+def _to_2(file: Statements, manifest: Manifest) -> None:
+    """`universal` goes to [general]; kernel sections say their backend, and each has one."""
+    if universal := file.take(TORCH, "universal"):
+        file.insert(_GENERAL, "universal", universal, _ORDER)
+        _keep(file, TORCH)
+    halves = {kernel.name.value for kernel in manifest.kernels if kernel.backend.value == "rocm"}
     for kernel in manifest.kernels:
-        name = kernel.name.value
-        if not edits.has("kernel", name):
+        table = _table(kernel)
+        if kernel.name.value in halves:
             continue
-        edits.insert_first(f'backend = "{kernel.backend.value}"', "kernel", name)
-        if edits.has("kernel", name, "language"):
-            edits.delete("kernel", name, "language")
-        twin = f"{name}_rocm"
-        if twin in names and not edits.has("kernel", twin):
-            keys = [key for key in ("rocm-archs", "depends", "src", "include") if edits.has("kernel", name, key)]
-            lines = [f"{key} = {edits.raw('kernel', name, key)}" for key in keys]
-            edits.append("\n".join(["", f"[kernel.{twin}]", 'backend = "rocm"', *lines, ""]), "kernel", name)
-        if edits.has("kernel", name, "rocm-archs"):
-            edits.delete("kernel", name, "rocm-archs")
-        if kernel.backend.value != "cuda" and edits.has("kernel", name, "cuda-capabilities"):
-            edits.delete("kernel", name, "cuda-capabilities")
-
-
-def _universal(edits: Edits, manifest: Manifest) -> None:
-    """Editions 1 and 2 say with a key what the name of the framework table says now."""
-    for table in ("torch", "general"):
-        if edits.has(table, "universal"):
-            edits.delete(table, "universal")
-    if manifest.framework.noarch:
-        edits.rename(NOARCH, TORCH)
-        for key in ("src", "include", "minver", "maxver"):
-            if edits.has(TORCH, key):
-                edits.delete(TORCH, key)
-
-
-def _cuda(edits: Edits, manifest: Manifest) -> None:
-    """Edition 2 has in [general] what is in [general.cuda] now."""
-    lines = []
-    for bound in ("minver", "maxver"):
-        if edits.has("general", f"cuda-{bound}"):
-            value, comment = edits.raw("general", f"cuda-{bound}"), edits.comment("general", f"cuda-{bound}")
-            lines.append(f"{bound} = {value}{comment}")
-            edits.delete("general", f"cuda-{bound}", keep_comment=False)
-    theirs = [
-        one for one in manifest.depends.get("cuda", manifest.depends[""]).python if one in PYTHON_PACKAGES["cuda"]
-    ]
-    if theirs:
-        lines.append(f"python-depends = {json.dumps(theirs)}")
-        rest = list(manifest.depends[""].python)
-        if rest:
-            edits.replace(json.dumps(rest), "general", "python-depends")
+        backend = file.take(*table, "language") or file.pair("")
+        backend[-1].value = f'"{kernel.backend.value}"'
+        file.insert(table, "backend", backend)
+        if kernel.backend.value != "cuda":
+            file.drop(*table, "cuda-capabilities")
+        if (half := f"{kernel.name.value}_rocm") in halves:
+            archs = file.take(*table, "rocm-archs")
+            keys = [("backend", file.pair('"rocm"')), *file.copies(table, _SHARED)]
+            file.add_after(table, ("kernel", half), [*keys, *([("rocm-archs", archs)] if archs else [])])
         else:
-            edits.delete("general", "python-depends")
-    if lines:
-        edits.append("\n".join(["", "[general.cuda]", *lines, ""]), "general")
+            file.drop(*table, "rocm-archs")
 
 
-def _noarch(edits: Edits, manifest: Manifest) -> None:
-    """Edition 3 takes a file without a framework table for a project of Python files."""
-    if manifest.framework.noarch:
-        edits.append(f"\n[{NOARCH}]\n")
+def _to_3(file: Statements, manifest: Manifest) -> None:
+    """`backends` says what the sections or `universal` said; what is for CUDA goes to [general.cuda]."""
+    listed = [one.value for one in manifest.backends]
+    backends = file.take(*_GENERAL, "universal") or file.pair("")
+    backends[-1].value = _array(BACKENDS if listed == [UNIVERSAL] else listed)
+    file.insert(_GENERAL, "backends", backends, _ORDER)
+    if listed == [UNIVERSAL]:
+        for key in ("src", "include", "minver", "maxver"):
+            file.drop(TORCH, key)
+        file.rename(TORCH, NOARCH)
+    cuda = {
+        "minver": file.take(*_GENERAL, "cuda-minver"),
+        "maxver": file.take(*_GENERAL, "cuda-maxver"),
+        "python-depends": _python_depends(file),
+    }
+    if any(cuda.values()):
+        file.add_after(_GENERAL, _CUDA, [(key, moved) for key, moved in cuda.items() if moved])
 
 
-_STEPS = (
-    (_name, _general, _capabilities, _sections),
-    (_general, _sections, _universal),
-    (_general, _universal, _cuda),
-    (_general, _noarch),
-    (_general,),
-)
-"""What is to do for each edition before the current one."""
+def _python_depends(file: Statements) -> list[Statement]:
+    """Take from [general] the Python packages that only CUDA needs; the comments beside them come with them."""
+    if (one := file.find(*_GENERAL, "python-depends")) is None:
+        return []
+    array = tomlkit.parse(f"x = {one.value}")["x"]
+    packages = list(array.unwrap())
+    moved = [package for package in packages if package in PYTHON_PACKAGES["cuda"]]
+    if moved == packages:
+        return file.take(*_GENERAL, "python-depends") if moved else []
+    for index in reversed(range(len(packages))):
+        if packages[index] in moved:
+            del array[index]
+    old, one.value = one.value, array.as_string()
+    beside = comments(old)
+    for name in comments(one.value):
+        beside.remove(name)
+    return [*file.comment_lines(beside), *file.pair(_array(moved))] if moved else []
+
+
+def _to_4(file: Statements, manifest: Manifest) -> None:
+    """`version`, `license` and the framework table must be there."""
+    if version := file.find(*_GENERAL, "version"):
+        version.value = str(manifest.version)
+    else:
+        file.insert(_GENERAL, "version", file.pair(str(manifest.version)), _ORDER[:1])
+    if not file.find(*_GENERAL, "license"):
+        file.insert(_GENERAL, "license", file.pair(f'"{manifest.license}"'), _ORDER[:3])
+    if not any(file.has((one,)) for one in (TORCH, NOARCH, TVM_FFI)):
+        file.append_table((NOARCH,))
+
+
+def _to_5(file: Statements, manifest: Manifest) -> None:
+    """The file says its edition."""
+    del manifest
+    file.insert(_GENERAL, "edition", file.pair(str(CURRENT)), _ORDER[:2])
+    file.sort(_GENERAL, _ORDER)
+
+
+_STEPS: tuple[Callable[[Statements, Manifest], None], ...] = (_to_1, _to_2, _to_3, _to_4, _to_5)
+"""From each edition to the next."""
+
+
+def _keep(file: Statements, table: str) -> None:
+    """Write a table's header if the last of its keys has gone."""
+    if not file.has((table,)):
+        file.append_table((table,))
+
+
+def _table(kernel: Kernel) -> Path:
+    return "kernel", kernel.name.value
+
+
+def _array(values: tuple[str, ...] | list[str]) -> str:
+    return json.dumps(list(values))
+
+
+def _compare(content: bytes, manifest: Manifest) -> None:
+    """Make sure that a new text says what the old one says.
+
+    Raises:
+        DriverError: UNSUPPORTED.
+    """
+    try:
+        new, findings = read(content, manifest.file)
+    except DriverError as problem:
+        raise _unsupported(manifest, f"the new text has an error: {problem}") from problem
+    if findings.has_errors:
+        raise _unsupported(manifest, f"the new text has an error: {findings.diagnostics()[0].message}")
+    if where := _difference(meaning(manifest), meaning(new)):
+        raise _unsupported(manifest, f"the new text would say something else about `{where}`")
+
+
+def meaning(manifest: Manifest) -> object:
+    """What a manifest says, in a form that is the same for the same project in every edition.
+
+    That of edition 0 has its Python package where later editions want it, and a universal project has all backends.
+    """
+    framework = manifest.framework
+    if framework.noarch:
+        framework = dataclasses.replace(framework, include=())  # there is nothing that could include
+    said = _plain(dataclasses.replace(manifest, framework=framework))
+    assert isinstance(said, dict)  # noqa: S101  (a manifest is a dataclass)
+    if said["backends"] == [UNIVERSAL]:
+        said["backends"] = list(BACKENDS)
+    if manifest.edition == 0:
+        said["python_root"] = f"torch-ext/{manifest.module}"
+    said["depends"] = {name: _plain(one) for name, one in manifest.depends.items() if one.python or one.kernels}
+    return said
+
+
+def _plain(value: object) -> object:
+    """A value of a manifest as dicts and lists, without places, the file and its edition."""
+    if isinstance(value, Located):
+        return _plain(value.value)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {name: _plain(getattr(value, name)) for name in names if name not in {"span", "file", "edition"}}
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _difference(old: object, new: object) -> str:
+    """Where two values of `_plain` differ first, e.g. `kernels.0.src`; "" if they do not."""
+    if old == new:
+        return ""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        pairs = [(name, old[name], new[name]) for name in old]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(str(index), *both) for index, both in enumerate(zip(old, new, strict=True))]
+    else:
+        return "."
+    name, before, after = next(one for one in pairs if one[1] != one[2])
+    return f"{name}.{_difference(before, after)}".rstrip(".")

