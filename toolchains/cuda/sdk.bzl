@@ -1,6 +1,5 @@
 """The rule that describes a CUDA SDK to the rules."""
 
-load("//rules/private:errors.bzl", "fail_with")
 load("//toolchains/cc:sdk.bzl", "CudaHostInfo")
 
 CudaSdkInfo = provider(
@@ -23,13 +22,8 @@ _RANDOM_SEED_SINCE = 13
 def _cuda_sdk_impl(ctx):
     host = ctx.attr.host[CudaHostInfo]
     if host.clang > ctx.attr.max_clang:
-        fail_with(
-            ctx.label,
-            "host",
-            "nvcc of CUDA %s takes clang up to %d, and this is clang %d" %
-            (ctx.attr.version, ctx.attr.max_clang, host.clang),
-            "name an older compiler in toolchains/matrix.toml",
-        )
+        fail("%s: nvcc of CUDA %s takes clang up to %d, and `host` is clang %d. Name an older compiler in %s." %
+             (ctx.label, ctx.attr.version, ctx.attr.max_clang, host.clang, "toolchains/matrix.toml"))
     headers = depset(ctx.files.headers + [ctx.file.include_marker])
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
         files = depset(ctx.files.compiler_files, transitive = [headers, host.files]),

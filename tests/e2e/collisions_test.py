@@ -1,0 +1,119 @@
+"""Versions of one kernel, and kernels with equal C++ symbols and equal op names, live in one process.
+
+Every library is loaded with RTLD_GLOBAL, so that all it exports is there for the others to find.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import CPU, PROJECTS, ROOT, copy_project
+
+from py_driver.bazel.environment import curated
+from py_driver.loading import python_for
+from py_driver.output import Output
+from py_driver.variants.names import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clone import Driver
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_OURS = """
+import os, pathlib, sys, torch
+from kernels import get_local_kernel
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
+kernels = [get_local_kernel(pathlib.Path(path)) for path in sys.argv[1:]]
+print([(kernel.answer(), kernel.count(), kernel.count()) for kernel in kernels])
+"""
+_PLAIN = """
+import importlib.util, os, sys, torch
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
+said = []
+for path in sys.argv[1:]:
+    name = os.path.basename(path).partition(".")[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except RuntimeError as problem:
+        said.append(str(problem).partition(". ")[0])
+        continue
+    ops = getattr(torch.ops, name)
+    said.append((ops.answer(), ops.count(), ops.count()))
+print(said)
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    return python_for([parse(CPU)], Output())
+
+
+def _project(base: Path, folder: str, name: str, answer: int) -> Path:
+    """A copy of the project with a name and an answer of its own."""
+    project = copy_project(PROJECTS / "twin", base / folder)
+    header = project / "csrc" / "answer.h"
+    header.write_text(header.read_text().replace("ANSWER 1", f"ANSWER {answer}"))
+    if name != "twin":
+        manifest = project / "build.toml"
+        manifest.write_text(manifest.read_text().replace('"twin"', f'"{name}"'))
+        (project / "torch-ext" / "twin").rename(project / "torch-ext" / name)
+    return project
+
+
+def _say(python: str, program: str, *paths: Path) -> object:
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
+    command = [python, "-c", program, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return ast.literal_eval(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def twins(installed: Driver, alone: Built, base: Path) -> list[Path]:
+    """Two versions of one kernel, and another kernel with the same symbols and ops; each with its own answer."""
+    assert alone.build.is_dir()
+    projects = [_project(base, "one", "twin", 1), _project(base, "two", "twin", 2), _project(base, "three", "other", 3)]
+    for project in projects:
+        installed.build(project, CPU)
+    return projects
+
+
+def test_kernels_with_equal_names_do_not_meet(twins: list[Path], python: str) -> None:
+    builds = [project / "build" for project in twins]
+    assert _say(python, _OURS, *builds) == [(1, 101, 102), (2, 201, 202), (3, 301, 302)]
+    assert _say(python, _OURS, *reversed(builds)) == [(3, 301, 302), (2, 201, 202), (1, 101, 102)]
+
+
+def _compile(project: Path, name: str, out: Path, python: str) -> Path:
+    """The same sources as a plain `g++ -shared` makes them, as setup.py does."""
+    torch = subprocess.run(
+        [python, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True, cwd="/"
+    ).stdout.strip()
+    library = out / f"{name}.so"
+    headers = [f"-I{torch}/include", f"-I{ROOT}/rules/private/include", f"-I{project}/csrc"]
+    sources = [str(project / "csrc/answer.cpp"), str(project / "torch-ext/binding.cpp")]
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", "-std=c++20", f"-DTORCH_EXTENSION_NAME={name}", *headers, *sources, "-o", library],
+        check=True,
+    )
+    return library
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="shows what another compiler does: there is no g++")
+def test_plain_libraries_do_meet(twins: list[Path], python: str, tmp_path: Path) -> None:
+    first = _compile(twins[0], "plain_one", tmp_path, python)
+    second = _compile(twins[1], "plain_two", tmp_path, python)
+    assert _say(python, _PLAIN, first, second) == [(1, 101, 102), (1, 103, 104)]
+    again = tmp_path / "again" / second.name
+    again.parent.mkdir()
+    shutil.copy(second, again)
+    [_, refusal] = _say(python, _PLAIN, second, again)  # type: ignore[misc]  (two were given)
+    assert "Only a single TORCH_LIBRARY can be used to register the namespace plain_two" in refusal
