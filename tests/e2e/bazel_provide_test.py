@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from clone import stop_server
 
 from py_driver.bazel import debian
 from py_driver.bazel.find import Bazel, Source
@@ -48,7 +49,8 @@ def bazel(cache: Path, tmp_path: Path) -> Iterator[Bazel]:
     root = tmp_path / "output"
     bazel = Bazel(path=path, version="7.7.1", source=Source.DEBIAN, startup=(f"--output_user_root={root}",))
     yield bazel
-    subprocess.run([path, *bazel.startup, "shutdown"], cwd=tmp_path, check=False, capture_output=True)
+    for output_base in root.glob("*"):
+        stop_server(output_base)
     subprocess.run(["chmod", "-R", "u+w", root], check=False)
 
 
