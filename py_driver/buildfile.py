@@ -71,7 +71,7 @@ def _group(group: Group) -> dict[str, Value]:
         "archs": {backend: archs.kept for backend, archs in group.archs.items()},
         "cuda_flags": group.cuda_flags,
         "cxx_flags": group.cxx_flags,
-        "depends": ("torch",) if group.torch else (),
+        "depends": group.depends,
         "id": f":{group.identity}" if group.identity else "",
         "includes": group.includes,
     }
@@ -81,8 +81,9 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
     cell = variant.cell
     return {
         "name": variant.name,
-        "torch": cell.torch or "",
-        "cxx_abi": cell.abi or "",
+        "torch": variant.needs.torch or "",
+        "cxx_abi": variant.needs.abi or "",
+        "stable_abi": cell.torch if cell.torch and cell.stable else "",
         "backend": cell.backend,
         "id": f":{variant.identity}",
         "metadata": canonical(variant.metadata),

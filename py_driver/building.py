@@ -14,6 +14,7 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.collect import check_place, collect
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
 from py_driver.project import plan_directory
 from py_driver.steps import CellSteps, cells_of
@@ -24,6 +25,7 @@ from py_driver.workspace import one_at_a_time, workspace_for
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from py_driver.fetch.entry import Entry
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
 
@@ -103,7 +105,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], jobs: int | N
     start = time.monotonic()
     workspace = workspace_for(directory, plan)
     bazel = find_bazel(workspace.root, output)
-    fetched = fetch_all(entries_for(variant.cell for variant in chosen), output)
+    fetched = fetch_all(archives(plan, chosen), output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         log = Path(name, "spawns.json")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
@@ -126,6 +128,13 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], jobs: int | N
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,
     )
+
+
+def archives(plan: Plan, chosen: Sequence[Variant]) -> list[Entry]:
+    """The archives that variants are built from."""
+    linked = {name for variant in chosen for name in variant.groups}
+    depends = [name for group in plan.groups if group.name in linked for name in group.depends]
+    return [*entries_for(variant.needs for variant in chosen), *library_entries(depends)]
 
 
 def _kilobytes(size: int) -> str:

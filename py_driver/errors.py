@@ -68,6 +68,7 @@ class Code(Enum):
     NO_VARIANTS = ("E202", ExitCode.SELECTION)
     EMPTY_ARCHS = ("E203", ExitCode.INPUT)
     ARCH_DROPPED = ("E204", ExitCode.INPUT)
+    STALE_LOCK = ("E205", ExitCode.DIFFERENCE)
     # the machine
     NO_NETWORK = ("E301", ExitCode.ENVIRONMENT)
     NOT_FOUND_UPSTREAM = ("E302", ExitCode.ENVIRONMENT)

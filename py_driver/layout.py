@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from py_driver.errors import Code, error
 
 MODULE_NAME = "rules_torch_kernels"
 """The name of the Bazel module, as MODULE.bazel has it."""
+
+MATRIX_VARIABLE = "RULES_TORCH_KERNELS_MATRIX"
+"""Environment variable that names a matrix of the user's own."""
 
 
 def module_root() -> Path:
@@ -25,6 +29,12 @@ def module_root() -> Path:
         f"toolchains/matrix.toml is missing beside {package}",
         help="reinstall rules-torch-kernels, or run from a checkout of its repository",
     )
+
+
+def user_matrix() -> Path | None:
+    """The matrix of the user's own, if there is one; its lock lies beside it."""
+    named = os.environ.get(MATRIX_VARIABLE)
+    return Path(named).absolute() if named else None
 
 
 def label_prefix(project: Path) -> str:

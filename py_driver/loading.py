@@ -15,6 +15,7 @@ import tomli
 from py_driver.bazel.environment import curated
 from py_driver.errors import Code, error
 from py_driver.lock import release_of
+from py_driver.variants.candidates import numbers
 from py_driver.variants.names import cuda_version
 from py_driver.venv import ensure_venv
 
@@ -64,11 +65,19 @@ def importable_torch() -> Torch | None:
 
 
 def fits(torch: Torch, cell: Cell) -> bool:
-    """Whether a torch can load a cell, by the client's rule: the same CUDA major version, and not a newer minor one."""
+    """Whether a torch can load a cell, by the client's rules.
+
+    The release is the same, or not older where the cell is for the stable ABI; so is the major version of CUDA, and
+    its minor version is not older.
+    """
+    if cell.torch is None or (torch.version != cell.torch and not cell.stable):
+        return False
+    if numbers(torch.version) < numbers(cell.torch):
+        return False
     ours, theirs = (cuda_version(backend) for backend in (cell.backend, torch.backend))
-    if torch.version != cell.torch or not ours or not theirs:
-        return torch.version == cell.torch and cell.backend == torch.backend
-    (major, minor), (their_major, their_minor) = (map(int, v.split(".")) for v in (ours, theirs))
+    if not ours or not theirs:
+        return cell.backend == torch.backend
+    (major, minor), (their_major, their_minor) = numbers(ours), numbers(theirs)
     return major == their_major and minor <= their_minor
 
 
@@ -76,7 +85,7 @@ def python_for(cells: Sequence[Cell], output: Output) -> str:
     """An interpreter with the `kernels` client and a torch for which something was built.
 
     Args:
-        cells: what was built; a torch that is installed is of the first release among them.
+        cells: what was built; a torch that is installed is of the first release among them, or of the usual one.
         output: where progress is shown.
 
     Returns:
@@ -90,7 +99,7 @@ def python_for(cells: Sequence[Cell], output: Output) -> str:
     there = importable_torch()
     if there and any(fits(there, cell) for cell in cells):
         return str(ensure_venv("load", requirements, output, python=there.python, inherit=True))
-    version = next((cell.torch for cell in cells if cell.torch), facts["torch"])
+    version = next((cell.torch for cell in cells if cell.torch and not cell.stable), facts["torch"])
     return str(ensure_venv("load", [f"torch=={release_of(version)}", *requirements], output))
 
 

@@ -5,20 +5,52 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from py_driver.errors import Code, error
 from py_driver.fetch.entry import Entry, parse_entry
-from py_driver.layout import module_root
+from py_driver.layout import module_root, user_matrix
 from py_driver.variants.names import cuda_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from py_driver.variants.names import Cell
 
 
-def _read(kind: str) -> dict[str, Any]:
-    path = module_root() / "toolchains" / "lock" / f"{kind}.json"
-    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def lock_files() -> dict[str, Path]:
+    """The files of the lock by what they are for.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken.
+    """
+    return {kind: module_root() / "toolchains" / "lock" / f"{kind}.json" for kind in ("cc", "cuda", "torch")}
+
+
+def user_lock() -> Path | None:
+    """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not."""
+    matrix = user_matrix()
+    return matrix.with_suffix(".lock.json") if matrix else None
+
+
+def read_user_lock() -> dict[str, Any]:
+    """The parts of the lock of the user's own matrix; none if there is no such matrix.
+
+    Raises:
+        DriverError: STALE_LOCK if there is no lock beside the matrix, or one that is not JSON.
+    """
+    own = user_lock()
+    try:
+        value: dict[str, Any] = json.loads(own.read_text(encoding="utf-8")) if own else {}
+    except (OSError, ValueError) as wrong:
+        why = wrong.strerror if isinstance(wrong, OSError) else wrong
+        advice = f"run `driver lock --matrix {user_matrix()}`"
+        raise error(Code.STALE_LOCK, f"cannot read the lock of your matrix, {own}: {why}", help=advice) from None
     return value
+
+
+def _read(kind: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(lock_files()[kind].read_text(encoding="utf-8"))
+    return {**value, **read_user_lock().get(kind, {})}
 
 
 def entries_for(cells: Iterable[Cell]) -> list[Entry]:

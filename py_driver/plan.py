@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.identity import make_identity
+from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import HEADERS
 from py_driver.metadata import make_metadata
+from py_driver.variants.candidates import Candidate, candidates, describe, numbers
 from py_driver.variants.capabilities import Archs, choose
 from py_driver.variants.names import Cell, cuda_version, spell
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from py_driver.errors import Span
     from py_driver.identity import Identity
-    from py_driver.manifest.model import Bounds, Kernel, Manifest, Note, Texts, Version
+    from py_driver.manifest.model import Kernel, Manifest, Note, Texts
     from py_driver.project import Project
     from py_driver.variants.matrix import Matrix
 
@@ -34,7 +36,7 @@ class Group:
         includes: directories to include from.
         cxx_flags: flags for C++.
         cuda_flags: flags for nvcc.
-        torch: whether torch's headers may be included.
+        depends: what may be included besides: `torch`, `cutlass_3_6`, sorted.
         archs: for a CUDA kernel section: what became of its archs, by backend (`cu130`).
         identity: the name of the identity's target, if the sources need the unique id; else "".
     """
@@ -46,7 +48,7 @@ class Group:
     includes: tuple[str, ...]
     cxx_flags: tuple[str, ...]
     cuda_flags: tuple[str, ...]
-    torch: bool
+    depends: tuple[str, ...]
     archs: Mapping[str, Archs]
     identity: str
 
@@ -57,6 +59,8 @@ class Variant:
 
     Attributes:
         cell: which.
+        needs: the cell with the torch release and the C++ ABI that it is compiled against, which the identifier of a
+            stable cell does not say.
         bundled: whether it is built by default.
         groups: the names of the groups that it links.
         archs: the GPU architectures that it has, sorted as text as upstream does, or None.
@@ -65,6 +69,7 @@ class Variant:
     """
 
     cell: Cell
+    needs: Cell
     bundled: bool
     groups: tuple[str, ...]
     archs: tuple[str, ...] | None
@@ -173,27 +178,20 @@ def _place(span: Span | None) -> tuple[int, int]:
     return (span.line, span.column) if span else (0, 0)
 
 
-def _parse(version: str) -> Version:
-    return tuple(int(part) for part in version.split("."))
-
-
-def _describe(what: str, bounds: Bounds) -> str:
-    low, high = (".".join(map(str, one.value)) if one else "" for one in (bounds.minver, bounds.maxver))
-    return f"{what} must be " + " and ".join([f"at least {low}"] * bool(low) + [f"at most {high}"] * bool(high))
-
-
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Left, ...]]:
     """The cells that are built, bundled ones first and noarch ones last, and those that are not."""
     variants, left = [], []
     aot = {one for one in manifest.built if not manifest.framework.noarch and manifest.sections(one)}
-    for cell, bundled in matrix.cells():
-        if cell.family not in aot:
-            continue
+    chosen_for: dict[str, list[Archs | None]] = {}
+    for candidate in candidates(manifest.framework, matrix, aot):
+        cell = candidate.cell
         sections = _sections(manifest, cell)
-        if reason := _why_not(manifest, cell, sections):
+        if reason := candidate.reason or _why_not(manifest, cell, sections):
             left.append(Left(cell=cell, reason=reason))
             continue
-        chosen = [_choose(section, cell, matrix) for section in sections]
+        if cell.backend not in chosen_for:
+            chosen_for[cell.backend] = [_choose(section, cell, matrix) for section in sections]
+        chosen = chosen_for[cell.backend]
         if empty := next(
             (s for s, one in zip(sections, chosen, strict=True) if one is not None and not one.kept), None
         ):
@@ -202,15 +200,14 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if cell.family == "cuda" else None
         groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
-        variants.append(_variant(manifest, cell, bundled=bundled, groups=groups, archs=archs))
+        variants.append(_variant(manifest, candidate, groups=groups, archs=archs))
     for backend in manifest.built:
         if backend not in aot:
             cell = Cell(backend=backend)
             noarch = manifest.framework.capabilities if backend == "cuda" else None
             archs = sorted(one.value for one in noarch.value) if noarch else None
-            variants.insert(
-                sum(one.bundled for one in variants), _variant(manifest, cell, bundled=True, groups=(), archs=archs)
-            )
+            variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
+            variants.insert(sum(one.bundled for one in variants), variant)
     return tuple(variants), tuple(left)
 
 
@@ -220,17 +217,15 @@ def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
     return tuple(
         section
         for section in manifest.sections(cell.family)
-        if version is None or section.cuda_minver is None or _parse(version) >= section.cuda_minver.value
+        if version is None or section.cuda_minver is None or numbers(version) >= section.cuda_minver.value
     )
 
 
 def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...]) -> str:
-    """Why a cell is not built, or nothing."""
-    if not manifest.framework.bounds.admit(_parse(cell.torch or "0")):
-        return _describe("torch", manifest.framework.bounds)
+    """Why a cell is not built, apart from torch, or nothing."""
     version = cuda_version(cell.backend)
-    if version and not manifest.cuda.admit(_parse(version)):
-        return _describe("CUDA", manifest.cuda)
+    if version and not manifest.cuda.admit(numbers(version)):
+        return describe("CUDA", manifest.cuda)
     if not sections:
         return f"every kernel section asks for a later CUDA than {version}"
     return ""
@@ -244,12 +239,12 @@ def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
     return choose(requested, matrix.cuda_release(version))
 
 
-def _variant(
-    manifest: Manifest, cell: Cell, *, bundled: bool, groups: tuple[str, ...], archs: list[str] | None
-) -> Variant:
+def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...], archs: list[str] | None) -> Variant:
+    cell = candidate.cell
     return Variant(
         cell=cell,
-        bundled=bundled,
+        needs=candidate.needs,
+        bundled=candidate.bundled,
         groups=groups,
         archs=None if archs is None else tuple(archs),
         identity=f"{cell.family}_id",
@@ -287,17 +282,20 @@ def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix
         includes=_includes(framework.include, (*sources, *headers, *offered)),
         cxx_flags=_values(framework.cxx_flags),
         cuda_flags=(),
-        torch=True,
+        depends=(TORCH,),
         archs={},
         identity=f"{family}_id",
     )
-    return (binding, *(_group(section, variants, matrix) for section in manifest.sections(family)))
+    backends = {one.cell.backend: one for one in variants}
+    linked = [(one.cell, frozenset(one.groups)) for _, one in sorted(backends.items())]
+    return (binding, *(_group(section, linked, matrix) for section in manifest.sections(family)))
 
 
-def _group(section: Kernel, variants: Iterable[Variant], matrix: Matrix) -> Group:
+def _group(section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matrix: Matrix) -> Group:
+    """A kernel section, given one cell of each backend and the groups that such cells link."""
     sources, headers = _split(section.src)
-    cells = {one.cell.backend: one.cell for one in variants if section.name.value in one.groups}
-    chosen = {backend: _choose(section, cell, matrix) for backend, cell in sorted(cells.items())}
+    cells = [cell for cell, groups in linked if section.name.value in groups]
+    chosen = {cell.backend: _choose(section, cell, matrix) for cell in cells}
     return Group(
         name=section.name.value,
         backend=section.backend.value,
@@ -306,7 +304,7 @@ def _group(section: Kernel, variants: Iterable[Variant], matrix: Matrix) -> Grou
         includes=_includes(section.include, (*sources, *headers)),
         cxx_flags=_values(section.cxx_flags),
         cuda_flags=_values(section.cuda_flags),
-        torch=section.torch,
+        depends=tuple(sorted(_values(section.depends))),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity="",
     )

@@ -14,6 +14,7 @@ from py_driver.buildfile import render
 from py_driver.errors import Code, error
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.layout import MODULE_NAME, label_prefix, module_root
+from py_driver.lock import read_user_lock, user_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,10 @@ local_path_override(
     module_name = "{module}",
     path = {path},
 )
+"""
+_EXTEND = """
+toolchains = use_extension("@{module}//toolchains:extensions.bzl", "toolchains")
+toolchains.extend(lock = "//:matrix.lock.json")
 """
 _SETTINGS = (".bazelrc", ".bazelversion")
 
@@ -56,7 +61,8 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
     """The workspace for a project.
 
     A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in. All others
-    share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project.
+    share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project. There is
+    one more such workspace for each matrix of the user's own.
 
     Args:
         directory: of the project.
@@ -64,11 +70,13 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
 
     Raises:
         DriverError: STALE_BUILD_FILE if the project lies in the repository and its BUILD.bazel is not what build.toml
-            says; NO_SPACE or PERMISSION if the workspace cannot be written.
+            says; STALE_LOCK if the user's own matrix is not locked; NO_SPACE or PERMISSION if the workspace cannot be
+            written.
     """
     project = directory.resolve()
     root = module_root()
-    if not label_prefix(project):
+    own = user_lock()
+    if not label_prefix(project) and own is None:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
         if text != render(plan, ""):
@@ -76,10 +84,10 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
             raise error(Code.STALE_BUILD_FILE, message, help=f"run `driver gen {directory}`")
         package = project.relative_to(root).as_posix()
         return Workspace(root=root, package="" if package == "." else package)
-    workspace = cache_root() / "workspaces" / _digest(root)
+    workspace = cache_root() / "workspaces" / (_digest(root) if own is None else f"{_digest(root)}-{_digest(own)}")
     package = f"{plan.module}_{_digest(project)}"
     with storage_errors(workspace):
-        _write_module(workspace, root)
+        _write_module(workspace, root, own)
         _write_package(workspace / package, project, plan)
     return Workspace(root=workspace, package=package)
 
@@ -107,9 +115,20 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
 
 
-def _write_module(workspace: Path, root: Path) -> None:
+def _write_module(workspace: Path, root: Path, own: Path | None) -> None:
+    """Write what makes a directory a workspace.
+
+    Args:
+        workspace: the directory.
+        root: of the Bazel module of the rules.
+        own: the lock of the user's own matrix.
+    """
     workspace.mkdir(parents=True, exist_ok=True)
     text = _MODULE.format(module=MODULE_NAME, path=json.dumps(str(root), ensure_ascii=False))
+    if own is not None:
+        text += _EXTEND.format(module=MODULE_NAME)
+        _put(workspace / "matrix.lock.json", json.dumps(read_user_lock()).encode())
+        _put(workspace / "BUILD.bazel", b"")
     _put(workspace / "MODULE.bazel", text.encode())
     for setting in _SETTINGS:
         _put(workspace / setting, (root / setting).read_bytes())

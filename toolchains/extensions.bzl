@@ -2,6 +2,7 @@
 
 load("//toolchains/cc:repository.bzl", "cc_sdk_repository", "cuda_host_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
+load("//toolchains/cutlass:repository.bzl", "cutlass_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
 
 _ZIG = "@torch_kernels_cc//:zig/zig"
@@ -17,16 +18,27 @@ declare_toolchains(
 )
 """
 
+_LIBRARIES = """\"\"\"What a section's `depends` may name besides torch; each is fetched when a target first names it.\"\"\"
+
+LIBRARIES = {{
+{entries}}}
+"""
+
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
         cuda = json.encode(rctx.attr.cuda),
         torch = json.encode(rctx.attr.torch),
     ))
+    rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
+        "    \"%s\": Label(\"@torch_kernels_%s//:sdk\"),\n" % (name, name)
+        for name in rctx.attr.libraries
+    ])))
 
 _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
         "cuda": attr.string_list(mandatory = True, doc = "CUDA versions, e.g. `13.0`."),
+        "libraries": attr.string_list(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
     },
     doc = "Declares every toolchain without fetching any.",
@@ -44,11 +56,27 @@ def repository_name(kind, version):
     """
     return "torch_kernels_%s_%s" % (kind, version.replace(".", "_"))
 
+# Of what a user's lock may have releases.
+_EXTENSIBLE = ["cuda", "torch"]
+
+_extend = tag_class(
+    attrs = {
+        "lock": attr.label(mandatory = True, doc = "What `driver lock --matrix FILE` writes beside FILE."),
+    },
+    doc = "Adds releases of torch and CUDA, and replaces those of the same version.",
+)
+
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "cuda", "torch"]
+        for kind in ["cc", "cuda", "cutlass", "torch"]
     }
+    for module in reversed(mctx.modules):  # what is nearer to the root comes later, and wins
+        for tag in module.tags.extend:
+            for kind, entries in json.decode(mctx.read(tag.lock)).items():
+                if kind not in _EXTENSIBLE:
+                    fail("%s: a lock of your own has no `%s`: write it with `driver lock --matrix`" % (tag.lock, kind))
+                lock[kind] = lock[kind] | entries
     cc_sdk_repository(name = "torch_kernels_cc", lock = json.encode(lock["cc"]))
     default = lock["cc"]["default"]
     for version in lock["cc"]["zig"]:
@@ -74,9 +102,12 @@ def _toolchains_impl(mctx):
             version = version,
             zig = _ZIG,
         )
+    for depends, entry in lock["cutlass"].items():
+        cutlass_sdk_repository(name = "torch_kernels_" + depends, depends = depends, lock = json.encode(entry))
     _hub_repository(
         name = "torch_kernels_toolchains",
         cuda = lock["cuda"].keys(),
+        libraries = lock["cutlass"].keys(),
         torch = lock["torch"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)
@@ -84,4 +115,5 @@ def _toolchains_impl(mctx):
 toolchains = module_extension(
     implementation = _toolchains_impl,
     doc = "Makes the toolchains of toolchains/lock available; each is fetched when a cell first needs it.",
+    tag_classes = {"extend": _extend},
 )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from py_driver import __version__
 from py_driver.errors import Code, error
+from py_driver.layout import MATRIX_VARIABLE
 from py_driver.output import terminal_width
 from py_driver.spelling import did_you_mean
 
@@ -45,6 +47,16 @@ def sentence(verb: str) -> str:
     return f"{summary[0].upper()}{summary[1:]}."
 
 
+def add_matrix(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of all verbs that read the matrix."""
+    parser.add_argument(
+        "--matrix",
+        metavar="FILE",
+        type=Path,
+        help=f"releases of your own besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
+    )
+
+
 def add_project(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of all verbs that plan a project: where it is, and how strict to be."""
     parser.add_argument(
@@ -53,6 +65,7 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict-archs", action="store_true", help="fail if a GPU architecture that a section asks for is not built"
     )
+    add_matrix(parser)
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -117,4 +130,6 @@ def run(arguments: Sequence[str], output: Output) -> int:
     args = parser.parse_args(arguments)
     if name is None:
         parser.error("a verb is missing")
+    if matrix := getattr(args, "matrix", None):
+        os.environ[MATRIX_VARIABLE] = str(matrix.absolute())
     return load_verb(name).run(args, output)

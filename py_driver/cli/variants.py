@@ -9,6 +9,7 @@ from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
@@ -20,7 +21,8 @@ def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("variants", help=VERBS["variants"], description=sentence("variants"))
     add_project(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--all", action="store_true", help="list those too that are built only when named")
+    parser.add_argument("--json", action="store_true", help="print JSON, always of all")
     parser.add_argument(
         "--explain", action="store_true", help="say which archs each section asks for and gets, what not, and why"
     )
@@ -39,13 +41,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.json:
         output.json(_as_json(plan))
         return ExitCode.OK
+    shown = [one for one in plan.variants if one.bundled or args.all]
     rows = [
         [one.name, "yes" if one.bundled else "when named", " ".join(sorted(one.archs or (), key=order)) or "-"]
-        for one in plan.variants
+        for one in shown
     ]
     output.table(["variant", "default", "archs"], rows)
+    if more := len(plan.variants) - len(shown):
+        output.say(f"{more} more when named: `driver variants --all` lists them")
     if args.explain:
-        _explain(plan, output)
+        _explain(plan, shown, output)
     return ExitCode.OK
 
 
@@ -87,12 +92,12 @@ def _as_json(plan: Plan) -> dict[str, Any]:
     return {"name": plan.name, "variants": variants, "left": left, "notes": notes}
 
 
-def _explain(plan: Plan, output: Output) -> None:
-    """Print what each variant asks for and gets, variants alike together, and what is not built at all."""
+def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
+    """Print what each variant shown asks for and gets, variants alike together, and what is not built at all."""
     from py_driver.variants.names import spell  # noqa: PLC0415
 
     alike: dict[tuple[str, ...], list[str]] = {}
-    for variant in plan.variants:
+    for variant in shown:
         if variant.groups:
             alike.setdefault(tuple(_archs_of(plan, variant)), []).append(variant.name)
     for lines, names in alike.items():

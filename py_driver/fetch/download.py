@@ -81,18 +81,23 @@ def copy(source: Path, entry: Entry, partial: Path, meter: Meter) -> None:
 
 
 def _continue(url: str, size: int, partial: Path, http: Http, meter: Meter) -> None:
-    """Append what is missing of `size` bytes; one request."""
+    """Append what is missing of `size` bytes, or of as many as the server says if that is 0; one request."""
     with storage_errors(partial), partial.open("ab", buffering=0) as file:
         held = file.tell()
-        if held > size:
+        if size and held > size:
             file.truncate(held := 0)
-        if held == size:
+        if size and held == size:
             return
         try:
             response = http.open(url, (held, None))
         except RangeNotSatisfiable:
+            if not size:  # all of it is there, or too much, which the digest will tell
+                return
             response = http.open(url)
         with closing(response):
+            size = size or response.total or 0
+            if not size:
+                raise OriginError(Code.NO_NETWORK, f"{redacted(url)}: neither the lock nor the server says its size")
             if response.total not in {None, size}:
                 reason = f"{redacted(url)} has {response.total} bytes, the lock says {size}"
                 raise OriginError(Code.BAD_DIGEST, reason)

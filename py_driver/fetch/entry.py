@@ -22,6 +22,7 @@ class Origin(Enum):
 
     PYTHON_INDEX = "python-index"
     DEBIAN = "debian"
+    URL = "url"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,12 +30,13 @@ class Entry:
     """One pinned archive of `toolchains/lock/*.json`.
 
     Attributes:
-        name: project on the Python index, or Debian package.
+        name: project on the Python index, Debian package, or part of a vendor's tree.
         version: its version, as the origin spells it.
-        filename: the wheel's file name, or the package's path in a Debian archive (`pool/...`).
-        size: of the archive, in bytes.
+        filename: the archive's file name, or the package's path in a Debian archive (`pool/...`).
+        size: of the archive, in bytes; 0 if it is not known, which only the origin `url` admits.
         sha256: of the archive, in hexadecimal.
         origin: where it comes from.
+        url: the address of the archive, if the origin is `url`.
         record_sha256: of the wheel's RECORD, in hexadecimal; set when only some members are wanted.
         include: prefixes of the members wanted of a wheel with `record_sha256`.
         exclude: regular expressions; members in which one is found are left out.
@@ -46,6 +48,7 @@ class Entry:
     size: int
     sha256: str
     origin: Origin
+    url: str = ""
     record_sha256: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -88,9 +91,10 @@ class Entry:
             "name": self.name,
             "version": self.version,
             "filename": self.filename,
-            "size": self.size,
+            **({"size": self.size} if self.size else {}),
             "sha256": self.sha256,
             "origin": self.origin.value,
+            **({"url": self.url} if self.url else {}),
         }
         if self.slim:
             value |= {
@@ -112,9 +116,12 @@ def parse_entry(value: Mapping[str, object]) -> Entry:
         origin = Origin(_text(value, "origin", name))
     except ValueError as wrong:
         raise _bad(name, "origin", f"one of {', '.join(o.value for o in Origin)}") from wrong
-    size = value.get("size")
-    if not isinstance(size, int) or size <= 0:
+    size = value.get("size", 0 if origin is Origin.URL else None)
+    if not isinstance(size, int) or size < 0 or (size == 0 and "size" in value):
         raise _bad(name, "size", "a number of bytes")
+    url = _text(value, "url", name) if origin is Origin.URL else ""
+    if url and not url.startswith("https://"):
+        raise _bad(name, "url", "an address that starts with https://")
     filename = _text(value, "filename", name)
     if filename.startswith("/") or ".." in filename.split("/"):
         raise _bad(name, "filename", "a relative path")
@@ -125,6 +132,7 @@ def parse_entry(value: Mapping[str, object]) -> Entry:
         size=size,
         sha256=_digest(value, "sha256", name),
         origin=origin,
+        url=url,
         record_sha256=_digest(value, "record_sha256", name) if value.get("record_sha256") else "",
         include=_texts(value, "include", name),
         exclude=_texts(value, "exclude", name),
@@ -134,6 +142,8 @@ def parse_entry(value: Mapping[str, object]) -> Entry:
             re.compile(pattern)
         except re.error as wrong:
             raise _bad(name, "exclude", "a list of regular expressions") from wrong
+    if entry.slim and origin is not Origin.PYTHON_INDEX:
+        raise _bad(name, "record_sha256", "that of a wheel from a Python index")
     if entry.slim and not entry.include:
         raise _bad(name, "include", "a list of at least one prefix")
     return entry

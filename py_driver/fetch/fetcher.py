@@ -26,6 +26,12 @@ MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
 
 Source = Literal["store", "mirror", "network"]
 
+_WORDS: Final = {
+    Origin.PYTHON_INDEX: ("the Python package index", "pip"),
+    Origin.DEBIAN: ("the Debian archive", "apt"),
+    Origin.URL: ("its vendor's server", "the proxy"),
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetched:
@@ -133,8 +139,12 @@ class Fetcher:
         failures = _Failures()
         if self._mirror is not None and self._from_mirror(self._mirror, entry, path, failures, meter):
             return "mirror"
-        take = self._from_debian if entry.origin is Origin.DEBIAN else self._from_index
-        source = take(entry, path, failures, meter)
+        takers = {
+            Origin.PYTHON_INDEX: self._from_index,
+            Origin.DEBIAN: self._from_debian,
+            Origin.URL: self._from_vendor,
+        }
+        source = takers[entry.origin](entry, path, failures, meter)
         if source is None:
             raise _nowhere(entry, failures.met)
         return source
@@ -189,6 +199,20 @@ class Fetcher:
                 self.store.commit(partial, path)
                 return "network"
         return None
+
+    def _from_vendor(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:
+        """Take an archive from the address in the lock, with pip's proxy and certificates if there is a pip."""
+        with failures:
+            self._from_url(entry.url, entry, path, meter, self._vendor_http())
+            return "network"
+        return None
+
+    def _vendor_http(self) -> Http:
+        """What a vendor's server is asked with: as pip is set up, or plain on a machine without pip."""
+        try:
+            return self.http
+        except DriverError:
+            return Http()
 
     def _from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
         """Take an archive of this machine."""
@@ -252,23 +276,22 @@ def _nowhere(entry: Entry, failures: list[OriginError]) -> DriverError:
     """The error for an entry that no origin delivered: the worst of what they said."""
     codes = {failure.code for failure in failures}
     reasons = "; ".join(dict.fromkeys(failure.reason for failure in failures))
-    kind = "Debian archive" if entry.origin is Origin.DEBIAN else "Python package index"
-    tool = "apt" if entry.origin is Origin.DEBIAN else "pip"
+    kind, tool = _WORDS[entry.origin]
     mirror = f"name a directory that has {entry.mirror_name} in {MIRROR_VARIABLE}"
     if Code.BAD_DIGEST in codes:
         return error(
             Code.BAD_DIGEST,
-            f"{entry.label}: what the {kind} has is not what the lock pins: {reasons}",
+            f"{entry.label}: what {kind} has is not what the lock pins: {reasons}",
             help=f"somebody changed it, or a proxy did; if the change is right, write the lock anew; else {mirror}",
         )
     if Code.NO_NETWORK in codes:
         return error(
             Code.NO_NETWORK,
-            f"cannot fetch {entry.label} ({entry.basename}) from the {kind}: {reasons}",
+            f"cannot fetch {entry.label} ({entry.basename}) from {kind}: {reasons}",
             help=f"check the network and {tool}'s configuration, or {mirror}",
         )
     return error(
         Code.NOT_FOUND_UPSTREAM,
-        f"{entry.label}: {entry.basename} is not on the {kind}: {reasons or 'nothing offers it'}",
+        f"{entry.label}: {entry.basename} is not on {kind}: {reasons or 'nothing offers it'}",
         help=f"the origin may have dropped this version: write the lock anew, or {mirror}",
     )

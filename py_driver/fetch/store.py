@@ -113,7 +113,7 @@ class Store:
             size = self.path(entry).stat().st_size
         except OSError:
             return False
-        return entry.slim or size == entry.size
+        return entry.slim or not entry.size or size == entry.size
 
     def commit(self, partial: Path, final: Path) -> None:
         """Move a whole and verified partial file to its place, durably and in one step.

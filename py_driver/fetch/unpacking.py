@@ -1,4 +1,4 @@
-"""Archives unpacked into a directory: wheels, bundles of wheel members, Debian packages; nothing leaves it."""
+"""Archives unpacked into a directory: wheels, bundles of wheel members, Debian packages, tars; nothing leaves it."""
 
 from __future__ import annotations
 
@@ -85,6 +85,9 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
             destination.mkdir(parents=True, exist_ok=True)
             if entry.origin is Origin.DEBIAN:
                 _unpack_deb(archive, tree)
+            elif entry.origin is Origin.URL:
+                with tarfile.open(archive) as members:
+                    _unpack_tar(members, tree)
             else:
                 _unpack_zip(archive, entry, tree)
             tree.check_links()
@@ -202,18 +205,22 @@ def _unpack_deb(path: Path, tree: _Tree) -> None:
     with path.open("rb") as file:
         name, start, size = _data_member(file)
         with _tar(path, name, _Slice(file, start, size)) as archive:
-            for member in archive:
-                relative = member.name.removeprefix("./")
-                if member.isdir() or not tree.wants(relative):
-                    continue
-                if member.issym():
-                    tree.link(relative, member.linkname)
-                elif member.isfile() or member.islnk():
-                    source = archive.extractfile(member)
-                    if source is None:
-                        raise tarfile.TarError(f"{relative} links to nothing")
-                    tree.file(relative, source, executable=bool(member.mode & 0o111))
-            _drain(archive)
+            _unpack_tar(archive, tree)
+
+
+def _unpack_tar(archive: tarfile.TarFile, tree: _Tree) -> None:
+    for member in archive:
+        relative = member.name.removeprefix("./")
+        if member.isdir() or not tree.wants(relative):
+            continue
+        if member.issym():
+            tree.link(relative, member.linkname)
+        elif member.isfile() or member.islnk():
+            source = archive.extractfile(member)
+            if source is None:
+                raise tarfile.TarError(f"{relative} links to nothing")
+            tree.file(relative, source, executable=bool(member.mode & 0o111))
+    _drain(archive)
 
 
 def _drain(archive: tarfile.TarFile) -> None:

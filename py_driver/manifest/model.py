@@ -47,6 +47,9 @@ DEPENDS = (
 Version = tuple[int, ...]
 """A version as written: `"2.10"` is (2, 10). A bound says nothing of the components that it does not have."""
 
+STABLE_SINCE = (2, 9)
+"""The first torch release with headers for a stable ABI (torch/csrc/stable)."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Located(Generic[T_co]):

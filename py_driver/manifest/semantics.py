@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.model import BUILT, CURRENT, TORCH, TVM_FFI, UNIVERSAL
+from py_driver.libraries import locked
+from py_driver.manifest.model import BUILT, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, UNIVERSAL
 from py_driver.manifest.paths import HEADERS
 from py_driver.variants.capabilities import base, choose
 from py_driver.variants.names import ALL, is_identifier
@@ -13,9 +14,9 @@ from py_driver.variants.names import ALL, is_identifier
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from py_driver.manifest.model import Kernel, Manifest, Texts
+    from py_driver.manifest.model import Kernel, Located, Manifest, Texts, Version
     from py_driver.manifest.section import Findings
-    from py_driver.variants.matrix import Matrix
+    from py_driver.variants.matrix import Cuda, Matrix
 
 _TARGETS = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
 
@@ -26,15 +27,17 @@ def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     Args:
         manifest: what was read; stand-ins in it lead to no error here.
         matrix: the releases to build for.
-        findings: gets UNKNOWN_ARCH, EMPTY_ARCHS, UNSUPPORTED, BAD_NAME, MISSING_KEY, and the notes.
+        findings: gets UNKNOWN_ARCH, EMPTY_ARCHS, UNSUPPORTED, BAD_NAME, BAD_VALUE, MISSING_KEY, and the notes.
     """
     _check_framework(manifest, findings)
+    default = {cell.backend for cell, bundled in matrix.cells() if bundled}
+    releases = [release for release in matrix.cuda if release.backend in default]
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
         known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
         known = known and (kernel.capabilities is None or findings.is_right(kernel.capabilities.span))
         if kernel.backend.value == "cuda" and kernel.backend.value in manifest.built and known:
-            _check_some_arch_is_left(manifest, kernel, matrix, findings)
+            _check_some_arch_is_left(manifest, kernel, releases, findings)
         if kernel.backend.value in BUILT:
             _check_depends(kernel, findings)
     if capabilities := manifest.framework.capabilities:
@@ -49,17 +52,25 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
     if framework.table == TVM_FFI:
         advice = "only [torch] and [torch-noarch] are"
         findings.add(Code.UNSUPPORTED, "[tvm-ffi] is not supported", framework.span, advice=advice)
-    for backend in BUILT:
-        if (version := framework.stable_abi.get(backend)) and backend in manifest.built:
-            message = "the stable ABI of torch is not supported yet"
-            advice = "take `stable-abi` away to build one variant for each torch version"
-            findings.add(Code.UNSUPPORTED, message, version.span, advice=advice)
-            break
+    stable = [framework.stable_abi[one] for one in BUILT if one in framework.stable_abi and one in manifest.built]
+    for version in dict.fromkeys(stable):
+        if findings.is_right(version.span):
+            _check_stable_abi(version, findings)
     compiled = any(kernel.backend.value in manifest.built for kernel in manifest.kernels)
     if framework.table == TORCH and compiled and not _has_source(framework.src) and not findings.has_errors:
         message = "`src` in [torch] has no source that registers the operators"
         advice = 'list it, e.g. src = ["torch-ext/torch_binding.cpp"]'
         findings.add(Code.MISSING_KEY, message, framework.span, advice=advice)
+
+
+def _check_stable_abi(version: Located[Version], findings: Findings) -> None:
+    text = ".".join(map(str, version.value))
+    if len(version.value) > len(STABLE_SINCE):
+        message = f"`stable-abi` has two numbers, and {text} has {len(version.value)}"
+        findings.add(Code.BAD_VALUE, message, version.span, advice="a release has the same ABI as its patch releases")
+    elif version.value < STABLE_SINCE:
+        advice = f"write {'.'.join(map(str, STABLE_SINCE))} or later, or take `stable-abi` away"
+        findings.add(Code.BAD_VALUE, f"torch {text} has no stable ABI", version.span, advice=advice)
 
 
 def _has_source(files: Texts) -> bool:
@@ -91,13 +102,10 @@ def _check_archs(capabilities: Texts, matrix: Matrix, findings: Findings) -> boo
     return good
 
 
-def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, matrix: Matrix, findings: Findings) -> None:
+def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: Iterable[Cuda], findings: Findings) -> None:
     """Collect EMPTY_ARCHS for each CUDA release, of those built by default, that a section has nothing for."""
     requested = tuple(one.value for one in kernel.capabilities.value) if kernel.capabilities else None
-    default = {cell.backend for cell, bundled in matrix.cells() if bundled}
-    for release in matrix.cuda:
-        if release.backend not in default:
-            continue
+    for release in releases:
         version = tuple(int(part) for part in release.version.split("."))
         if not manifest.cuda.admit(version) or (kernel.cuda_minver and version < kernel.cuda_minver.value):
             continue
@@ -111,10 +119,16 @@ def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, matrix: Matrix,
 
 def _check_depends(kernel: Kernel, findings: Findings) -> None:
     for depend in kernel.depends:
-        if depend.value != TORCH:
-            message = f"the dependency `{depend.value}` is not supported yet"
-            advice = 'only "torch" is; headers of your own can be listed in `src`'
-            findings.add(Code.UNSUPPORTED, message, depend.span, advice=advice)
+        name, *version = depend.value.split("_")
+        if depend.value == TORCH or depend.value in locked():
+            continue
+        if name == "cutlass":
+            message = f"CUTLASS {'.'.join(version)} is not locked: it is known, but there is no digest of its archive"
+            advice = f"locked are {', '.join(locked())}"
+        else:
+            message = f"the dependency `{depend.value}` is not supported"
+            advice = "headers of your own can be listed in `src`"
+        findings.add(Code.UNSUPPORTED, message, depend.span, advice=advice)
 
 
 def _note_backends(manifest: Manifest, findings: Findings) -> None:

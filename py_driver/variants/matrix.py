@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import tomli
 
-from py_driver.layout import module_root
+from py_driver.layout import module_root, user_matrix
+from py_driver.variants.extension import extended
 from py_driver.variants.names import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,15 +22,19 @@ class Torch:
     Attributes:
         version: major and minor, e.g. `2.13`.
         cxx_standard: the C++ standard that its headers need, e.g. 20.
+        release: the release that is locked, e.g. `2.13.0`.
         abis: the C++ ABIs it exists with.
         backends: what it exists for: `cpu`, `cu130`, ...
+        named: backends that it exists for too, but with which it is never built by default.
         bundled: whether it is built by default; if not, it is built when named.
     """
 
     version: str
     cxx_standard: int
+    release: str
     abis: tuple[str, ...]
     backends: tuple[str, ...]
+    named: tuple[str, ...]
     bundled: bool
 
 
@@ -41,11 +46,15 @@ class Cuda:
         version: major and minor, e.g. `13.0`.
         archs: the GPU architectures that its nvcc compiles for, ascending, e.g. `8.0`.
         default_capabilities: what a kernel section without `cuda-capabilities` asks for.
+        host: the version of zig whose clang its nvcc calls.
+        run_here: whether this project compiled with it; if not, it is declared only.
     """
 
     version: str
     archs: tuple[str, ...]
     default_capabilities: tuple[str, ...]
+    host: str
+    run_here: bool
 
     @property
     def backend(self) -> str:
@@ -60,6 +69,7 @@ class Matrix:
     Attributes:
         torch: the torch releases, in the order of the file.
         cuda: the CUDA releases, in the order of the file.
+        clangs: the major version of the clang in each zig, by the version of zig.
         capabilities: every CUDA capability that some nvcc knows or has known: `8.0`, `9.0a`, `10.0f`.
         cpu: the processor architecture.
         os: the operating system.
@@ -67,6 +77,7 @@ class Matrix:
 
     torch: tuple[Torch, ...]
     cuda: tuple[Cuda, ...]
+    clangs: Mapping[str, int]
     capabilities: tuple[str, ...]
     cpu: str
     os: str
@@ -77,23 +88,43 @@ class Matrix:
 
     def cells(self) -> Iterator[tuple[Cell, bool]]:
         """Every compiled cell with whether it is bundled: bundled ones first, then by torch, ABI and backend."""
-        for torch in sorted(self.torch, key=lambda release: not release.bundled):
-            for abi in torch.abis:
-                for backend in torch.backends:
-                    cell = Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os)
-                    yield cell, torch.bundled
+        found = [
+            (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled)
+            for torch in self.torch
+            for abi in torch.abis
+            for backends, bundled in ((torch.backends, torch.bundled), (torch.named, False))
+            for backend in backends
+        ]
+        yield from sorted(found, key=lambda pair: not pair[1])
 
 
-def parse_matrix(text: str) -> Matrix:
-    """Read the text of a matrix.toml; it is part of the driver, so a mistake in it is a plain Python error."""
-    table: dict[str, Any] = tomli.loads(text)
+def read_table() -> dict[str, Any]:
+    """The driver's own matrix.toml, in which a mistake is a plain Python error, with the user's releases in it.
+
+    Raises:
+        DriverError: SET_UP if the installation has none; what is wrong with the user's, see `extended`.
+    """
+    table = tomli.loads((module_root() / "toolchains" / "matrix.toml").read_text(encoding="utf-8"))
+    own = user_matrix()
+    return extended(table, own) if own else table
+
+
+def read_matrix() -> Matrix:
+    """The driver's own matrix, with the user's releases in it.
+
+    Raises:
+        DriverError: see `read_table`.
+    """
+    table = read_table()
     return Matrix(
         torch=tuple(
             Torch(
                 version=one["version"],
                 cxx_standard=one["cxx-standard"],
+                release=one["release"],
                 abis=tuple(one["abis"]),
                 backends=tuple(one["backends"]),
+                named=tuple(one.get("named", ())),
                 bundled=one["bundled"],
             )
             for one in table["torch"]
@@ -103,9 +134,12 @@ def parse_matrix(text: str) -> Matrix:
                 version=one["version"],
                 archs=tuple(one["archs"]),
                 default_capabilities=tuple(one["default-capabilities"]),
+                host=one["host"],
+                run_here=one["run-here"],
             )
             for one in table["cuda"]
         ),
+        clangs=table["cc"]["zig"],
         capabilities=_capabilities(table["capabilities"]),
         cpu=table["platform"]["cpu"],
         os=table["platform"]["os"],
@@ -118,12 +152,3 @@ def _capabilities(table: dict[str, list[str]]) -> tuple[str, ...]:
         *(f"{arch}a" for arch in table["architecture-specific"]),
         *(f"{arch}f" for arch in table["family-specific"]),
     )
-
-
-def read_matrix() -> Matrix:
-    """The driver's own matrix.
-
-    Raises:
-        DriverError: SET_UP if the installation has none.
-    """
-    return parse_matrix((module_root() / "toolchains" / "matrix.toml").read_text(encoding="utf-8"))

@@ -12,6 +12,10 @@ _CELL = re.compile(
     r"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>cpu|cu\d{2}\d)"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
+_STABLE = re.compile(
+    r"torch-stable-abi(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<backend>cpu|cu\d{2}\d)"
+    r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
+)
 _NOARCH = re.compile(rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})")
 
 
@@ -27,14 +31,16 @@ class Cell:
 
     Attributes:
         backend: `cpu`, `cu130`, ...; in a noarch cell `cpu`, `cuda`, ... or `universal`.
-        torch: the torch release as `2.13`, or None.
-        abi: the C++ ABI, `cxx11` or `cxx98`, or None.
+        torch: the torch release as `2.13`, or None; in a stable cell the first one that it fits.
+        stable: whether the cell is for torch's stable ABI, and so for all later releases as well.
+        abi: the C++ ABI, `cxx11` or `cxx98`, or None; a stable cell has none.
         cpu: the processor architecture, or None.
         os: the operating system, or None.
     """
 
     backend: str
     torch: str | None = None
+    stable: bool = False
     abi: str | None = None
     cpu: str | None = None
     os: str | None = None
@@ -60,12 +66,14 @@ def spell(cell: Cell) -> str:
     """The identifier of a cell, as the `kernels` client reads it."""
     if cell.torch is None:
         return f"torch-{cell.backend}"
-    return f"torch{cell.torch.replace('.', '')}-{cell.abi}-{cell.backend}-{cell.cpu}-{cell.os}"
+    number = cell.torch.replace(".", "")
+    framework = f"torch-stable-abi{number}" if cell.stable else f"torch{number}-{cell.abi}"
+    return f"{framework}-{cell.backend}-{cell.cpu}-{cell.os}"
 
 
 def is_identifier(text: str) -> bool:
     """Whether a text is the identifier of some cell."""
-    return bool(_CELL.fullmatch(text) or _NOARCH.fullmatch(text))
+    return any(pattern.fullmatch(text) for pattern in (_CELL, _STABLE, _NOARCH))
 
 
 def parse(identifier: str) -> Cell:
@@ -76,9 +84,10 @@ def parse(identifier: str) -> Cell:
     """
     if found := _NOARCH.fullmatch(identifier):
         return Cell(backend=found["backend"])
-    if found := _CELL.fullmatch(identifier):
-        torch = f"{found['major']}.{found['minor']}"
-        return Cell(torch=torch, abi=found["abi"], backend=found["backend"], cpu=found["cpu"], os=found["os"])
+    if found := _CELL.fullmatch(identifier) or _STABLE.fullmatch(identifier):
+        parts = found.groupdict()
+        torch = f"{parts.pop('major')}.{parts.pop('minor')}"
+        return Cell(torch=torch, stable="abi" not in parts, **parts)
     raise error(
         Code.NO_SUCH_VARIANT,
         f"`{identifier}` is not the identifier of a variant",

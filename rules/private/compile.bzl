@@ -25,12 +25,15 @@ def _repository_prefix_map(file):
     root = file.owner.workspace_root
     return ["-ffile-prefix-map=%s/=" % root] if root else []
 
+def _sdks(job):
+    """What headers come from besides the compilers' and the section's own, in the order of the search."""
+    return job.libraries + ([job.torch] if job.torch else [])
+
 def _prefix_maps(arguments, job, source, compiler, before_each = None):
     files = [compiler, job.registration]
     if job.cuda:
         files.append(job.cuda.nvcc)
-    if job.torch:
-        files.append(job.torch.include_markers[0])
+    files += [sdk.include_markers[0] for sdk in _sdks(job)]
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
     arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
 
@@ -41,10 +44,11 @@ def _common_flags(arguments, job):
     arguments.add_all(_DEFINES[job.backend])
     if job.cxx_abi != "none":
         arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
+    arguments.add_all(job.target_version)
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
     arguments.add_all(job.include_directories, before_each = "-I")
-    if job.torch:
-        arguments.add_all(job.torch.include_markers, map_each = dirname, before_each = "-isystem")
+    for sdk in _sdks(job):
+        arguments.add_all(sdk.include_markers, map_each = dirname, before_each = "-isystem")
     if job.id:
         arguments.add("-include", job.id.header)
 
@@ -52,10 +56,7 @@ def _inputs(job, source, sdk_files):
     direct = [source, job.registration] + job.headers
     if job.id:
         direct = direct + [job.id.header]
-    transitive = list(sdk_files)
-    if job.torch:
-        transitive.append(job.torch.headers)
-    return depset(direct, transitive = transitive)
+    return depset(direct, transitive = sdk_files + [sdk.headers for sdk in _sdks(job)])
 
 def compile_cxx(ctx, job, source, object):
     """Compiles a C++ source with the host compiler.

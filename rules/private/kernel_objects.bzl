@@ -1,17 +1,24 @@
 """kernel_objects: the compiled sources of one section of build.toml."""
 
+load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
 load("//rules/settings:setting.bzl", "CellSettingInfo")
+load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
 load(":compile.bzl", "compile_cuda", "compile_cxx")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
+load(":stable_abi.bzl", "target_version")
 load(":transitions.bzl", "NONE", "objects_transition")
 
 _CC = "//toolchains/cc:toolchain_type"
 _CUDA = "//toolchains/cuda:toolchain_type"
 _TORCH = "//toolchains/torch:toolchain_type"
 _BACKENDS = ["cpu", "cuda"]
-_DEPENDS = ["torch"]
+_DEPENDS = ["torch"] + LIBRARIES.keys()
+
+def _libraries(depends):
+    """The targets of what a section depends on besides torch; only those are ever fetched."""
+    return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
 def _sdk(ctx, toolchain_type, attribute, wanted, what):
     """The SDK that toolchain resolution chose, or an error that says what to do."""
@@ -64,6 +71,7 @@ def _kernel_objects_impl(ctx):
     torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
     if cuda and not ctx.attr.archs.get(backend) and any([f.extension == "cu" for f in ctx.files.srcs]):
         fail_with(ctx.label, "archs", "no capabilities for `%s`" % backend, "name at least one, e.g. \"8.0\"")
+    stable_abi = ctx.attr._stable_abi[CellSettingInfo].value
     job = struct(
         archs = ctx.attr.archs.get(backend, []),
         backend = ctx.attr.backend,
@@ -75,7 +83,9 @@ def _kernel_objects_impl(ctx):
         headers = ctx.files.hdrs,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         include_directories = _include_directories(ctx),
+        libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
         registration = ctx.file._registration,
+        target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
     )
     objects = []
@@ -111,7 +121,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, or nothing. Without torch they are compiled once for all its versions.",
+            doc = "What the sources include: `torch`, `cutlass_3_6`, ... Without torch all its versions share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = [".h", ".hpp", ".hh", ".cuh", ".inl", ".inc"],
@@ -131,10 +141,12 @@ kernel_objects = rule(
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
+        "_libraries": attr.label_list(default = _libraries, providers = [CutlassSdkInfo]),
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",
             allow_single_file = True,
         ),
+        "_stable_abi": attr.label(default = "//rules/settings:stable_abi"),
         "_step": attr.label(
             default = "//rules/private/step",
             executable = True,

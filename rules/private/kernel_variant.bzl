@@ -117,8 +117,11 @@ kernel_variant = rule(
             mandatory = True,
             doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
         ),
+        "stable_abi": attr.string(
+            doc = "The first torch version, e.g. `2.9`, that a variant for torch's stable ABI fits; else empty.",
+        ),
         "torch": attr.string(
-            doc = "Version of torch to build for, e.g. `2.13`; empty for variants without an extension.",
+            doc = "Version of torch to build against, e.g. `2.13`; empty for variants without an extension.",
         ),
         "_exports": attr.label(
             default = "//rules/private/include:exports.map",

@@ -2,14 +2,16 @@
 
 TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
+STABLE_ABI = "//rules/settings:stable_abi"
 BACKEND = "//rules/settings:backend"
-_CELL = [TORCH, CXX_ABI, BACKEND]
+_CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
 NONE = "none"
 
 def _cell_impl(_settings, attr):
     return {
         TORCH: attr.torch or NONE,
         CXX_ABI: attr.cxx_abi or NONE,
+        STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
     }
 
@@ -24,6 +26,7 @@ def _objects_impl(settings, attr):
     return {
         TORCH: settings[TORCH] if torch else NONE,
         CXX_ABI: settings[CXX_ABI] if torch else NONE,
+        STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend == "cuda" or settings[BACKEND] == NONE else attr.backend,
     }
 

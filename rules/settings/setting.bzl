@@ -11,5 +11,5 @@ def _cell_setting_impl(ctx):
 cell_setting = rule(
     implementation = _cell_setting_impl,
     build_setting = config.string(),
-    doc = "One part of a cell: a torch version (`2.13`), a C++ ABI (`cxx11`) or a backend (`cpu`, `cu130`).",
+    doc = "One part of a cell: a torch version (`2.13`), an ABI (`cxx11`; stable: `2.9`) or a backend (`cpu`, `cu130`).",
 )

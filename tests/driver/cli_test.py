@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,20 @@ def test_variants_as_table(capsys: pytest.CaptureFixture[str]) -> None:
     at = lines.index("    dropped    7.0: nvcc 13.0 does not compile for 7.0")
     assert lines[at - 3 : at] == ["  [kernel.relu_cuda]", "    requested  7.0 8.0", "    kept       8.0"]
     assert "torch213-cxx11-cu130-x86_64-linux" in lines
+
+
+@pytest.mark.usefixtures("project")
+def test_variants_that_are_built_when_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["variants"]) == 0
+    default = capsys.readouterr()
+    assert __main__.main(["variants", "--all"]) == 0
+    everything = capsys.readouterr()
+    more = len(everything.out.splitlines()) - len(default.out.splitlines())
+    assert f"{more} more when named: `driver variants --all` lists them" in default.err
+    assert "more when named" not in everything.err
+    assert everything.out.count(" when named ") == more > 0
+    assert " when named " not in default.out
+    assert re.search("^torch213-cxx11-cu126-x86_64-linux +when named +7.0 8.0$", everything.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

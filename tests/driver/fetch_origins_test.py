@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fetch_server import Asked, Server, noise, pinned, wheel
+from fetch_server import Asked, Page, Server, noise, pinned, wheel
 
 from py_driver.errors import Code, DriverError
 from py_driver.fetch import command, debian, pip_settings, transfer
@@ -25,8 +25,11 @@ from py_driver.output import Output
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from py_driver.fetch.entry import Entry
+
 NAME = "demo-1.0-py3-none-any.whl"
 BODY = wheel({"demo/data": noise(100_000)})
+TAR = "demo-1.0-archive.tar.xz"
 DEB = "pool/main/d/demo/demo_1.0_amd64.deb"
 FETCH = Path(__file__).parents[2] / "py_driver/fetch"
 
@@ -187,6 +190,60 @@ def test_a_debian_package_by_apt(server: Server, tmp_path: Path, script: list[st
     assert caught.value.code is code
 
 
+def vendor(server: Server, **more: object) -> Entry:
+    server.pages[f"/tree/{TAR}"] = Page(BODY)
+    return pinned(BODY, TAR, origin=Origin.URL, url=f"{server.url}/tree/{TAR}", **more)
+
+
+@pytest.mark.parametrize("size", [len(BODY), 0])
+def test_an_archive_from_a_vendor_with_and_without_its_size(server: Server, tmp_path: Path, size: int) -> None:
+    entry = vendor(server, size=size)
+    fetched = fetcher_for(tmp_path).fetch(entry)
+    assert (fetched.source, fetched.bytes_fetched) == ("network", len(BODY))
+    assert fetched.path.read_bytes() == BODY
+    assert fetcher_for(tmp_path).fetch(entry).source == "store"
+
+
+@pytest.mark.parametrize("size", [len(BODY), 0])
+@pytest.mark.parametrize("held", [1000, len(BODY)])
+def test_a_vendors_archive_goes_on_where_it_was(server: Server, tmp_path: Path, size: int, held: int) -> None:
+    entry = vendor(server, size=size)
+    fetcher = fetcher_for(tmp_path)
+    fetcher.store.partial(entry.key).write_bytes(BODY[:held])
+    assert fetcher.fetch(entry).bytes_fetched == len(BODY) - held
+
+
+@pytest.mark.parametrize("size", [len(BODY), 0])
+def test_other_bytes_from_a_vendor(server: Server, tmp_path: Path, size: int) -> None:
+    entry = vendor(server, size=size)
+    server.pages[f"/tree/{TAR}"].script = ["wrong", "wrong"]
+    with pytest.raises(DriverError, match="what its vendor's server has is not what the lock pins"):
+        fetcher_for(tmp_path).fetch(entry)
+    assert fetcher_for(tmp_path).fetch(entry).source == "network"
+
+
+def test_a_mirror_comes_before_the_vendor(server: Server, tmp_path: Path) -> None:
+    entry = vendor(server, size=0)
+    (tmp_path / TAR).write_bytes(BODY)
+    fetcher = Fetcher(Store(tmp_path / "cache"), tmp_path, PipSettings(indexes=()))
+    assert fetcher.fetch(entry).source == "mirror"
+    assert server.asked == []
+
+
+def test_a_vendor_without_the_archive_on_a_machine_without_pip(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = vendor(server)
+    del server.pages[f"/tree/{TAR}"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(DriverError) as caught:
+        Fetcher(Store(tmp_path / "cache")).fetch(entry)
+    [diagnostic] = caught.value.diagnostics
+    assert diagnostic.code is Code.NOT_FOUND_UPSTREAM
+    assert f"{TAR} is not on its vendor's server" in diagnostic.message
+
+
 def test_a_machine_without_debian_archives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DriverError) as caught:
@@ -201,6 +258,9 @@ def test_a_machine_without_debian_archives(monkeypatch: pytest.MonkeyPatch, tmp_
         ({"size": "1"}, "`size` must be a number of bytes"),
         ({"sha256": "AB"}, "`sha256` must be 64"),
         ({"origin": "moon"}, "`origin` must be one of"),
+        ({"origin": "url", "url": "http://vendor.example/x"}, "`url` must be an address that starts with https://"),
+        ({"origin": "url"}, "`url` is missing"),
+        ({"size": 0}, "`size` must be a number of bytes"),
         ({"filename": "../x"}, "`filename` must be a relative path"),
         ({"record_sha256": "0" * 64}, "`include` must be"),
         ({"record_sha256": "0" * 64, "include": ["a"], "exclude": ["("]}, "regular expressions"),
@@ -211,6 +271,14 @@ def test_lock_entries_are_checked(change: dict[str, object], message: str) -> No
     assert parse_entry(value) == pinned(BODY)
     with pytest.raises(DriverError, match=message):
         parse_entry({**value, **change})
+
+
+def test_only_a_vendors_archive_may_be_without_a_size() -> None:
+    value = pinned(BODY, TAR, origin=Origin.URL, url="https://vendor.example/x", size=0).to_json()
+    assert "size" not in value
+    assert parse_entry(value).size == 0
+    with pytest.raises(DriverError, match="`size` must be"):
+        parse_entry({**value, "origin": "python-index"})
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

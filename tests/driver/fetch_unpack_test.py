@@ -126,6 +126,47 @@ def test_a_debian_package(tmp_path: Path, compression: str) -> None:
     assert (root / "bin/twin").stat().st_mode & 0o111
 
 
+def tar_of(*members: Member) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:xz") as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                info.type, info.linkname = tarfile.SYMTYPE, content
+                archive.addfile(info)
+            else:
+                info.size, info.mode = len(content), 0o755
+                archive.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def unpack_tar(body: bytes, tmp_path: Path, selection: Selection | None = None) -> None:
+    (tmp_path / "archive").write_bytes(body)
+    entry = pinned(body, "demo-1.0-archive.tar.xz", origin=Origin.URL, url="https://vendor.example/x")
+    unpack(tmp_path / "archive", entry, tmp_path / "out", selection)
+
+
+def test_a_vendors_archive(tmp_path: Path) -> None:
+    body = tar_of(("demo-1.0-archive/bin/tool", b"1"), ("demo-1.0-archive/bin/link", "tool"), ("demo-1.0/LICENSE", b""))
+    unpack_tar(body, tmp_path, Selection(include=("demo-1.0-archive/bin/",), strip_prefix="demo-1.0-archive"))
+    assert names_below(tmp_path / "out") == ["bin/link", "bin/tool"]
+    assert (tmp_path / "out" / "bin" / "link").stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize("members", [[("../x", b"")], [("l", "/etc")], [("d", ".."), ("d/x", b"")]])
+def test_a_vendors_archive_does_not_leave_the_destination(tmp_path: Path, members: list[Member]) -> None:
+    with pytest.raises(DriverError) as caught:
+        unpack_tar(tar_of(*members), tmp_path)
+    assert caught.value.diagnostics[0].code is Code.PATH_ESCAPES
+
+
+@pytest.mark.parametrize("cut", [0, 5, 60, -30])
+def test_a_damaged_archive_of_a_vendor(tmp_path: Path, cut: int) -> None:
+    with pytest.raises(DriverError) as caught:
+        unpack_tar(tar_of(("x", b"x" * 100))[:cut], tmp_path)
+    assert caught.value.diagnostics[0].code is Code.BAD_DIGEST
+
+
 def test_a_compression_that_cannot_be_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     body = deb_of([("x", b"")], "tar").replace(b"data.tar    ", b"data.tar.zst")

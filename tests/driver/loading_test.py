@@ -72,6 +72,12 @@ def test_torch_that_is_there(
         ("torch213-cxx11-cu132-x86_64-linux", "2.13", "cu130", False),
         ("torch213-cxx11-cu130-x86_64-linux", "2.13", "cu126", False),
         ("torch213-cxx11-cu130-x86_64-linux", "2.13", "cpu", False),
+        ("torch-stable-abi29-cpu-x86_64-linux", "2.9", "cpu", True),
+        ("torch-stable-abi29-cpu-x86_64-linux", "2.13", "cpu", True),
+        ("torch-stable-abi210-cpu-x86_64-linux", "2.9", "cpu", False),
+        ("torch-stable-abi29-cu130-x86_64-linux", "2.13", "cu132", True),
+        ("torch-stable-abi29-cu130-x86_64-linux", "2.13", "cpu", False),
+        ("torch-cpu", "2.13", "cpu", False),
     ],
 )
 def test_torch_loads_older_minor_versions_of_its_cuda(cell: str, version: str, backend: str, *, answer: bool) -> None:

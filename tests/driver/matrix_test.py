@@ -10,9 +10,11 @@ import tomli
 from py_driver.fetch.entry import parse_entry
 from py_driver.layout import module_root
 from py_driver.lock import entries_for
+from py_driver.variants.matrix import read_matrix
 from py_driver.variants.names import Cell
 
 _TOOLCHAINS = module_root() / "toolchains"
+_COMPILERS = {"nvidia-cuda-nvcc", "nvidia-cuda-toolkit", "cuda_nvcc"}
 
 
 def _lock(kind: str) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def test_every_cuda_of_the_matrix_is_locked() -> None:
     versions = [cuda["version"] for cuda in _matrix()["cuda"]]
     assert versions == list(_lock("cuda"))
     for version, entry in _lock("cuda").items():
-        compilers = [a for a in entry["archives"] if a["name"] in {"nvidia-cuda-nvcc", "nvidia-cuda-toolkit"}]
+        compilers = [a for a in entry["archives"] if a["name"] in _COMPILERS]
         assert [a["version"].startswith(f"{version}.") for a in compilers] == [True]
         assert _lock("cc")["zig"][entry["host"]]["clang"] <= entry["max_clang"]
 
@@ -47,6 +49,24 @@ def test_every_archive_has_a_digest() -> None:
     archives += [entry["archive"] for entry in _lock("torch").values()]
     assert all(len(parse_entry(a).sha256) == 64 for a in archives)
     assert len({parse_entry(a).key for a in archives}) == len(archives)
+
+
+def test_default_cells() -> None:
+    bundled = {(cell.torch, cell.backend) for cell, bundled in read_matrix().cells() if bundled}
+    assert bundled == {(torch, backend) for torch in ("2.13", "2.15") for backend in ("cpu", "cu130", "cu132")}
+
+
+def test_named_backends_are_no_default() -> None:
+    cells = {(cell.torch, cell.backend): bundled for cell, bundled in read_matrix().cells()}
+    assert cells["2.15", "cu135"] is False
+    order = [bundled for _, bundled in read_matrix().cells()]
+    assert order == sorted(order, reverse=True)
+
+
+def test_only_what_nvidia_alone_has_is_not_run_here() -> None:
+    for release in read_matrix().cuda:
+        origins = {archive["origin"] for archive in _lock("cuda")[release.version]["archives"]}
+        assert release.run_here == ("url" not in origins), release.version
 
 
 def test_cells_need_their_own_archives_and_no_others() -> None:

@@ -102,8 +102,10 @@ def test_files_of_backends_that_are_not_built_must_exist(project: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("depends = []", 'depends = ["cutlass_4_0", "sycl_tla"]', [Code.UNSUPPORTED] * 2),
-        ("[torch]", '[torch]\nstable-abi = { cuda = "2.10" }', [Code.UNSUPPORTED]),
+        ("depends = []", 'depends = ["cutlass_2_10", "sycl_tla"]', [Code.UNSUPPORTED] * 2),
+        ("[torch]", '[torch]\nstable-abi = { cuda = "2.8", cpu = "1.0" }', [Code.BAD_VALUE]),
+        ("[torch]", '[torch]\nstable-abi = "2.9.1"', [Code.BAD_VALUE]),
+        ("[torch]", '[torch]\nstable-abi = "9.9"', [Code.NO_VARIANTS]),
         ("depends = []", 'depends = []\ncuda-capabilities = ["8.0", "8.4", "9.0f"]', [Code.UNKNOWN_ARCH] * 2),
         ("depends = []", 'depends = []\ncuda-capabilities = ["7.0", "5.0"]', [Code.EMPTY_ARCHS] * 2),
         ("depends = []", 'depends = []\ncuda-capabilities = ["7.0"]\ncuda-minver = "13.2"', [Code.EMPTY_ARCHS]),

@@ -80,6 +80,10 @@ def test_default_archs_are_all_built() -> None:
             Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux"),
         ),
         ("torch26-cxx98-cpu-aarch64-linux", Cell(torch="2.6", abi="cxx98", backend="cpu", cpu="aarch64", os="linux")),
+        (
+            "torch-stable-abi210-cu130-x86_64-linux",
+            Cell(torch="2.10", stable=True, backend="cu130", cpu="x86_64", os="linux"),
+        ),
         ("torch-cpu", Cell(backend="cpu")),
         ("torch-cuda", Cell(backend="cuda")),
         ("torch-universal", Cell(backend="universal")),
@@ -91,7 +95,16 @@ def test_names_go_both_ways(identifier: str, cell: Cell) -> None:
 
 
 @pytest.mark.parametrize(
-    "identifier", ["", "torch", "torch-noarch", "torch213", "torch213-cxx11-cu130-x86_64-linux.sig"]
+    "identifier",
+    [
+        "",
+        "torch",
+        "torch-noarch",
+        "torch213",
+        "torch213-cxx11-cu130-x86_64-linux.sig",
+        "torch-stable-abi29-cxx11-cu130-x86_64-linux",
+        "torch-stable-abi-cpu-x86_64-linux",
+    ],
 )
 def test_names_that_spell_no_cell(identifier: str) -> None:
     with pytest.raises(DriverError) as caught:

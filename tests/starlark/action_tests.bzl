@@ -6,6 +6,7 @@ load(":suite.bzl", "declare_tests")
 
 _MNEMONICS = [
     "KernelBundle",
+    "KernelCheck",
     "KernelCudaCompile",
     "KernelCxxCompile",
     "KernelId",
@@ -18,7 +19,7 @@ _MNEMONICS = [
 _BAZELS = ["FileWrite", "Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "SymlinkTree"]
 
 # The packages that files of the repository may come from.
-_PACKAGES = ["rules/private/include/", "rules/private/step/", "tests/starlark/project/"]
+_PACKAGES = ["rules/private/include/", "rules/private/policy/", "rules/private/step/", "tests/starlark/project/"]
 
 def _make(implementation):
     return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])
@@ -77,7 +78,7 @@ path_mapping_test = _make(_path_mapping_test_impl)
 def _cell_names_test_impl(ctx):
     env = analysistest.begin(ctx)
     for action in _actions(env):
-        if action.mnemonic not in ["KernelBundle", "KernelLink", "KernelVariant"]:
+        if action.mnemonic not in ["KernelBundle", "KernelCheck", "KernelLink", "KernelVariant"]:
             for argument in action.argv:
                 asserts.false(env, "cxx11" in argument, _named(action, "name of a cell in `%s`" % argument))
     return analysistest.end(env)
@@ -102,7 +103,7 @@ def _sdks_test_impl(ctx):
     for action in _actions(env):
         paths = [file.path for file in action.inputs.to_list()]
         sdks = {path.split("/")[1].split("torch_kernels_")[-1]: None for path in paths if path.startswith("external/")}
-        for kind in ["cuda", "torch"]:
+        for kind in ["cuda", "cutlass", "torch"]:
             versions = [sdk for sdk in sdks if sdk.startswith(kind)]
             asserts.true(env, len(versions) < 2, _named(action, "two versions: %s" % ", ".join(versions)))
     return analysistest.end(env)

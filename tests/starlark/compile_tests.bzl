@@ -94,6 +94,38 @@ def _torch_cxx_test_impl(ctx):
 
 torch_cxx_test = _make(_torch_cxx_test_impl)
 
+def _stable_abi_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for mnemonic, group in [("KernelCudaCompile", "torch_cuda"), ("KernelCxxCompile", "torch_cpu")]:
+        action = _action(env, mnemonic, group)
+        asserts.equals(env, ["-DTORCH_TARGET_VERSION=0x209000000000000ULL"], _starting(action, "-DTORCH_"))
+        asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX"))
+        asserts.true(env, [path for path in _after(action, "-isystem") if "torch_2_15" in path], "not torch 2.15")
+    for mnemonic, group in [("KernelCudaCompile", "plain_cuda"), ("KernelCxxCompile", "plain_cpu")]:
+        asserts.equals(env, [], _starting(_action(env, mnemonic, group), "-DTORCH_"))
+    return analysistest.end(env)
+
+stable_abi_test = _make(_stable_abi_test_impl)
+
+def _cutlass_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for mnemonic, group, name in [
+        ("KernelCudaCompile", "cutlass_cuda", "cutlass_3_6"),
+        ("KernelCxxCompile", "older_cutlass_cuda", "cutlass_3_5"),
+        ("KernelCudaCompile", "plain_cuda", None),
+    ]:
+        action = _action(env, mnemonic, group)
+        repositories = [path.split("torch_kernels_")[-1] for path in _after(action, "-isystem")]
+        found = [path.split("/", 1) for path in repositories if path.startswith("cutlass")]
+        asserts.equals(env, [[name, "include"], [name, "tools/util/include"]] if name else [], found)
+        maps = [argument for argument in action.argv if argument.endswith("torch_kernels_%s/=" % name)]
+        asserts.equals(env, 1 if name else 0, len(maps), "the way to CUTLASS stays in `__FILE__`")
+        for file in action.inputs.to_list():
+            asserts.true(env, "kernels_cutlass" not in file.path or name in file.path, "another release: " + file.path)
+    return analysistest.end(env)
+
+cutlass_test = _make(_cutlass_test_impl)
+
 def _link_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelLink", "torch213-cxx11-cu130")
@@ -187,6 +219,14 @@ def compile_test_suite(name):
         target_under_test = "//tests/starlark/project:torch213-cxx11-cpu",
     )
     declare_tests(
+        name + "_stable_abi",
+        {
+            "section_sees_the_cutlass_that_it_names_and_no_other": cutlass_test,
+            "sources_that_depend_on_torch_are_told_its_stable_abi": stable_abi_test,
+        },
+        target_under_test = "//tests/starlark/project:torch-stable-abi29-cu130",
+    )
+    declare_tests(
         name + "_universal",
         {"variant_without_objects_has_no_extension": universal_test},
         target_under_test = "//tests/starlark/project:torch-universal",
@@ -196,4 +236,4 @@ def compile_test_suite(name):
         {"objects_outside_of_a_cell_are_none": outside_test},
         target_under_test = "//tests/starlark/project:torch_cuda",
     )
-    native.test_suite(name = name, tests = [name + "_" + part for part in ["cpu", "cuda", "outside", "universal"]])
+    native.test_suite(name = name, tests = [name + "_" + part for part in ["cpu", "cuda", "outside", "stable_abi", "universal"]])

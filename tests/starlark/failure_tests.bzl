@@ -12,7 +12,7 @@ def _failure_test_impl(ctx):
     asserts.expect_failure(env, ": %s\n  help: %s" % (ctx.attr.problem, ctx.attr.help))
     return analysistest.end(env)
 
-def _make(torch, backend):
+def _make(torch, backend, stable_abi = "none"):
     return analysistest.make(
         _failure_test_impl,
         attrs = {
@@ -23,6 +23,7 @@ def _make(torch, backend):
         config_settings = {
             str(Label("//rules/settings:backend")): backend,
             str(Label("//rules/settings:cxx_abi")): "cxx11",
+            str(Label("//rules/settings:stable_abi")): stable_abi,
             str(Label("//rules/settings:torch")): torch,
         },
         expect_failure = True,
@@ -31,6 +32,7 @@ def _make(torch, backend):
 known_cell_test = _make("2.13", "cu130")
 unknown_torch_test = _make("9.9", "cu130")
 unknown_cuda_test = _make("2.13", "cu999")
+unknown_stable_abi_test = _make("2.13", "cu130", stable_abi = "29")
 
 _DECLARE = "declare it in toolchains/matrix.toml and lock it, or choose another cell"
 
@@ -75,8 +77,16 @@ def _objects_failures():
             name = "unknown_dependency_fails",
             attribute = "depends",
             problem = "no such dependency: `numpy`",
-            help = "choose from torch",
+            help = "choose from torch, cutlass_3_5, cutlass_3_6, ",
             depends = ["numpy"],
+        ),
+        _objects(
+            name = "stable_abi_that_is_no_version_fails",
+            test_rule = unknown_stable_abi_test,
+            attribute = "stable_abi",
+            problem = "`29` is no torch version",
+            help = "write major and minor, e.g. `2.9`",
+            depends = ["torch"],
         ),
         _objects(
             name = "unknown_backend_fails",

@@ -31,6 +31,7 @@ def _torch_free_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
     old = _paths(env, "torch213-cxx11-cu130", "plain_cuda")
     asserts.equals(env, old, _paths(env, "torch215-cxx11-cu130", "plain_cuda"))
+    asserts.equals(env, old, _paths(env, "torch-stable-abi29-cu130", "plain_cuda"))
     asserts.true(env, old != _paths(env, "torch213-cxx11-cu132", "plain_cuda"), "cu130 and cu132 share objects")
     asserts.equals(env, 2, _count(env, "plain_cuda"), "one configuration for each of two CUDA versions")
     return analysistest.end(env)
@@ -42,15 +43,17 @@ def _torch_cuda_test_impl(ctx):
     old = _paths(env, "torch213-cxx11-cu130", "torch_cuda")
     asserts.true(env, old != _paths(env, "torch215-cxx11-cu130", "torch_cuda"), "torch 2.13 and 2.15 share objects")
     asserts.true(env, old != _paths(env, "torch213-cxx11-cu132", "torch_cuda"), "cu130 and cu132 share objects")
-    asserts.equals(env, 3, _count(env, "torch_cuda"), "one configuration for each of three CUDA cells")
+    plain = _paths(env, "torch215-cxx11-cu130", "torch_cuda")
+    asserts.true(env, plain != _paths(env, "torch-stable-abi29-cu130", "torch_cuda"), "the stable ABI shares objects")
+    asserts.equals(env, 4, _count(env, "torch_cuda"), "one configuration for each of four CUDA cells")
     return analysistest.end(env)
 
 torch_cuda_test = _make(_torch_cuda_test_impl)
 
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
-    asserts.equals(env, 5, len(_configurations(env, "plain_cpu")))
-    asserts.equals(env, 1, _count(env, "plain_cpu"), "neither torch nor ABI nor CUDA version enter")
+    asserts.equals(env, 6, len(_configurations(env, "plain_cpu")))
+    asserts.equals(env, 1, _count(env, "plain_cpu"), "neither torch nor its ABIs nor the CUDA version enter")
     return analysistest.end(env)
 
 torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
@@ -62,7 +65,7 @@ def _torch_cpu_test_impl(ctx):
         _paths(env, "torch213-cxx11-cpu", "torch_cpu"),
         _paths(env, "torch213-cxx11-cu132", "torch_cpu"),
     )
-    asserts.equals(env, 2, _count(env, "torch_cpu"), "one configuration for each of two torch versions")
+    asserts.equals(env, 3, _count(env, "torch_cpu"), "one for each of two torch versions and the stable ABI")
     return analysistest.end(env)
 
 torch_cpu_test = _make(_torch_cpu_test_impl)

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
+load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
 load(":suite.bzl", "declare_tests")
@@ -49,6 +50,14 @@ def _repository_name_test_impl(ctx):
 
 repository_name_test = unittest.make(_repository_name_test_impl)
 
+def _target_version_test_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, "-DTORCH_TARGET_VERSION=0x209000000000000ULL", target_version(None, "2.9"))
+    asserts.equals(env, "-DTORCH_TARGET_VERSION=0x20a000000000000ULL", target_version(None, "2.10"))
+    return unittest.end(env)
+
+target_version_test = unittest.make(_target_version_test_impl)
+
 def unit_test_suite(name):
     """Declares the unit tests.
 
@@ -59,5 +68,6 @@ def unit_test_suite(name):
         "cc_flags_follow_clang_and_glibc": cc_flags_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
+        "target_version_is_a_number_that_torch_compares": target_version_test,
         "repository_name_holds_kind_and_version": repository_name_test,
     })

@@ -3,13 +3,23 @@
 //   TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def("relu(Tensor! out, Tensor input) -> ()"); ... }
 //   REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
 //
+// or, for torch's stable ABI,
+//
+//   STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def("relu(Tensor! out, Tensor input) -> ()"); }
+//   STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CUDA, ops) { ops.impl("relu", TORCH_BOX(&relu)); }
+//   REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
+//
 // TORCH_EXTENSION_NAME is the unique id of the kernel, which the build defines.
 #pragma once
 
-// Torch's registration macros paste their arguments; these expand a macro given as NAME first.
+// Torch's registration macros paste their arguments; these expand a macro given as NAME first. The first three need
+// torch/library.h, the others torch/csrc/stable/library.h; the source includes which it uses, before or after this.
 #define TORCH_LIBRARY_EXPAND(NAME, MODULE) TORCH_LIBRARY(NAME, MODULE)
 #define TORCH_LIBRARY_IMPL_EXPAND(NAME, DEVICE, MODULE) TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
 #define TORCH_LIBRARY_FRAGMENT_EXPAND(NAME, MODULE) TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
+#define STABLE_TORCH_LIBRARY_EXPAND(NAME, MODULE) STABLE_TORCH_LIBRARY(NAME, MODULE)
+#define STABLE_TORCH_LIBRARY_IMPL_EXPAND(NAME, DEVICE, MODULE) STABLE_TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
+#define STABLE_TORCH_LIBRARY_FRAGMENT_EXPAND(NAME, MODULE) STABLE_TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
 
 // The part of Python's stable ABI (PEP 384; the same in every Python since 3.2) that an importable library needs. It is
 // declared here, so that no Python headers enter a build and nothing outside the limited API can be used by accident.

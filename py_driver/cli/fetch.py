@@ -1,0 +1,79 @@
+"""`driver fetch`: brings archives into the store, or into a directory that is a mirror for builds without network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, add_matrix, sentence
+from py_driver.errors import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("fetch", help=VERBS["fetch"], description=sentence("fetch"))
+    parser.add_argument(
+        "variants",
+        metavar="GLOB",
+        nargs="*",
+        help="identifiers as in `driver build --variant`; no project is needed (default: all default cells)",
+    )
+    parser.add_argument(
+        "--mirror", metavar="DIR", type=Path, help="copy the archives into DIR, for RULES_TORCH_KERNELS_MIRROR"
+    )
+    add_matrix(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Fetch; the exit code.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT; all that `fetch_all` and `fill_mirror` raise.
+    """
+    from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.lock import entries_for  # noqa: PLC0415
+    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
+    from py_driver.variants.names import parse, spell  # noqa: PLC0415
+    from py_driver.variants.select import select  # noqa: PLC0415
+
+    cells = [(spell(cell), bundled) for cell, bundled in read_matrix().cells()]
+    default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
+    names = select(args.variants, default, others)
+    fetched = fetch_all(entries_for(map(parse, names)), output)
+    if args.mirror is not None:
+        fill_mirror(fetched, args.mirror)
+    sizes = [one.path.stat().st_size for one in fetched]
+    network = sum(one.bytes_fetched for one in fetched)
+    if args.json:
+        output.json(
+            {
+                "variants": list(names),
+                "mirror": None if args.mirror is None else str(args.mirror),
+                "bytes": sum(sizes),
+                "bytes-fetched": network,
+                "archives": [
+                    {
+                        "name": one.entry.name,
+                        "version": one.entry.version,
+                        "file": one.entry.mirror_name,
+                        "bytes": size,
+                        "from": one.source,
+                    }
+                    for one, size in zip(fetched, sizes, strict=True)
+                ],
+            }
+        )
+        return ExitCode.OK
+    place = "in the store" if args.mirror is None else f"in {args.mirror}"
+    output.data(
+        f"{len(names)} variants: {len(fetched)} archives, {sum(sizes) / 1e6:.1f} MB {place}; "
+        f"{network / 1e6:.1f} MB came from the network"
+    )
+    return ExitCode.OK

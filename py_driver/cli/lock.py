@@ -1,0 +1,56 @@
+"""`driver lock`: writes toolchains/lock from toolchains/matrix.toml, or checks that it is fresh."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, add_matrix, sentence
+from py_driver.errors import Code, ExitCode, error
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("lock", help=VERBS["lock"], description=sentence("lock"))
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--check", action="store_true", help="look nothing up, write nothing; exit 1 with a diff if the lock is stale"
+    )
+    what.add_argument(
+        "--update", action="store_true", help="look everything up anew, also what is locked in the right version"
+    )
+    add_matrix(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Lock or check; the exit code.
+
+    Raises:
+        DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
+    """
+    from py_driver.files import difference, write  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.locking import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
+
+    want, old = wanted(), {} if args.update else read()
+    new, missing = complete(want, old, {})
+    if missing and not args.check:
+        with output.task("looking archives up") as task:
+            new, _ = complete(want, old, look_up(missing, task.update))
+            task.done(f"{len(missing)} archives")
+    stale = {path: texts for path, texts in texts_of(new).items() if texts.old != texts.new}
+    for path, texts in stale.items():
+        if args.check:
+            output.data(difference(texts.old, texts.new, str(path), f"{path} (what the matrix says)"))
+        else:
+            write(path, texts.new.encode())
+            output.say(f"wrote {path}")
+    if stale and args.check:
+        raise error(Code.STALE_LOCK, "the lock is not what the matrix says", help="run `driver lock`")
+    if not stale:
+        output.say("the lock is up to date")
+    return ExitCode.OK

@@ -1,0 +1,314 @@
+"""`driver lock`: what the matrix asks for, looked up on the user's own origins and pinned in the lock."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.debian import resolve_debian
+from py_driver.fetch.entry import Entry, Origin, parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.resolution import resolve, resolve_slim
+from py_driver.layout import user_matrix
+from py_driver.lock import lock_files, user_lock
+from py_driver.variants.extension import read_extension
+from py_driver.variants.matrix import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from py_driver.errors import Diagnostic
+
+_JOBS: Final = 8
+
+Lock = dict[str, dict[str, Any]]
+"""The parts of the lock by their names, as JSON has them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """An archive that the matrix asks for.
+
+    Attributes:
+        origin: where it is to come from.
+        name: as the origin spells it.
+        version: exact version; empty for a Debian package, of which the suite has one.
+        python_tag: of a wheel.
+        include: prefixes of the members wanted of a wheel; none for all.
+        exclude: regular expressions of members not wanted.
+        archive: suite and component of a Debian package.
+        pinned: the entry itself, if the matrix has all of it.
+    """
+
+    origin: Origin
+    name: str
+    version: str = ""
+    python_tag: str = "py3"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    archive: tuple[str, str] = ("", "")
+    pinned: Entry | None = None
+
+    def is_met_by(self, entry: Entry) -> bool:
+        """Whether an entry of the lock is what is asked for."""
+        if self.pinned is not None:
+            return entry == self.pinned
+        same = (self.origin, self.name, self.include, self.exclude)
+        return same == (entry.origin, entry.name, entry.include, entry.exclude) and (
+            not self.version or self.version == entry.version
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """Where the lock has an entry.
+
+    Attributes:
+        wish: what for.
+        near: path of the part of the lock in which an entry for it may be already.
+        more: what stands beside the entry's own keys.
+    """
+
+    wish: Wish
+    near: tuple[str, ...]
+    more: Mapping[str, Any]
+
+
+class Texts(NamedTuple):
+    """A file of the lock as it is, empty if there is none, and as it should be."""
+
+    old: str
+    new: str
+
+
+def read() -> Lock:
+    """The lock that there is: the driver's own, or that of the user's matrix.
+
+    Raises:
+        DriverError: BAD_VALUE if it is not JSON.
+    """
+    own = user_lock()
+    try:
+        if own:
+            lock: Lock = json.loads(_text(own) or "{}")
+            return lock
+        return {kind: json.loads(_text(path) or "{}") for kind, path in lock_files().items()}
+    except ValueError as wrong:
+        advice = "`driver lock --update` writes it anew"
+        raise error(Code.BAD_VALUE, f"the lock is not JSON: {wrong}", help=advice) from wrong
+
+
+def texts_of(lock: Lock) -> dict[Path, Texts]:
+    """The files of a lock: three of the driver's own, or one of the user's."""
+    own = user_lock()
+    parts = {own: lock} if own else {path: lock[kind] for kind, path in lock_files().items()}
+    return {path: Texts(_text(path), json.dumps(part, indent=2) + "\n") for path, part in parts.items()}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def wanted() -> Lock:
+    """The lock as the matrix says, with places where it will have entries: of the driver's own or of the user's.
+
+    Raises:
+        DriverError: what is wrong with the user's.
+    """
+    matrix = user_matrix()
+    want = _wanted(read_table())
+    if matrix is None:
+        return want
+    own = {kind: {one["version"] for one in releases} for kind, releases in read_extension(matrix).items()}
+    return {
+        kind: {version: part for version, part in want[kind].items() if version in versions}
+        for kind, versions in sorted(own.items())
+    }
+
+
+def _wanted(table: Mapping[str, Any]) -> Lock:
+    """The lock with places for the entries.
+
+    Args:
+        table: of a matrix.
+    """
+    cc, wheel = table["cc"], table["torch-wheel"]
+    zigs = {
+        version: _Place(
+            wish=Wish(origin=Origin.PYTHON_INDEX, name="ziglang", version=version), near=("cc",), more={"clang": clang}
+        )
+        for version, clang in cc["zig"].items()
+    }
+    archive = (cc["gcc"]["suite"], cc["gcc"]["component"])
+    packages = [
+        _Place(wish=Wish(origin=Origin.DEBIAN, name=name, archive=archive), near=("cc",), more={})
+        for name in cc["gcc"]["packages"]
+    ]
+    torches = {
+        one["version"]: {
+            "abis": one["abis"],
+            "archive": _Place(
+                wish=Wish(
+                    origin=Origin.PYTHON_INDEX,
+                    name="torch",
+                    version=one["release"],
+                    python_tag=wheel["python-tag"],
+                    include=tuple(wheel["include"]),
+                    exclude=tuple(wheel["exclude"]),
+                ),
+                near=("torch", one["version"]),
+                more={},
+            ),
+            "cxx_standard": one["cxx-standard"],
+        }
+        for one in table["torch"]
+    }
+    cudas = {
+        one["version"]: {
+            "host": one["host"],
+            "max_clang": one["max-clang"],
+            "runtime": one["runtime"],
+            "archives": [_cuda_archive(archive, one["version"], table) for archive in one["archives"]],
+        }
+        for one in table["cuda"]
+    }
+    default = {"default": cc["default"], "zig": zigs, "gcc": packages, "glibc": cc["glibc"], "floors": cc["floors"]}
+    return {"cc": default, "cuda": cudas, "torch": torches}
+
+
+def _cuda_archive(archive: Mapping[str, Any], version: str, table: Mapping[str, Any]) -> _Place:
+    """One of the archives of a CUDA release."""
+    stem = ""
+    if "wheel" in archive:
+        name, _, release = archive["wheel"].partition("==")
+        wish = Wish(origin=Origin.PYTHON_INDEX, name=name, version=release)
+    elif "deb" in archive:
+        name = archive["deb"]
+        wish = Wish(origin=Origin.DEBIAN, name=name, archive=(archive["suite"], archive["component"]))
+    else:
+        wish = _redistributable(archive, table["redistributables"])
+        name = wish.name
+        stem = PurePosixPath(wish.pinned.filename if wish.pinned else "").name.removesuffix(".tar.xz")
+    component = name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
+    words = {"component": component, "stem": stem}
+    unpack = [{**part, "strip": part["strip"].format(**words)} for part in table["layouts"][archive["layout"]]]
+    include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
+    if include:
+        wish = Wish(origin=wish.origin, name=name, version=wish.version, include=include)
+    return _Place(wish=wish, near=("cuda", version), more={"unpack": unpack})
+
+
+def _redistributable(archive: Mapping[str, Any], tree: Mapping[str, str]) -> Wish:
+    """An archive of the vendor's tree; nothing needs to be looked up."""
+    name, _, version = archive["redistributable"].partition("==")
+    filename = tree["filename"].format(name=name, version=version)
+    pinned = parse_entry(
+        {
+            "name": name,
+            "version": version,
+            "filename": filename,
+            **({"size": archive["size"]} if "size" in archive else {}),
+            "sha256": archive["sha256"],
+            "origin": Origin.URL.value,
+            "url": tree["url"].format(name=name) + filename,
+        }
+    )
+    return Wish(origin=Origin.URL, name=name, version=version, pinned=pinned)
+
+
+def complete(want: Lock, old: Lock, found: Mapping[Wish, Entry]) -> tuple[Lock, list[Wish]]:
+    """Fill a lock in with the entries that there are already.
+
+    Args:
+        want: what `wanted` returned.
+        old: a lock whose entries are kept where they are what is asked for.
+        found: entries that were looked up; they come first.
+
+    Returns:
+        The lock, and what it lacks: name and version stand there in place of an entry.
+    """
+    missing: list[Wish] = []
+
+    def fill(place: _Place) -> dict[str, Any]:
+        wish = place.wish
+        known = [one for one in (wish.pinned, found.get(wish)) if one] or _entries(_part(old, place.near))
+        entry = next((one for one in known if wish.is_met_by(one)), None)
+        if entry is not None:
+            return {**entry.to_json(), **place.more}
+        missing.append(wish)
+        return {"name": wish.name, "version": wish.version, **place.more}
+
+    return _replaced(want, fill), missing
+
+
+def look_up(wishes: Sequence[Wish], report: Callable[[str], None]) -> dict[Wish, Entry]:
+    """Look archives up on the user's own origins, many at a time.
+
+    Args:
+        wishes: what is wanted; the same one twice is looked up once.
+        report: called with how far the work is.
+
+    Raises:
+        DriverError: the diagnostics of everything that could not be looked up; see `resolve` and `resolve_debian`.
+    """
+    fetcher = Fetcher()
+    groups: dict[object, list[Wish]] = {}
+    for wish in dict.fromkeys(wishes):
+        groups.setdefault(wish.archive if wish.origin is Origin.DEBIAN else wish, []).append(wish)
+    found: dict[Wish, Entry] = {}
+    wrong: list[Diagnostic] = []
+    with ThreadPoolExecutor(_JOBS) as pool:
+        running = [pool.submit(_resolved, fetcher, group) for group in groups.values()]
+        for future in as_completed(running):
+            try:
+                found |= future.result()
+            except DriverError as failure:
+                wrong += failure.diagnostics
+            report(f"{len(found)} of {len(wishes)} archives")
+    if wrong:
+        raise DriverError(dict.fromkeys(wrong))
+    return found
+
+
+def _resolved(fetcher: Fetcher, wishes: Sequence[Wish]) -> dict[Wish, Entry]:
+    """The entries of one wheel, or of packages of one suite and component."""
+    first = wishes[0]
+    if first.origin is Origin.DEBIAN:
+        suite, component = first.archive
+        entries = resolve_debian([one.name for one in wishes], suite, components=[component])
+        return dict(zip(wishes, entries, strict=True))
+    entry = resolve(fetcher, first.name, first.version, python_tag=first.python_tag)
+    return {first: resolve_slim(fetcher, entry, first.include, first.exclude) if first.include else entry}
+
+
+def _part(lock: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401  (JSON)
+    """What stands at a path, or nothing."""
+    part: Any = lock
+    for key in path:
+        part = part.get(key, {})
+    return part
+
+
+def _entries(value: Any) -> Iterator[Entry]:  # noqa: ANN401  (JSON)
+    """The entries in a part of a lock."""
+    if isinstance(value, dict) and "sha256" in value:
+        yield parse_entry(value)
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _entries(one)
+
+
+def _replaced(value: Any, fill: Callable[[_Place], dict[str, Any]]) -> Any:  # noqa: ANN401  (JSON with places)
+    """A copy with every place filled in."""
+    if isinstance(value, _Place):
+        return fill(value)
+    if isinstance(value, dict):
+        return {key: _replaced(one, fill) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_replaced(one, fill) for one in value]
+    return value

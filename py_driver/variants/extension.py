@@ -1,0 +1,155 @@
+"""A matrix of the user's own, which replaces and adds releases of torch and CUDA."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli
+
+from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+Table = dict[str, Any]
+"""A table of TOML."""
+
+_VERSION: Final = re.compile(r"\d+\.\d+")
+_TORCH: Final[Mapping[str, type]] = {
+    "version": str,
+    "release": str,
+    "cxx-standard": int,
+    "abis": list,
+    "backends": list,
+    "named": list,
+    "bundled": bool,
+}
+_CUDA: Final[Mapping[str, type]] = {
+    "version": str,
+    "archs": list,
+    "default-capabilities": list,
+    "host": str,
+    "max-clang": int,
+    "runtime": str,
+    "run-here": bool,
+    "archives": list,
+}
+_OPTIONAL: Final = {"named"}
+_TABLES: Final = {"torch": _TORCH, "cuda": _CUDA}
+_ARCHIVES: Final = {
+    "wheel": {"wheel", "layout"},
+    "deb": {"deb", "suite", "component", "layout"},
+    "redistributable": {"redistributable", "sha256", "layout"},
+}
+"""The kinds of archives, and the keys that each must have."""
+
+
+def extended(table: Table, path: Path) -> Table:
+    """A matrix with the releases of a user's file in the place of its own of the same version, or after them.
+
+    Args:
+        table: the driver's own.
+        path: the user's file.
+
+    Raises:
+        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX), or says what a matrix cannot say
+            (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE); all that is wrong at once.
+    """
+    own = read_extension(path)
+    merged = dict(table)
+    for kind in _TABLES:
+        releases = {one["version"]: one for one in table[kind]} | {one["version"]: one for one in own[kind]}
+        merged[kind] = list(releases.values())
+    if wrong := list(_contradictions(own, merged, str(path))):
+        raise DriverError(wrong)
+    return merged
+
+
+def read_extension(path: Path) -> dict[str, list[Table]]:
+    """The releases in a user's file: `torch` and `cuda`.
+
+    Raises:
+        DriverError: see `extended`.
+    """
+    try:
+        table = tomli.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise error(Code.FILE_MISSING, f"cannot read the matrix {path}: {problem.strerror}") from None
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise error(Code.TOML_SYNTAX, f"{path}: {problem}") from None
+    if wrong := list(_faults(table, str(path))):
+        raise DriverError(wrong)
+    return {kind: table.get(kind, []) for kind in _TABLES}
+
+
+def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
+    """What is wrong with the shape of a file."""
+    for name in sorted(table.keys() - _TABLES):
+        message = f"{file}: a matrix of your own has no `{name}`"
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]] and [[cuda]]")
+    for kind, keys in _TABLES.items():
+        releases = table.get(kind, [])
+        if not isinstance(releases, list) or not all(isinstance(one, dict) for one in releases):
+            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{file}: `{kind}` must be tables: [[{kind}]]")
+            continue
+        for number, release in enumerate(releases, 1):
+            place = f"{file}: [[{kind}]] {release.get('version', f'number {number}')}"
+            yield from _keys(release, keys, place)
+            if not _VERSION.fullmatch(str(release.get("version", "0.0"))):
+                yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `version` must be a major and a minor number")
+
+
+def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diagnostic]:
+    for name in sorted(release.keys() - keys.keys()):
+        hint = did_you_mean(name, keys)
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=hint)
+    for name, kind in keys.items():
+        if name not in release:
+            if name not in _OPTIONAL:
+                yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `{name}` is missing")
+        elif type(release[name]) is not kind:
+            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be of the type {kind.__name__}")
+        elif kind is list and name != "archives" and not all(isinstance(one, str) for one in release[name]):
+            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be a list of strings")
+
+
+def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) -> Iterator[Diagnostic]:
+    """What fits to nothing else in the matrix."""
+    backends = {"cpu", *(f"cu{one['version'].replace('.', '')}" for one in merged["cuda"])}
+    for release in own["torch"]:
+        place = f"{file}: [[torch]] {release['version']}"
+        for name in [*release["backends"], *release.get("named", ())]:
+            if name not in backends:
+                advice = f"there are: {', '.join(sorted(backends))}"
+                message = f"{place}: no CUDA release has the backend `{name}`"
+                yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+        if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
+    for release in own["cuda"]:
+        place = f"{file}: [[cuda]] {release['version']}"
+        clang = merged["cc"]["zig"].get(release["host"])
+        if clang is None or clang > release["max-clang"]:
+            said = ", ".join(f"{zig} (clang {number})" for zig, number in merged["cc"]["zig"].items())
+            message = f"{place}: `host` must be a zig whose clang is at most {release['max-clang']}"
+            yield Diagnostic(code=Code.BAD_VALUE, message=message, help=f"there are: {said}")
+        for archive in release["archives"]:
+            yield from _archive(archive, merged, place)
+
+
+def _archive(archive: object, merged: Table, place: str) -> Iterator[Diagnostic]:
+    kind = next((one for one in _ARCHIVES if isinstance(archive, dict) and one in archive), None)
+    if kind is None or not isinstance(archive, dict):
+        message = f"{place}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"
+        yield Diagnostic(code=Code.BAD_VALUE, message=message)
+        return
+    missing = _ARCHIVES[kind] - archive.keys()
+    pinned = kind == "deb" or "==" in str(archive[kind])
+    if missing or not pinned:
+        lack = f"`{min(missing)}`" if missing else "`==` and a version"
+        yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
+    elif archive["layout"] not in merged["layouts"]:
+        advice = f"there are: {', '.join(merged['layouts'])}"
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: no layout `{archive['layout']}`", help=advice)

@@ -1,0 +1,72 @@
+"""`driver fetch`: archives of cells into the store, and into a mirror."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fetch_server import noise, pinned, wheel
+
+from py_driver import __main__, lock
+from py_driver.variants.matrix import read_matrix
+from py_driver.variants.names import spell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from py_driver.fetch.entry import Entry
+    from py_driver.variants.names import Cell
+
+BODY = wheel({"demo/data": noise(100_000)})
+DEFAULT = [spell(cell) for cell, bundled in read_matrix().cells() if bundled]
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A store that can only take one archive, from a directory; the cells that were asked for."""
+    names: list[str] = []
+
+    def entries_for(cells: Iterable[Cell]) -> list[Entry]:
+        names.extend(map(spell, cells))
+        return [pinned(BODY)]
+
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / pinned(BODY).mirror_name).write_bytes(BODY)
+    monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RULES_TORCH_KERNELS_MIRROR", str(tmp_path / "from"))
+    monkeypatch.setattr(lock, "entries_for", entries_for)
+    return names
+
+
+def test_default_cells_go_into_the_store(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["fetch"]) == 0
+    assert asked == DEFAULT
+    assert capsys.readouterr().out == (
+        f"{len(DEFAULT)} variants: 1 archives, 0.1 MB in the store; 0.0 MB came from the network\n"
+    )
+
+
+def test_a_mirror_is_filled(asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mirror = tmp_path / "deep" / "mirror"
+    assert __main__.main(["fetch", "--json", "--mirror", str(mirror), "torch24-cxx98-*", "*215-*-cpu-*"]) == 0
+    assert {name.split("-")[0] for name in asked} == {"torch24", "torch215"}
+    assert [path.read_bytes() for path in mirror.iterdir()] == [BODY]
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (answer["variants"], answer["mirror"]) == (asked, str(mirror))
+    assert (answer["bytes"], answer["bytes-fetched"]) == (len(BODY), 0)
+    [archive] = answer["archives"]
+    assert archive == {
+        "name": "demo",
+        "version": "1.0",
+        "file": pinned(BODY).mirror_name,
+        "bytes": len(BODY),
+        "from": "mirror",
+    }
+
+
+def test_a_pattern_that_matches_nothing(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["fetch", "torch1-*"]) == 3
+    assert "error[E201]: no variant matches `torch1-*`" in capsys.readouterr().err
+    assert asked == []

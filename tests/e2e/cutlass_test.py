@@ -1,0 +1,47 @@
+"""Kernels that include CUTLASS: two sections of a project, each with the release that it names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import PROJECTS, Driver, copy_project, steps
+from conftest import Built
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_CELL = "torch-stable-abi29-cu130-x86_64-linux"
+
+
+@pytest.fixture(scope="module")
+def gemm(clone: Driver, base: Path) -> Built:
+    """The project; static assertions in both sections say which release they see."""
+    project = copy_project(PROJECTS / "gemm", base / "gemm")
+    return Built(driver=clone, project=project, result=clone.build(project, _CELL))
+
+
+def test_each_section_sees_its_own_release(gemm: Built) -> None:
+    assert steps(gemm.result) == (3, 0, 0)
+    [library] = (gemm.build / _CELL).glob("*.so")
+    content = library.read_bytes()
+    assert b"cutlass" in content
+    assert b"torch_kernels_cutlass" not in content
+
+
+def test_only_what_is_named_is_fetched(gemm: Built) -> None:
+    places = gemm.driver.output.glob("*/external/*torch_kernels_cutlass_*")
+    assert {path.name.partition("torch_kernels_")[2] for path in places if path.is_dir()} == {
+        "cutlass_3_5",
+        "cutlass_3_6",
+    }
+
+
+def test_a_section_without_it_does_not_see_it(gemm: Built, base: Path) -> None:
+    project = copy_project(gemm.project, base / "none")
+    manifest = project / "build.toml"
+    manifest.write_text(manifest.read_text().replace('depends = ["cutlass_3_5"]', "depends = []"))
+    wrong = gemm.driver.run("build", project, "--variant", _CELL, code=5)
+    assert "'cutlass/version.h' file not found" in wrong.stderr

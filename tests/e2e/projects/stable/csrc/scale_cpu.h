@@ -1,0 +1,5 @@
+#pragma once
+
+#include <torch/csrc/stable/tensor.h>
+
+void scale_cpu(torch::stable::Tensor& output, const torch::stable::Tensor& input, double factor);
