@@ -1,0 +1,55 @@
+"""The cells of the first README of kernel-builder: torch 2.4 and 2.5, both C++ ABIs, CUDA 11.8 and 12.4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import copy_project, steps
+from elftools.elf.elffile import ELFFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clone import Driver
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+# How g++ and clang mark the new std::string in a mangled name: its namespace, and the ABI tag of functions.
+_NEW_STRING = ("7__cxx11", "B5cxx11")
+
+
+def _of_torch(library: Path) -> list[str]:
+    """The symbols that a library wants of torch."""
+    with library.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".dynsym")
+        names = [one.name for one in table.iter_symbols() if one["st_shndx"] == "SHN_UNDEF"]
+    return [name for name in names if name.startswith(("_ZN5torch", "_ZNK5torch", "_ZN3c10", "_ZNK3c10", "_ZN2at"))]
+
+
+def _check_abi(build: Path, cell: str) -> None:
+    [library] = (build / cell).glob("*.so")
+    names = _of_torch(library)
+    assert names
+    marked = [name for name in names if any(mark in name for mark in _NEW_STRING)]
+    assert bool(marked) == ("-cxx11-" in cell), marked
+
+
+def test_torch_symbols_are_those_of_the_abi(installed: Driver, alone: Built, base: Path) -> None:
+    project = copy_project(alone.project, base / "seed-cpu")
+    installed.build(project, "torch24-*-cpu-*")
+    for abi in ("cxx11", "cxx98"):
+        _check_abi(project / "build", f"torch24-{abi}-cpu-x86_64-linux")
+
+
+@pytest.mark.slow
+def test_the_eight_cells_build(installed: Driver, alone: Built, base: Path) -> None:
+    project = copy_project(alone.project, base / "seed-cuda")
+    result = installed.build(project, "torch2{4,5}-*-cu{118,124}-*")
+    # The kernel once for each CUDA release, the binding for each cell.
+    assert steps(result) == (10, 6, 0)
+    cells = sorted(one["variant"] for one in result["variants"])
+    assert len(cells) == 8
+    for cell in cells:
+        _check_abi(project / "build", cell)
