@@ -203,11 +203,14 @@ def test_reader_never_sees_half_a_variant(universal: Built, base: Path) -> None:
     def read() -> None:
         while not stop.is_set():
             try:
+                before = variant.stat().st_ino
                 metadata = json.loads((variant / "metadata.json").read_text())
                 names = tuple(sorted(path.name for path in variant.iterdir()))
+                after = variant.stat().st_ino
             except FileNotFoundError:
                 absent.append(1)
-            else:
+                continue
+            if before == after:  # else it was exchanged while it was read, and the old one is being removed
                 seen.setdefault(metadata["id"], set()).add(names)
 
     reader = threading.Thread(target=read)
