@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
 
-_PYTHON = "RULES_TORCH_KERNELS_PYTHON"
+PYTHON_VARIABLE = "RULES_TORCH_KERNELS_PYTHON"
+"""Names the Python that repository rules run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +113,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], jobs: int | N
         args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
         args += [f"--jobs={jobs}"] if jobs else []
         args += [workspace.label(variant.name) for variant in chosen]
-        environment = {_PYTHON: os.environ.get(_PYTHON, sys.executable)}
+        environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
         steps = {s.variant: s for s in cells_of(done.events, [v.name for v in chosen], log)}
     for note in done.notes:

@@ -81,6 +81,7 @@ class Code(Enum):
     PERMISSION = ("E309", ExitCode.ENVIRONMENT)
     # the build and what it made
     BUILD_FAILED = ("E401", ExitCode.BUILD)
+    NOT_COMPLIANT = ("E402", ExitCode.BUILD)
     LOAD_FAILED = ("E501", ExitCode.LOAD)
     INTERRUPTED = ("E900", ExitCode.INTERRUPT)
 

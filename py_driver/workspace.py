@@ -92,6 +92,19 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
     return Workspace(root=workspace, package=package)
 
 
+def common_workspace() -> Path:
+    """The workspace in the cache in which the rules' own programs are built.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if it cannot be written.
+    """
+    root = module_root()
+    workspace = cache_root() / "workspaces" / _digest(root)
+    with storage_errors(workspace):
+        _write_module(workspace, root, None)
+    return workspace
+
+
 @contextmanager
 def one_at_a_time(directory: Path, output: Output) -> Iterator[None]:
     """Hold a project from its files to its variants: whoever builds it at the same time waits.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
 
 VERBS = {
+    "abi-check": "check whether built libraries load wherever they should, beside others",
     "bazel": "run Bazel in the current workspace",
     "build": "build variants into build/",
     "check": "say everything that is wrong with build.toml and the files it lists",
@@ -38,7 +39,7 @@ VERBS = {
     "upgrade": "rewrite build.toml as the current edition, comments and order kept",
     "variants": "list what build.toml is built for",
 }
-"""The verbs and what each does, in one line. The verb `x` is the module `py_driver.cli.x`."""
+"""The verbs and what each does, in one line. The verb `x-y` is the module `py_driver.cli.x_y`."""
 
 
 def sentence(verb: str) -> str:
@@ -98,7 +99,7 @@ class Parser(argparse.ArgumentParser):
 
 def load_verb(name: str) -> Verb:
     """The module of a verb."""
-    return cast("Verb", importlib.import_module(f"py_driver.cli.{name}"))
+    return cast("Verb", importlib.import_module(f"py_driver.cli.{name.replace('-', '_')}"))
 
 
 def run(arguments: Sequence[str], output: Output) -> int:

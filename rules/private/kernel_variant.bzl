@@ -1,6 +1,7 @@
 """kernel_variant: one cell, linked and laid out as the `kernels` client loads it."""
 
 load(":actions.bzl", "ACTION", "package_path")
+load(":check.bzl", "check_extension")
 load(":errors.bzl", "fail_with")
 load(":link.bzl", "link_extension")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelVariantInfo")
@@ -80,7 +81,10 @@ def _kernel_variant_impl(ctx):
     return [
         DefaultInfo(files = depset([directory])),
         KernelVariantInfo(directory = directory, variant = name),
-        OutputGroupInfo(steps = depset([steps])),
+        OutputGroupInfo(
+            steps = depset([steps]),
+            _validation = check_extension(ctx, extension, objects, identity.text) if extension else depset(),
+        ),
     ]
 
 kernel_variant = rule(
@@ -127,6 +131,7 @@ kernel_variant = rule(
             default = "//rules/private/include:exports.map",
             allow_single_file = True,
         ),
+        "_policy": attr.label(default = "//rules/private/policy"),
         "_step": attr.label(
             default = "//rules/private/step",
             executable = True,

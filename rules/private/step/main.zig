@@ -4,12 +4,16 @@
 //!   step nvcc    --source NAME -- NVCC ARGUMENT...
 //!   step variant --id ID.txt --template METADATA.json --out DIR [--file NAME PATH]... [--extension PATH]
 //!   step bundle  --out DIR [--variant NAME DIR]...
+//!   step check   LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
+//!                [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--cxx-abi ABI] [--torch-stable-abi M.N]
 //!
-//! An argument `@FILE` stands for the lines of FILE. Errors go to stderr as one line; the exit code is then 1.
+//! An argument `@FILE` stands for the lines of FILE. Errors go to stderr as one line; the exit code is then 1, for
+//! `check` 2.
 const std = @import("std");
 const identity = @import("identity.zig");
 const nvcc = @import("nvcc.zig");
 const directory = @import("directory.zig");
+const check = @import("check.zig");
 
 /// What is wrong with a call, for `fail`.
 pub const Failure = error{Failed};
@@ -71,6 +75,7 @@ fn run(allocator: std.mem.Allocator) !void {
     if (is(verb, "nvcc")) return nvcc.run(allocator, &arguments);
     if (is(verb, "variant")) return directory.variant(allocator, &arguments);
     if (is(verb, "bundle")) return directory.bundle(allocator, &arguments);
+    if (is(verb, "check")) check.run(allocator, &arguments);
     return fail("no such step: {s}", .{verb});
 }
 

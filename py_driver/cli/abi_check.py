@@ -1,0 +1,101 @@
+"""`driver abi-check`: checks whether built libraries load wherever they should, beside others."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, sentence
+from py_driver.errors import DriverError, ExitCode, as_json
+
+if TYPE_CHECKING:
+    from py_driver.cli import Subparsers
+    from py_driver.compliance import Checked
+    from py_driver.output import Output
+
+
+def _matching(pattern: str, what: str, text: str) -> str:
+    if not re.fullmatch(pattern, text):
+        raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
+    return text
+
+
+def _archs(text: str) -> str:
+    """A list of capabilities from the command line."""
+    one = r"\d+\.\d[af]?(\+PTX)?"
+    return _matching(rf"none|{one}(,{one})*", "a list like 8.0,9.0a,12.0+PTX or none", text)
+
+
+def _version(text: str) -> str:
+    """A version of torch from the command line."""
+    return _matching(r"\d+\.\d+", "a version like 2.9", text)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "abi-check",
+        help=VERBS["abi-check"],
+        description=f"{sentence('abi-check')} What a library of a variant is to be is taken from the directory it "
+        "lies in; the options say it for others, or say otherwise.",
+    )
+    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory with some")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of the torch to load into")
+    parser.add_argument(
+        "--archs", metavar="LIST", type=_archs, help="the exact GPU code, e.g. 8.0,9.0a,12.0+PTX; or none"
+    )
+    parser.add_argument(
+        "--torch-stable-abi", metavar="M.N", type=_version, help="only torch's stable ABI, as of this torch or older"
+    )
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Check; the exit code.
+
+    Raises:
+        DriverError: FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library; all that building the
+            program raises.
+    """
+    from py_driver.compliance import build_program, check, expectations, find_libraries  # noqa: PLC0415  (slow)
+
+    given = {"--cxx-abi": args.cxx_abi, "--archs": args.archs, "--torch-stable-abi": args.torch_stable_abi}
+    chosen = {flag: value for flag, value in given.items() if value is not None}
+    wanted = {library: {**expectations(library), **chosen} for library in find_libraries(args.paths)}
+    program = build_program(output)
+    results = [check(program, library, options) for library, options in wanted.items()]
+    wrong = [one for one in (result.diagnostic() for result in results) if one is not None]
+    if args.json:
+        libraries = [
+            {
+                "file": str(one.path),
+                "compliant": not one.failure and not one.findings,
+                "findings": list(one.findings),
+                "gpu-code": list(one.gpu_code),
+            }
+            for one in results
+        ]
+        output.json({"libraries": libraries, "errors": [as_json(one) for one in wrong]})
+        return wrong[0].code.exit_code if wrong else ExitCode.OK
+    for result in results:
+        _show(result, output)
+    if wrong:
+        raise DriverError(wrong)
+    return ExitCode.OK
+
+
+def _show(checked: Checked, output: Output) -> None:
+    """Print what was found in a library: a line for each finding, and the help once for those that share it."""
+    if checked.failure:
+        return
+    if not checked.findings:
+        output.data(f"{checked.path}: compliant; GPU code: {' '.join(checked.gpu_code) or 'none'}")
+        return
+    output.data(f"{checked.path}:")
+    following = [*(one["help"] for one in checked.findings[1:]), None]
+    for one, after in zip(checked.findings, following, strict=True):
+        output.data(f"  {one['rule']}: {one['subject']}{': ' if one['subject'] else ''}{one['message']}")
+        if one["help"] != after:
+            output.data(f"    help: {one['help']}")

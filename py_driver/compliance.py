@@ -1,0 +1,159 @@
+"""Checks libraries with the program that the build checks them with: rules/private/step/check.zig."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py_driver.bazel.environment import curated
+from py_driver.bazel.find import find_bazel
+from py_driver.bazel.run import run as run_bazel
+from py_driver.building import PYTHON_VARIABLE
+from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.layout import MODULE_NAME, module_root
+from py_driver.variants.names import is_identifier, parse
+from py_driver.workspace import common_workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from py_driver.output import Output
+
+_PROGRAM = f"@{MODULE_NAME}//rules/private/step"
+_POLICY = {
+    "--libraries": "libraries.txt",
+    "--python-abi": "python_stable_abi.txt",
+    "--torch-shims": "torch_shims.txt",
+    "--versions": "symbol_versions.txt",
+}
+_METADATA = "metadata.json"
+_MODULE = ".abi3.so"
+_CAPABILITY = re.compile(r"\d+\.\d[af]?(\+PTX)?")
+_FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What the check says of a library.
+
+    Attributes:
+        path: of the library.
+        findings: what is wrong, each with `rule`, `subject`, `message` and `help`.
+        gpu_code: what GPU code it has, as nvcc spells it: `sm_90a`, `compute_120`.
+        failure: why it could not be judged; empty if it could.
+    """
+
+    path: Path
+    findings: tuple[Mapping[str, str], ...] = ()
+    gpu_code: tuple[str, ...] = ()
+    failure: str = ""
+
+    def diagnostic(self) -> Diagnostic | None:
+        """The error that this is, if it is one."""
+        if self.failure:
+            return Diagnostic(code=Code.FILE_KIND, message=self.failure, help="name a shared library for x86_64 Linux")
+        if not self.findings:
+            return None
+        count = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+        return Diagnostic(code=Code.NOT_COMPLIANT, message=f"{self.path} is not compliant: {count}")
+
+
+def find_libraries(paths: Iterable[Path]) -> list[Path]:
+    """The libraries that paths mean: a file is one, whatever its name; of a directory every `.so` below it.
+
+    Raises:
+        DriverError: FILE_MISSING for each path that is not there or holds none.
+    """
+    found: list[Path] = []
+    missing = []
+    for path in paths:
+        below = [path] if path.is_file() else sorted(p for p in path.rglob("*.so") if p.is_file())
+        found += below
+        if not below:
+            message = f"{path} {'holds no shared library' if path.is_dir() else 'does not exist'}"
+            missing.append(Diagnostic(code=Code.FILE_MISSING, message=message, help="name built variants or a library"))
+    if missing:
+        raise DriverError(missing)
+    return list(dict.fromkeys(found))
+
+
+def expectations(library: Path) -> dict[str, str]:
+    """What a library is to be, from the directory of the variant that it lies in, as options of the check."""
+    wanted = {}
+    directory = library.absolute().parent
+    if library.name.endswith(_MODULE):
+        wanted["--init"] = library.name.removesuffix(_MODULE)
+    if is_identifier(directory.name):
+        cell = parse(directory.name)
+        if cell.abi:
+            wanted["--cxx-abi"] = cell.abi
+        if cell.stable and cell.torch:
+            wanted["--torch-stable-abi"] = cell.torch
+    metadata = _read_metadata(directory / _METADATA)
+    if isinstance(identity := metadata.get("id"), str):
+        wanted["--init"] = identity
+    backend = metadata.get("backend")
+    if isinstance(backend, dict):
+        archs = backend.get("archs")
+        if backend.get("type") == "cpu":
+            wanted["--archs"] = "none"
+        elif isinstance(archs, list) and archs and all(_CAPABILITY.fullmatch(str(one)) for one in archs):
+            wanted["--archs"] = ",".join(archs)
+    return wanted
+
+
+def _read_metadata(path: Path) -> dict[str, Any]:
+    """What metadata.json says; nothing if there is none.
+
+    Raises:
+        DriverError: FILE_KIND if it is no JSON object.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant anew")
+    return value
+
+
+def build_program(output: Output) -> Path:
+    """The program, built by Bazel if it is not there.
+
+    Raises:
+        DriverError: there is no Bazel, or it fails.
+    """
+    workspace = common_workspace()
+    bazel = find_bazel(workspace, output)
+    args = ["build", "--experimental_convenience_symlinks=ignore", _PROGRAM]
+    environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
+    done = run_bazel(bazel, args, workspace, output, env=environment, title="building the check")
+    return next(file for files in done.events.outputs.values() for file in files)
+
+
+def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
+    """Check one library.
+
+    Args:
+        program: see `build_program`.
+        library: the file.
+        options: of the program, besides the policy.
+    """
+    policy = module_root() / "rules" / "private" / "policy"
+    flags = {**{flag: str(policy / name) for flag, name in _POLICY.items()}, **options}
+    command = [str(program), "check", str(library), "--json"]
+    command += [word for pair in flags.items() for word in pair]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())
+    if done.returncode not in {_FOUND_NOTHING, _FOUND_SOMETHING}:
+        said = done.stderr.strip().removeprefix("step: ") or f"the check of {library} ended with {done.returncode}"
+        return Checked(path=library, failure=said)
+    result = json.loads(done.stdout)
+    return Checked(path=library, findings=tuple(result["findings"]), gpu_code=tuple(result["gpu-code"]))

@@ -1,0 +1,56 @@
+"""The action that checks a linked extension: whether all the systems, Pythons and torches it is for can load it."""
+
+load(":actions.bzl", "ACTION")
+
+_POLICY = {
+    "libraries.txt": "--libraries",
+    "python_stable_abi.txt": "--python-abi",
+    "symbol_versions.txt": "--versions",
+    "torch_shims.txt": "--torch-shims",
+}
+
+def _archs(ctx, objects):
+    """The capabilities to find in the extension; `none` if nothing of it was compiled by nvcc."""
+    if not [o for o in objects if o.basename.endswith(".cu.o")]:
+        return "none"
+    return ",".join(json.decode(ctx.attr.metadata).get("backend", {}).get("archs", []))
+
+def check_extension(ctx, extension, objects, id):
+    """Checks an extension.
+
+    The action is a validation: Bazel runs it whenever the variant is built, beside all that uses the extension, unless
+    it is told `--norun_validations`.
+
+    Args:
+        ctx: context of kernel_variant.
+        extension: File, the linked extension.
+        objects: list of File, what it was linked from.
+        id: File, the id of the kernel as text.
+
+    Returns:
+        depset of File, the report, for the output group `_validation`.
+    """
+    report = ctx.actions.declare_file(ctx.label.name + ".parts/check.json")
+    arguments = ctx.actions.args()
+    arguments.add("check", extension)
+    for file in ctx.files._policy:
+        arguments.add(_POLICY[file.basename], file)
+    arguments.add("--id", id)
+    archs = _archs(ctx, objects)
+    if archs:
+        arguments.add("--archs", archs)
+    if ctx.attr.cxx_abi:
+        arguments.add("--cxx-abi", ctx.attr.cxx_abi)
+    if ctx.attr.stable_abi:
+        arguments.add("--torch-stable-abi", ctx.attr.stable_abi)
+    arguments.add("--report", report)
+    ctx.actions.run(
+        executable = ctx.executable._step,
+        arguments = [arguments],
+        inputs = [extension, id] + ctx.files._policy,
+        outputs = [report],
+        mnemonic = "KernelCheck",
+        progress_message = "Checking %{label}",
+        **ACTION
+    )
+    return depset([report])

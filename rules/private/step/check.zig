@@ -1,0 +1,162 @@
+//! Checks that a shared library is compliant: that every Linux system since glibc 2.28, every Python since 3.9 and the
+//! torch of its cell can load it, beside other kernels. Prints all findings to stdout; in an action, which writes a
+//! report, to stderr, where Bazel shows what went wrong.
+//!
+//! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
+const std = @import("std");
+const main = @import("main.zig");
+const elf = @import("elf.zig");
+const device = @import("device.zig");
+const rules = @import("rules.zig");
+const policies = @import("policy.zig");
+
+const shown_of_a_rule = 20;
+const found_something = 1;
+const cannot_judge = 2;
+
+const Options = struct {
+    path: []const u8,
+    report: ?[]const u8 = null,
+    json: bool = false,
+    wanted: rules.Wanted = .{},
+    policy: policies.Policy,
+};
+
+/// Checks one library; ends the program.
+pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) noreturn {
+    const found = check(allocator, arguments) catch |err| {
+        if (err != error.Failed) main.fail("{s}", .{@errorName(err)}) catch {};
+        std.process.exit(cannot_judge);
+    };
+    std.process.exit(if (found) found_something else 0);
+}
+
+fn check(allocator: std.mem.Allocator, arguments: *main.Arguments) !bool {
+    const options = try parse(allocator, arguments);
+    const data = try main.read(allocator, options.path);
+    if (!elf.Library.isElf(data)) return main.fail("{s}: not an ELF file", .{options.path});
+    var library = elf.Library{ .allocator = allocator, .bytes = .{ .data = data } };
+    var work = rules.Check{
+        .allocator = allocator,
+        .library = &library,
+        .policy = &options.policy,
+        .wanted = options.wanted,
+        .findings = std.ArrayList(rules.Finding).init(allocator),
+    };
+    read(&library, &work) catch |err| switch (err) {
+        error.Malformed => return main.fail("{s}: truncated or malformed: {s}", .{ options.path, library.reading }),
+        else => return err,
+    };
+    const as_json = try asJson(allocator, options.path, &work);
+    if (options.report) |path| try main.write(path, as_json);
+    const found = work.findings.items.len > 0;
+    const text = if (options.json) as_json else try asText(allocator, options.path, &work);
+    if (options.report == null) {
+        try std.io.getStdOut().writeAll(text);
+    } else if (found) try std.io.getStdErr().writeAll(text);
+    return found;
+}
+
+fn read(library: *elf.Library, work: *rules.Check) elf.Error!void {
+    try library.read();
+    try work.run();
+}
+
+fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
+    const path = try arguments.value("check");
+    var options = Options{ .path = path, .policy = policies.Policy.init(allocator) };
+    var python: []const u8 = "";
+    while (arguments.next()) |flag| {
+        if (main.is(flag, "--json")) {
+            options.json = true;
+            continue;
+        }
+        const value = try arguments.value(flag);
+        if (main.is(flag, "--init")) {
+            options.wanted.module = value;
+        } else if (main.is(flag, "--id")) {
+            options.wanted.module = try main.read(allocator, value);
+        } else if (main.is(flag, "--cxx-abi")) {
+            if (!main.is(value, "cxx11") and !main.is(value, "cxx98"))
+                return main.fail("check: --cxx-abi is cxx11 or cxx98, not {s}", .{value});
+            options.wanted.cxx_abi = value;
+        } else if (main.is(flag, "--torch-stable-abi")) {
+            if (policies.newer(value, "0") == null)
+                return main.fail("check: --torch-stable-abi is a version, not {s}", .{value});
+            options.wanted.stable_abi = value;
+        } else if (main.is(flag, "--archs")) {
+            options.wanted.code = if (main.is(value, "none")) &.{} else try device.declared(allocator, value) orelse
+                return main.fail("check: --archs is a list like 8.0,9.0a,12.0+PTX or none, not {s}", .{value});
+        } else if (main.is(flag, "--versions")) {
+            try policies.readTable(allocator, value, &options.policy.families);
+        } else if (main.is(flag, "--python-abi")) {
+            python = value;
+        } else if (main.is(flag, "--torch-shims")) {
+            try policies.readTable(allocator, value, &options.policy.shims);
+        } else if (main.is(flag, "--libraries")) {
+            options.policy.libraries = try policies.readLines(allocator, value);
+        } else if (main.is(flag, "--report")) {
+            options.report = value;
+        } else return main.fail("check: no such flag: {s}", .{flag});
+    }
+    if (python.len > 0) {
+        const table = &options.policy.python;
+        try policies.readTable(allocator, python, table);
+        const oldest = table.fetchRemove("oldest") orelse return main.fail("{s}: no line `oldest`", .{python});
+        options.policy.oldest_python = oldest.value;
+    }
+    const complete = options.policy.families.count() > 0 and options.policy.python.count() > 0 and
+        options.policy.libraries.len > 0;
+    if (!complete) return main.fail("check: --versions, --python-abi and --libraries name the policy", .{});
+    return options;
+}
+
+fn asJson(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Check) ![]const u8 {
+    const text = try std.json.stringifyAlloc(allocator, .{
+        .file = try rules.clean(allocator, path),
+        .compliant = work.findings.items.len == 0,
+        .findings = work.findings.items,
+        .@"gpu-code" = try spellAll(allocator, work.code),
+    }, .{ .whitespace = .indent_2 });
+    return std.mem.concat(allocator, u8, &.{ text, "\n" });
+}
+
+fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Check) ![]const u8 {
+    const found = work.findings.items;
+    var text = std.ArrayList(u8).init(allocator);
+    const writer = text.writer();
+    const name = try rules.clean(allocator, path);
+    if (found.len == 0) {
+        const codes = try spellAll(allocator, work.code);
+        try writer.print("{s}: compliant; GPU code: {s}\n", .{
+            name,
+            if (codes.len == 0) "none" else try std.mem.join(allocator, " ", codes),
+        });
+        return text.items;
+    }
+    try writer.print("error[E402]: {s} is not compliant: {d} {s}\n", .{
+        name, found.len, if (found.len == 1) "finding" else "findings",
+    });
+    var same: usize = 0;
+    for (found, 0..) |one, i| {
+        const last = i + 1 == found.len or !main.is(found[i + 1].rule, one.rule) or
+            !main.is(found[i + 1].help, one.help);
+        same += 1;
+        if (same <= shown_of_a_rule) {
+            try writer.print("  {s}: ", .{one.rule});
+            if (one.subject.len > 0) try writer.print("{s}: ", .{one.subject});
+            try writer.print("{s}\n", .{one.message});
+        }
+        if (!last) continue;
+        if (same > shown_of_a_rule) try writer.print("  {s}: and {d} more\n", .{ one.rule, same - shown_of_a_rule });
+        try writer.print("    help: {s}\n", .{one.help});
+        same = 0;
+    }
+    return text.items;
+}
+
+fn spellAll(allocator: std.mem.Allocator, codes: []const device.Code) ![]const []const u8 {
+    var texts = std.ArrayList([]const u8).init(allocator);
+    for (codes) |one| try texts.append(try one.spell(allocator));
+    return texts.items;
+}

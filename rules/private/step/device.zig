@@ -1,0 +1,124 @@
+//! Finds the GPU code inside a library: the fat binaries that nvcc puts into the section `.nv_fatbin`. Their layout is
+//! not published; this is what nvcc 11.8 to 13.5 write, compared with `cuobjdump`.
+const std = @import("std");
+const elf = @import("elf.zig");
+
+const magic = 0xba55ed50;
+const kind_ptx = 1;
+const kind_elf = 2;
+/// Flags of an entry: code that only its own GPU runs (`sm_90a`), or its family (`sm_100f`).
+const flag_specific = 1 << 20;
+const flag_family = 1 << 21;
+/// The same in the header of a cubin of ABI 7, which is all that fatbinary of CUDA 11 passes on.
+const cubin_abi = 7;
+const cubin_specific = 0x800;
+
+/// One piece of GPU code: `sm_90a` as machine code or `compute_90a` as PTX.
+pub const Code = struct {
+    kind: u16,
+    arch: u32,
+    suffix: []const u8,
+
+    /// As nvcc spells it; what is neither machine code nor PTX has a number for its kind.
+    pub fn spell(self: Code, allocator: std.mem.Allocator) ![]const u8 {
+        const kind = switch (self.kind) {
+            kind_elf => "sm",
+            kind_ptx => "compute",
+            else => try std.fmt.allocPrint(allocator, "kind{d}", .{self.kind}),
+        };
+        return std.fmt.allocPrint(allocator, "{s}_{d}{s}", .{ kind, self.arch, self.suffix });
+    }
+
+    fn equals(self: Code, other: Code) bool {
+        return self.kind == other.kind and self.arch == other.arch and std.mem.eql(u8, self.suffix, other.suffix);
+    }
+
+    fn before(_: void, a: Code, b: Code) bool {
+        if (a.kind != b.kind) return a.kind == kind_elf or (b.kind != kind_elf and a.kind < b.kind);
+        if (a.arch != b.arch) return a.arch < b.arch;
+        return std.mem.lessThan(u8, a.suffix, b.suffix);
+    }
+};
+
+/// The kinds of GPU code in a library, each once, in order. A library without section headers is searched as a whole.
+pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]const Code {
+    const data = if (library.sections.len > 0)
+        try library.section(".nv_fatbin") orelse return &.{}
+    else
+        library.bytes.data;
+    library.reading = "the GPU code";
+    var found = std.ArrayList(Code).init(allocator);
+    const bytes = elf.Bytes{ .data = data };
+    var at: u64 = 0;
+    while (at + 16 <= data.len) {
+        const is_fatbin = try bytes.int(u32, at) == magic and try bytes.int(u16, at + 4) == 1;
+        const header = try bytes.int(u16, at + 6);
+        if (!is_fatbin or header != 16) {
+            at += 8;
+            continue;
+        }
+        const content = try bytes.part(at + 16, try bytes.int(u64, at + 8));
+        try entries(&found, .{ .data = content });
+        at += 16 + std.mem.alignForward(u64, content.len, 8);
+    }
+    std.mem.sort(Code, found.items, {}, Code.before);
+    return found.items;
+}
+
+fn entries(found: *std.ArrayList(Code), content: elf.Bytes) elf.Error!void {
+    var at: u64 = 0;
+    while (at < content.data.len) {
+        const kind = try content.int(u16, at);
+        const header = try content.int(u32, at + 4);
+        if (header < 48) return error.Malformed;
+        const body = elf.Bytes{ .data = try content.part(at + header, try content.int(u64, at + 8)) };
+        const arch = try content.int(u32, at + 28);
+        const flags = try content.int(u64, at + 40);
+        at += header + body.data.len;
+        const one = Code{
+            .kind = kind,
+            .arch = arch,
+            .suffix = if (flags & flag_specific != 0 or cubinIsSpecific(body))
+                "a"
+            else if (flags & flag_family != 0)
+                "f"
+            else
+                "",
+        };
+        if (!has(found.items, one)) try found.append(one);
+    }
+}
+
+fn cubinIsSpecific(body: elf.Bytes) bool {
+    if (!elf.Library.isElf(body.data)) return false;
+    const abi = body.int(u8, 8) catch return false;
+    const flags = body.int(u32, 48) catch return false;
+    return abi <= cubin_abi and flags & cubin_specific != 0;
+}
+
+/// The code that a list of capabilities asks for, e.g. `8.0,9.0a,12.0+PTX`; null for a list that is no such.
+pub fn declared(allocator: std.mem.Allocator, list: []const u8) !?[]const Code {
+    var wanted = std.ArrayList(Code).init(allocator);
+    var each = std.mem.splitScalar(u8, list, ',');
+    while (each.next()) |capability| {
+        const with_ptx = std.mem.endsWith(u8, capability, "+PTX");
+        const name = if (with_ptx) capability[0 .. capability.len - 4] else capability;
+        const dot = std.mem.indexOfScalar(u8, name, '.') orelse return null;
+        var end = name.len;
+        if (end > 0 and std.ascii.isAlphabetic(name[end - 1])) end -= 1;
+        if (end < dot + 2) return null;
+        const major = std.fmt.parseInt(u16, name[0..dot], 10) catch return null;
+        const minor = std.fmt.parseInt(u8, name[dot + 1 .. end], 10) catch return null;
+        const arch = @as(u32, major) * 10 + minor;
+        try wanted.append(.{ .kind = kind_elf, .arch = arch, .suffix = name[end..] });
+        if (with_ptx) try wanted.append(.{ .kind = kind_ptx, .arch = arch, .suffix = name[end..] });
+    }
+    return wanted.items;
+}
+
+pub fn has(codes: []const Code, one: Code) bool {
+    for (codes) |other| {
+        if (one.equals(other)) return true;
+    }
+    return false;
+}

@@ -1,0 +1,334 @@
+//! Reads what a loader and a linker see of an ELF shared library: its dynamic segment and what that leads to. Nothing
+//! of the symbol table for debuggers is used, so stripped files say as much. Every offset is checked: the file may be
+//! truncated or made by somebody who means harm.
+//!
+//! Layout: System V ABI, chapters 4 and 5; the LSB's chapter on symbol versions.
+const std = @import("std");
+
+const SHT_DYNSYM = 11;
+const DT = struct {
+    const NEEDED = 1;
+    const PLTRELSZ = 2;
+    const HASH = 4;
+    const STRTAB = 5;
+    const SYMTAB = 6;
+    const RELA = 7;
+    const RELASZ = 8;
+    const STRSZ = 10;
+    const RPATH = 15;
+    const TEXTREL = 22;
+    const JMPREL = 23;
+    const BIND_NOW = 24;
+    const RUNPATH = 29;
+    const FLAGS = 30;
+    const GNU_HASH = 0x6ffffef5;
+    const VERSYM = 0x6ffffff0;
+    const FLAGS_1 = 0x6ffffffb;
+    const VERNEED = 0x6ffffffe;
+};
+const DF_TEXTREL = 4;
+const DF_BIND_NOW = 8;
+const DF_1_NOW = 1;
+const symbol_size = 24;
+const relocation_size = 24;
+/// More versions than any library asks for.
+const most_versions = 1024;
+
+pub const Error = error{ Malformed, OutOfMemory };
+
+pub const STB_LOCAL = 0;
+pub const STB_GNU_UNIQUE = 10;
+
+pub const Symbol = struct {
+    name: []const u8,
+    defined: bool,
+    binding: u4,
+    visible: bool,
+    /// An index into the versions that the library needs; 0 and 1 mean none.
+    version: u16,
+};
+
+/// A version of symbols that a needed library must have.
+pub const Version = struct { library: []const u8, name: []const u8, index: u16 };
+
+const Segment = struct { kind: u32, flags: u32, offset: u64, address: u64, size: u64 };
+const Section = struct { name: u32, kind: u32, offset: u64, size: u64 };
+
+/// A part of a file, every access to which is checked.
+pub const Bytes = struct {
+    data: []const u8,
+
+    pub fn int(self: Bytes, comptime T: type, offset: u64) Error!T {
+        return std.mem.readInt(T, (try self.part(offset, @sizeOf(T)))[0..@sizeOf(T)], .little);
+    }
+
+    pub fn part(self: Bytes, offset: u64, size: u64) Error![]const u8 {
+        const end = std.math.add(u64, offset, size) catch return error.Malformed;
+        if (end > self.data.len) return error.Malformed;
+        return self.data[offset..end];
+    }
+
+    /// The text at an offset, which a zero byte ends.
+    fn text(self: Bytes, offset: u64) Error![]const u8 {
+        if (offset > self.data.len) return error.Malformed;
+        const end = std.mem.indexOfScalarPos(u8, self.data, offset, 0) orelse return error.Malformed;
+        return self.data[offset..end];
+    }
+};
+
+pub const Library = struct {
+    allocator: std.mem.Allocator,
+    bytes: Bytes,
+    /// What is being read: the words of an error.
+    reading: []const u8 = "the header",
+    is_64: bool = false,
+    machine: u16 = 0,
+    kind: u16 = 0,
+    segments: []const Segment = &.{},
+    sections: []const Section = &.{},
+    section_names: u64 = 0,
+    needed: []const []const u8 = &.{},
+    search_paths: []const []const u8 = &.{},
+    symbols: []const Symbol = &.{},
+    versions: []const Version = &.{},
+    dynamic: bool = false,
+    text_relocations: bool = false,
+    bind_now: bool = false,
+
+    /// Whether the bytes begin as every ELF file does.
+    pub fn isElf(data: []const u8) bool {
+        return std.mem.startsWith(u8, data, "\x7fELF");
+    }
+
+    /// Reads the header and, of a library for x86_64, all the rest.
+    pub fn read(self: *Library) Error!void {
+        const class = try self.bytes.int(u8, 4);
+        const order = try self.bytes.int(u8, 5);
+        self.is_64 = class == 2 and order == 1;
+        if (!self.is_64) return;
+        self.kind = try self.bytes.int(u16, 16);
+        self.machine = try self.bytes.int(u16, 18);
+        if (!self.isLibrary()) return;
+        try self.readSegments();
+        try self.readSections();
+        try self.readDynamic();
+    }
+
+    /// Whether the header is that of a shared library for x86_64.
+    pub fn isLibrary(self: *const Library) bool {
+        const x86_64 = 62;
+        const shared = 3;
+        return self.is_64 and self.machine == x86_64 and self.kind == shared;
+    }
+
+    /// The first segment of a kind.
+    pub fn segment(self: *const Library, kind: u32) ?Segment {
+        for (self.segments) |one| {
+            if (one.kind == kind) return one;
+        }
+        return null;
+    }
+
+    /// The content of a section; null where no section has the name.
+    pub fn section(self: *Library, name: []const u8) Error!?[]const u8 {
+        self.reading = "the section headers";
+        for (self.sections) |one| {
+            const named = self.bytes.text(try add(self.section_names, one.name)) catch continue;
+            if (std.mem.eql(u8, named, name)) return try self.bytes.part(one.offset, one.size);
+        }
+        return null;
+    }
+
+    fn readSegments(self: *Library) Error!void {
+        self.reading = "the program headers";
+        const start = try self.bytes.int(u64, 32);
+        const size = try self.bytes.int(u16, 54);
+        const count = try self.bytes.int(u16, 56);
+        if (count > 0 and size != 56) return error.Malformed;
+        const found = try self.allocator.alloc(Segment, count);
+        const table = Bytes{ .data = try self.bytes.part(start, @as(u64, count) * 56) };
+        for (found, 0..) |*one, i| {
+            const at = i * 56;
+            one.* = .{
+                .kind = try table.int(u32, at),
+                .flags = try table.int(u32, at + 4),
+                .offset = try table.int(u64, at + 8),
+                .address = try table.int(u64, at + 16),
+                .size = try table.int(u64, at + 32),
+            };
+            _ = try self.bytes.part(one.offset, one.size);
+        }
+        self.segments = found;
+    }
+
+    /// Section headers may be missing; a loader does not need them. Those that are there must be whole.
+    fn readSections(self: *Library) Error!void {
+        self.reading = "the section headers";
+        const start = try self.bytes.int(u64, 40);
+        const size = try self.bytes.int(u16, 58);
+        const count = try self.bytes.int(u16, 60);
+        const names = try self.bytes.int(u16, 62);
+        if (start == 0 or count == 0) return;
+        if (size != 64) return error.Malformed;
+        const found = try self.allocator.alloc(Section, count);
+        const table = Bytes{ .data = try self.bytes.part(start, @as(u64, count) * 64) };
+        for (found, 0..) |*one, i| {
+            const at = i * 64;
+            one.* = .{
+                .name = try table.int(u32, at),
+                .kind = try table.int(u32, at + 4),
+                .offset = try table.int(u64, at + 24),
+                .size = try table.int(u64, at + 32),
+            };
+        }
+        if (names < count) self.section_names = found[names].offset;
+        self.sections = found;
+    }
+
+    fn readDynamic(self: *Library) Error!void {
+        self.reading = "the dynamic segment";
+        const dynamic_kind = 2;
+        const place = self.segment(dynamic_kind) orelse return;
+        self.dynamic = true;
+        const table = Bytes{ .data = try self.bytes.part(place.offset, place.size) };
+        var tags = std.AutoHashMap(u64, u64).init(self.allocator);
+        var at: u64 = 0;
+        while (at + 16 <= table.data.len) : (at += 16) {
+            const tag = try table.int(u64, at);
+            if (tag == 0) break;
+            if (tag != DT.NEEDED) try tags.put(tag, try table.int(u64, at + 8));
+        }
+        const end = at;
+        self.text_relocations = tags.contains(DT.TEXTREL) or (tags.get(DT.FLAGS) orelse 0) & DF_TEXTREL != 0;
+        self.bind_now = tags.contains(DT.BIND_NOW) or (tags.get(DT.FLAGS) orelse 0) & DF_BIND_NOW != 0 or
+            (tags.get(DT.FLAGS_1) orelse 0) & DF_1_NOW != 0;
+
+        self.reading = "the dynamic string table";
+        const strings = Bytes{ .data = try self.bytes.part(
+            try self.offsetOf(tags.get(DT.STRTAB) orelse return error.Malformed),
+            tags.get(DT.STRSZ) orelse return error.Malformed,
+        ) };
+        var needed = std.ArrayList([]const u8).init(self.allocator);
+        at = 0;
+        while (at < end) : (at += 16) {
+            if (try table.int(u64, at) == DT.NEEDED) try needed.append(try strings.text(try table.int(u64, at + 8)));
+        }
+        self.needed = needed.items;
+        var paths = std.ArrayList([]const u8).init(self.allocator);
+        for ([_]u64{ DT.RPATH, DT.RUNPATH }) |tag| {
+            if (tags.get(tag)) |offset| try paths.append(try strings.text(offset));
+        }
+        self.search_paths = paths.items;
+        try self.readVersions(&tags, strings);
+        try self.readSymbols(&tags, strings);
+    }
+
+    fn readVersions(self: *Library, tags: *const std.AutoHashMap(u64, u64), strings: Bytes) Error!void {
+        self.reading = "the needed versions";
+        var at = try self.offsetOf(tags.get(DT.VERNEED) orelse return);
+        var found = std.ArrayList(Version).init(self.allocator);
+        while (true) {
+            const count = try self.bytes.int(u16, try add(at, 2));
+            const library = try strings.text(try self.bytes.int(u32, try add(at, 4)));
+            var entry = try add(at, try self.bytes.int(u32, try add(at, 8)));
+            for (0..count) |_| {
+                if (found.items.len == most_versions) return error.Malformed;
+                try found.append(.{
+                    .library = library,
+                    .name = try strings.text(try self.bytes.int(u32, try add(entry, 8))),
+                    .index = try self.bytes.int(u16, try add(entry, 6)) & 0x7fff,
+                });
+                entry = try add(entry, try self.bytes.int(u32, try add(entry, 12)));
+            }
+            const next = try self.bytes.int(u32, try add(at, 12));
+            if (next == 0) break;
+            // Steps of less than an entry would let a small file keep us busy.
+            if (next < 16) return error.Malformed;
+            at = try add(at, next);
+        }
+        self.versions = found.items;
+    }
+
+    fn readSymbols(self: *Library, tags: *const std.AutoHashMap(u64, u64), strings: Bytes) Error!void {
+        self.reading = "the dynamic symbols";
+        const start = try self.offsetOf(tags.get(DT.SYMTAB) orelse return error.Malformed);
+        const count = try self.countSymbols(tags, start);
+        self.reading = "the dynamic symbols";
+        const size = std.math.mul(u64, count, symbol_size) catch return error.Malformed;
+        const table = Bytes{ .data = try self.bytes.part(start, size) };
+        const versions: ?Bytes = if (tags.get(DT.VERSYM)) |address|
+            .{ .data = try self.bytes.part(try self.offsetOf(address), count * 2) }
+        else
+            null;
+        var found = std.ArrayList(Symbol).init(self.allocator);
+        var i: u64 = 1;
+        while (i < count) : (i += 1) {
+            const at = i * symbol_size;
+            const info = try table.int(u8, at + 4);
+            const visibility = try table.int(u8, at + 5) & 3;
+            const version = if (versions) |those| try those.int(u16, i * 2) & 0x7fff else 0;
+            try found.append(.{
+                .name = try strings.text(try table.int(u32, at)),
+                .defined = try table.int(u16, at + 6) != 0,
+                .binding = @intCast(info >> 4),
+                .visible = visibility == 0 or visibility == 3,
+                .version = version,
+            });
+        }
+        self.symbols = found.items;
+    }
+
+    /// Nothing says how many dynamic symbols there are, so it is taken from all that tell of them: the hash tables, the
+    /// relocations and, if it is there, the section header.
+    fn countSymbols(self: *Library, tags: *const std.AutoHashMap(u64, u64), start: u64) Error!u64 {
+        var count: u64 = 1;
+        self.reading = "the hash tables";
+        if (tags.get(DT.HASH)) |address| {
+            count = @max(count, try self.bytes.int(u32, try add(try self.offsetOf(address), 4)));
+        }
+        if (tags.get(DT.GNU_HASH)) |address| count = @max(count, try self.countHashed(try self.offsetOf(address)));
+        self.reading = "the relocations";
+        for ([_][2]u64{ .{ DT.RELA, DT.RELASZ }, .{ DT.JMPREL, DT.PLTRELSZ } }) |pair| {
+            const address = tags.get(pair[0]) orelse continue;
+            const size = tags.get(pair[1]) orelse return error.Malformed;
+            if (size == 0) continue;
+            const table = Bytes{ .data = try self.bytes.part(try self.offsetOf(address), size) };
+            var at: u64 = 0;
+            while (at + relocation_size <= table.data.len) : (at += relocation_size) {
+                count = @max(count, (try table.int(u64, at + 8) >> 32) + 1);
+            }
+        }
+        for (self.sections) |one| {
+            if (one.kind == SHT_DYNSYM and one.offset == start) count = @max(count, one.size / symbol_size);
+        }
+        return count;
+    }
+
+    fn countHashed(self: *Library, start: u64) Error!u64 {
+        const buckets = try self.bytes.int(u32, start);
+        const first = try self.bytes.int(u32, try add(start, 4));
+        const words = try self.bytes.int(u32, try add(start, 8));
+        const at = try add(start, 16 + @as(u64, words) * 8);
+        const table = Bytes{ .data = try self.bytes.part(at, @as(u64, buckets) * 4) };
+        var last: u64 = 0;
+        for (0..buckets) |i| last = @max(last, try table.int(u32, i * 4));
+        if (last < first) return first;
+        const chains = try add(at, table.data.len);
+        while (try self.bytes.int(u32, try add(chains, (last - first) * 4)) & 1 == 0) last += 1;
+        return last + 1;
+    }
+
+    /// Where in the file an address is.
+    fn offsetOf(self: *const Library, address: u64) Error!u64 {
+        const load = 1;
+        for (self.segments) |one| {
+            if (one.kind == load and address >= one.address and address - one.address < one.size)
+                return one.offset + (address - one.address);
+        }
+        return error.Malformed;
+    }
+};
+
+fn add(a: u64, b: u64) Error!u64 {
+    return std.math.add(u64, a, b) catch error.Malformed;
+}

@@ -1,0 +1,74 @@
+//! Looks into mangled C++ names without demangling them: whose function it is, and which std::string it knows.
+//! Grammar: Itanium C++ ABI, chapter 5.1.
+const std = @import("std");
+
+const namespaces = [_][]const u8{ "2at", "3c10", "5torch", "6caffe2" };
+
+/// Whether a name is something in one of torch's namespaces: a function, a variable, a vtable, type information.
+pub fn isTorch(name: []const u8) bool {
+    if (!std.mem.startsWith(u8, name, "_Z")) return false;
+    var rest = name[2..];
+    for ([_][]const u8{ "TV", "TI", "TS", "TT", "TH", "TW", "GV" }) |special| {
+        if (std.mem.startsWith(u8, rest, special)) {
+            rest = rest[special.len..];
+            break;
+        }
+    }
+    if (rest.len == 0 or rest[0] != 'N') return false;
+    rest = std.mem.trimLeft(u8, rest[1..], "rVKRO");
+    for (namespaces) |namespace| {
+        if (std.mem.startsWith(u8, rest, namespace)) return true;
+    }
+    return false;
+}
+
+/// Whether a name knows a class of the new library ABI: std::__cxx11::string or list, or the tag of their functions.
+pub fn isCxx11(name: []const u8) bool {
+    return std.mem.indexOf(u8, name, "7__cxx11") != null or std.mem.indexOf(u8, name, "B5cxx11") != null;
+}
+
+/// Whether a name knows std::string, std::basic_string or std::list of the old library ABI.
+///
+/// The letters `Ss` mean std::string outside of identifiers only, so these are skipped. What is not told apart, and
+/// does not occur among functions that torch exports: lambdas, and operators inside of expressions.
+pub fn isCxx98(name: []const u8) bool {
+    var at: usize = @min(2, name.len);
+    while (at < name.len) {
+        const rest = name[at..];
+        if (std.ascii.isDigit(rest[0])) {
+            const digits = countDigits(rest);
+            const length = std.fmt.parseInt(usize, rest[0..digits], 10) catch return false;
+            if (length > rest.len - digits) return false;
+            at += digits + length;
+        } else if (rest[0] == 'L' and rest.len > 1 and std.ascii.isLower(rest[1])) {
+            at += (std.mem.indexOfScalar(u8, rest, 'E') orelse return false) + 1;
+        } else if (rest[0] == 'A' and rest.len > 1 and std.ascii.isDigit(rest[1])) {
+            at += 1 + countDigits(rest[1..]);
+        } else if (std.mem.startsWith(u8, rest, "Dv")) {
+            at += 2 + countDigits(rest[2..]);
+        } else if (rest[0] == 'S') {
+            if (std.mem.startsWith(u8, rest, "Ss") or std.mem.startsWith(u8, rest, "Sb") or
+                std.mem.startsWith(u8, rest, "St12basic_stringI") or std.mem.startsWith(u8, rest, "St4listI")) return true;
+            at += 1 + sequence(rest[1..]);
+        } else if (rest[0] == 'T') {
+            at += 1 + sequence(rest[1..]);
+        } else at += 1;
+    }
+    return false;
+}
+
+fn countDigits(text: []const u8) usize {
+    for (text, 0..) |c, i| {
+        if (!std.ascii.isDigit(c)) return i;
+    }
+    return text.len;
+}
+
+/// The length of the number, in base 36, of a substitution or template parameter, with the `_` that ends it.
+fn sequence(text: []const u8) usize {
+    for (text, 0..) |c, i| {
+        if (c == '_') return i + 1;
+        if (!std.ascii.isDigit(c) and !std.ascii.isUpper(c)) return 0;
+    }
+    return 0;
+}

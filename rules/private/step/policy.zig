@@ -1,0 +1,77 @@
+//! What a compliant library may ask for, read from the files of rules/private/policy.
+const std = @import("std");
+const main = @import("main.zig");
+
+pub const Policy = struct {
+    /// Family of symbol versions, e.g. `GLIBC`, to the newest one allowed, e.g. `2.28`.
+    families: std.StringHashMap([]const u8),
+    /// Symbol of Python's stable ABI to the Python that brought it.
+    python: std.StringHashMap([]const u8),
+    /// The Python that a library must load into.
+    oldest_python: []const u8 = "0",
+    /// Function of torch's C shim to the torch that brought it, for those later than the first of them.
+    shims: std.StringHashMap([]const u8),
+    /// Names that a library may need; `#` stands for a number such as `13` or `11.0`.
+    libraries: []const []const u8 = &.{},
+
+    pub fn init(allocator: std.mem.Allocator) Policy {
+        return .{
+            .families = std.StringHashMap([]const u8).init(allocator),
+            .python = std.StringHashMap([]const u8).init(allocator),
+            .shims = std.StringHashMap([]const u8).init(allocator),
+        };
+    }
+
+    pub fn allowsLibrary(self: *const Policy, name: []const u8) bool {
+        for (self.libraries) |pattern| {
+            if (matches(pattern, name)) return true;
+        }
+        return false;
+    }
+};
+
+/// The lines of a file, split at the first blank; `#` at the beginning of a line makes a comment.
+pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.StringHashMap([]const u8)) !void {
+    for (try readLines(allocator, path)) |line| {
+        const blank = std.mem.indexOfScalar(u8, line, ' ') orelse
+            return main.fail("{s}: not a name and a version: {s}", .{ path, line });
+        try table.put(line[0..blank], line[blank + 1 ..]);
+    }
+}
+
+/// The lines of a file that are no comments.
+pub fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
+    var found = std.ArrayList([]const u8).init(allocator);
+    var lines = std.mem.tokenizeScalar(u8, try main.read(allocator, path), '\n');
+    while (lines.next()) |line| {
+        if (line[0] != '#') try found.append(line);
+    }
+    return found.items;
+}
+
+/// Whether a version is newer than another; null if one of them is no list of numbers.
+pub fn newer(version: []const u8, limit: []const u8) ?bool {
+    var ours = std.mem.splitScalar(u8, version, '.');
+    var theirs = std.mem.splitScalar(u8, limit, '.');
+    var verdict: ?bool = null;
+    while (true) {
+        const one = ours.next();
+        const other = theirs.next();
+        if (one == null and other == null) return verdict orelse false;
+        const a = std.fmt.parseInt(u32, one orelse "0", 10) catch return null;
+        const b = std.fmt.parseInt(u32, other orelse "0", 10) catch return null;
+        if (verdict == null and a != b) verdict = a > b;
+    }
+}
+
+fn matches(pattern: []const u8, name: []const u8) bool {
+    const hole = std.mem.indexOfScalar(u8, pattern, '#') orelse return main.is(pattern, name);
+    if (!std.mem.startsWith(u8, name, pattern[0..hole])) return false;
+    const rest = name[hole..];
+    if (rest.len == 0 or !std.mem.endsWith(u8, rest, pattern[hole + 1 ..])) return false;
+    const number = rest[0 .. rest.len - (pattern.len - hole - 1)];
+    for (number) |c| {
+        if (!std.ascii.isDigit(c) and c != '.') return false;
+    }
+    return number.len > 0 and std.ascii.isDigit(number[0]);
+}

@@ -1,0 +1,296 @@
+//! The rules of compliance, one function each. Every finding is reported, not the first alone.
+const std = @import("std");
+const main = @import("main.zig");
+const elf = @import("elf.zig");
+const device = @import("device.zig");
+const mangled = @import("mangled.zig");
+const policies = @import("policy.zig");
+
+const examples_shown = 3;
+
+/// One thing that is wrong.
+pub const Finding = struct {
+    rule: []const u8,
+    subject: []const u8,
+    message: []const u8,
+    help: []const u8,
+};
+
+/// What a library is checked for, besides what is asked of every library.
+pub const Wanted = struct {
+    module: ?[]const u8 = null,
+    cxx_abi: ?[]const u8 = null,
+    stable_abi: ?[]const u8 = null,
+    code: ?[]const device.Code = null,
+};
+
+pub const Check = struct {
+    allocator: std.mem.Allocator,
+    library: *elf.Library,
+    policy: *const policies.Policy,
+    wanted: Wanted,
+    code: []const device.Code = &.{},
+    findings: std.ArrayList(Finding),
+
+    pub fn run(self: *Check) elf.Error!void {
+        if (!self.library.isLibrary() or !self.library.dynamic) return self.add(
+            "file-type",
+            "",
+            "not a shared library for x86_64 (ELF64, ET_DYN, with a dynamic segment)",
+            .{},
+            "build it for x86_64 Linux with `-shared -fPIC`",
+        );
+        self.code = try device.find(self.allocator, self.library);
+        try self.symbolVersions();
+        try self.pythonAbi();
+        try self.needed();
+        try self.searchPaths();
+        try self.uniqueSymbols();
+        try self.exports();
+        try self.hardening();
+        try self.cxxAbi();
+        try self.torchStableAbi();
+        try self.gpuCode();
+    }
+
+    fn add(
+        self: *Check,
+        rule: []const u8,
+        subject: []const u8,
+        comptime message: []const u8,
+        values: anytype,
+        help: []const u8,
+    ) elf.Error!void {
+        const text = try std.fmt.allocPrint(self.allocator, message, values);
+        try self.findings.append(.{
+            .rule = rule,
+            .subject = try clean(self.allocator, subject),
+            .message = try clean(self.allocator, text),
+            .help = help,
+        });
+    }
+
+    fn symbolVersions(self: *Check) elf.Error!void {
+        for (self.library.versions) |version| {
+            const split = std.mem.indexOfScalar(u8, version.name, '_') orelse version.name.len;
+            const family = version.name[0..split];
+            const number = if (split < version.name.len) version.name[split + 1 ..] else "";
+            const limit = self.policy.families.get(family) orelse {
+                const users = try self.usersOf(version.index);
+                try self.add("symbol-version", version.name, "no version of {s} is allowed; needed from {s} by {s}", .{
+                    family, version.library, users,
+                }, "do not use what needs it, or link it statically");
+                continue;
+            };
+            const too_new = policies.newer(number, limit) orelse {
+                const users = try self.usersOf(version.index);
+                try self.add("symbol-version", version.name, "not a public version; needed from {s} by {s}", .{
+                    version.library, users,
+                }, "do not use what needs it");
+                continue;
+            };
+            if (too_new) try self.add(
+                "symbol-version",
+                version.name,
+                "newer than {s}_{s}; needed from {s} by {s}",
+                .{ family, limit, version.library, try self.usersOf(version.index) },
+                "compile and link for an older system; `driver build` does",
+            );
+        }
+    }
+
+    /// The symbols of a version, the first few by name.
+    fn usersOf(self: *Check, index: u16) elf.Error![]const u8 {
+        var text = std.ArrayList(u8).init(self.allocator);
+        var count: usize = 0;
+        for (self.library.symbols) |symbol| {
+            if (symbol.defined or symbol.version != index) continue;
+            count += 1;
+            if (count > examples_shown) continue;
+            if (count > 1) try text.appendSlice(", ");
+            try text.writer().print("`{s}`", .{symbol.name});
+        }
+        if (count == 0) return "no symbol";
+        if (count > examples_shown) try text.writer().print(" and {d} more", .{count - examples_shown});
+        return text.items;
+    }
+
+    fn pythonAbi(self: *Check) elf.Error!void {
+        for (self.library.symbols) |symbol| {
+            if (symbol.defined) continue;
+            if (!std.mem.startsWith(u8, symbol.name, "Py") and !std.mem.startsWith(u8, symbol.name, "_Py")) continue;
+            const since = self.policy.python.get(symbol.name) orelse {
+                try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use the limited API alone");
+                continue;
+            };
+            if (policies.newer(since, self.policy.oldest_python) orelse true) try self.add(
+                "python-abi",
+                symbol.name,
+                "in Python's stable ABI since {s}; {s} is the oldest to load into",
+                .{ since, self.policy.oldest_python },
+                "use what older Pythons have; Py_LIMITED_API limits the headers to it",
+            );
+        }
+    }
+
+    fn needed(self: *Check) elf.Error!void {
+        for (self.library.needed) |name| {
+            if (!self.policy.allowsLibrary(name)) try self.add(
+                "needed-library",
+                name,
+                "neither torch nor every Linux system brings this library",
+                .{},
+                "link it statically, or do without it",
+            );
+        }
+    }
+
+    fn searchPaths(self: *Check) elf.Error!void {
+        for (self.library.search_paths) |path| try self.add(
+            "search-path",
+            path,
+            "the file names a place to search for libraries (RPATH or RUNPATH)",
+            .{},
+            "link without `-rpath`; torch has loaded what is needed",
+        );
+    }
+
+    fn uniqueSymbols(self: *Check) elf.Error!void {
+        for (self.library.symbols) |symbol| {
+            if (symbol.binding == elf.STB_GNU_UNIQUE) try self.add(
+                "unique-symbol",
+                symbol.name,
+                "one for the whole process (STB_GNU_UNIQUE): two versions of a kernel would share it",
+                .{},
+                "compile with `-fno-gnu-unique`, or do not export it",
+            );
+        }
+    }
+
+    fn exports(self: *Check) elf.Error!void {
+        const prefix = "PyInit_";
+        const help = "hide it: `-fvisibility=hidden` and a version script with `global: PyInit_*; local: *;`";
+        var found = false;
+        for (self.library.symbols) |symbol| {
+            if (!symbol.defined or symbol.binding == elf.STB_LOCAL or !symbol.visible) continue;
+            const is_init = std.mem.startsWith(u8, symbol.name, prefix);
+            const module = if (is_init) symbol.name[prefix.len..] else "";
+            if (is_init and (self.wanted.module == null or main.is(self.wanted.module.?, module))) {
+                found = true;
+            } else try self.add("exported-symbol", symbol.name, "exported; other libraries could bind to it", .{}, help);
+        }
+        if (!found) try self.add(
+            "init-function",
+            try std.fmt.allocPrint(self.allocator, "{s}{s}", .{ prefix, self.wanted.module orelse "*" }),
+            "not exported, so Python cannot import the library",
+            .{},
+            "end the binding with `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`",
+        );
+    }
+
+    fn hardening(self: *Check) elf.Error!void {
+        const stack_kind = 0x6474e551;
+        const relro_kind = 0x6474e552;
+        const executable = 1;
+        const stack = self.library.segment(stack_kind);
+        if (stack == null or stack.?.flags & executable != 0) try self.add(
+            "executable-stack",
+            "PT_GNU_STACK",
+            "{s}",
+            .{if (stack == null) "missing, so the stack becomes executable" else "asks for an executable stack"},
+            "link with `-z noexecstack`",
+        );
+        if (self.library.segment(relro_kind) == null) try self.add(
+            "relro",
+            "PT_GNU_RELRO",
+            "missing: what the loader has bound stays writable",
+            .{},
+            "link with `-z relro`",
+        );
+        if (!self.library.bind_now) try self.add(
+            "relro",
+            "BIND_NOW",
+            "missing: symbols are bound late, so a missing one shows late and the table stays writable",
+            .{},
+            "link with `-z now`",
+        );
+        if (self.library.text_relocations) try self.add(
+            "text-relocations",
+            "TEXTREL",
+            "the loader would have to write into code",
+            .{},
+            "compile everything with `-fPIC`",
+        );
+    }
+
+    fn cxxAbi(self: *Check) elf.Error!void {
+        const abi = self.wanted.cxx_abi orelse return;
+        const new = main.is(abi, "cxx11");
+        for (self.library.symbols) |symbol| {
+            if (symbol.defined or !mangled.isTorch(symbol.name)) continue;
+            const other = if (new) mangled.isCxx98(symbol.name) else mangled.isCxx11(symbol.name);
+            if (other) try self.add(
+                "cxx-abi",
+                symbol.name,
+                "a torch of {s} does not have this function",
+                .{abi},
+                if (new) "compile with `-D_GLIBCXX_USE_CXX11_ABI=1`" else "compile with `-D_GLIBCXX_USE_CXX11_ABI=0`",
+            );
+        }
+    }
+
+    fn torchStableAbi(self: *Check) elf.Error!void {
+        const oldest = self.wanted.stable_abi orelse return;
+        for (self.library.symbols) |symbol| {
+            if (symbol.defined) continue;
+            if (mangled.isTorch(symbol.name)) try self.add(
+                "torch-stable-abi",
+                symbol.name,
+                "a C++ symbol of torch; only its C functions are stable",
+                .{},
+                "include torch/csrc/stable/*.h and torch/headeronly/*.h only",
+            );
+            const since = self.policy.shims.get(symbol.name) orelse continue;
+            if (policies.newer(since, oldest) orelse true) try self.add(
+                "torch-stable-abi",
+                symbol.name,
+                "in torch since {s}; {s} is the oldest to load into",
+                .{ since, oldest },
+                "do without it, or raise `stable-abi`",
+            );
+        }
+    }
+
+    fn gpuCode(self: *Check) elf.Error!void {
+        const wanted = self.wanted.code orelse return;
+        for (wanted) |one| {
+            if (!device.has(self.code, one)) try self.add(
+                "gpu-code",
+                try one.spell(self.allocator),
+                "declared, and not in the file",
+                .{},
+                "compile for it, or do not declare it",
+            );
+        }
+        for (self.code) |one| {
+            if (!device.has(wanted, one)) try self.add(
+                "gpu-code",
+                try one.spell(self.allocator),
+                "in the file, and not declared",
+                .{},
+                "declare it, or do not compile for it",
+            );
+        }
+    }
+};
+
+/// A text of a file, safe to print: what is not printable ASCII is escaped, and a very long text is cut.
+pub fn clean(allocator: std.mem.Allocator, text: []const u8) elf.Error![]const u8 {
+    const most = 1000;
+    var safe = std.ArrayList(u8).init(allocator);
+    for (text[0..@min(text.len, most)]) |c| {
+        if (std.ascii.isPrint(c)) try safe.append(c) else try safe.writer().print("\\x{x:0>2}", .{c});
+    }
+    if (text.len > most) try safe.appendSlice("...");
+    return safe.items;
+}

@@ -1,0 +1,71 @@
+"""What other checkers say of libraries, as JSON: kernel-abi-check, auditwheel and abi3audit, each what it can judge.
+
+python tests/abi/judges.py LIBRARY...
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_MANYLINUX = "manylinux_2_28"
+_PYTHON = "3.9"
+
+
+def kernel_abi_check(path: Path) -> dict[str, list[str]]:
+    """Versions of symbols that are too new, and symbols of Python that are too new or not stable."""
+    library = importlib.import_module("kernel_abi_check").ObjectFile(path)
+    versions = {f"{one.dep}_{one.version}" for one in library.check_manylinux(_MANYLINUX)}
+    return {"versions": sorted(versions), "python": sorted(one.name for one in library.check_python_abi(_PYTHON))}
+
+
+def auditwheel(path: Path) -> bool:
+    """Whether a wheel with the library could be a manylinux_2_28, by its versions of symbols."""
+    policies = importlib.import_module("auditwheel.policy").WheelPolicies(
+        libc=importlib.import_module("auditwheel.libc").Libc.GLIBC,
+        arch=importlib.import_module("auditwheel.architecture").Architecture.x86_64,
+    )
+    elffile = importlib.import_module("elftools.elf.elffile").ELFFile
+    find: Any = importlib.import_module("auditwheel.elfutils").elf_find_versioned_symbols
+    symbols: dict[str, set[str]] = {}
+    with path.open("rb") as file:
+        for soname, version in find(elffile(file)):
+            symbols.setdefault(soname, set()).add(version)
+    policy = policies.versioned_symbols_policy(symbols)
+    return not policy < policies.get_policy_by_name(f"{_MANYLINUX}_x86_64")
+
+
+def abi3audit(path: Path) -> list[str]:
+    """Symbols of Python that are too new or not stable."""
+    with tempfile.TemporaryDirectory() as directory:
+        named = Path(directory, "library.abi3.so")
+        shutil.copy(path, named)
+        options = ["--report", "--assume-minimum-abi3", _PYTHON, str(named)]
+        command = [sys.executable, "-m", "abi3audit", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    [spec] = json.loads(done.stdout)["specs"].values()
+    result = spec["object"]["result"]
+    return sorted([*result["non_abi3_symbols"], *result["future_abi3_objects"]])
+
+
+def main() -> None:
+    """Print what they say."""
+    said = {}
+    for name in sys.argv[1:]:
+        path = Path(name)
+        said[path.stem] = {
+            "kernel-abi-check": kernel_abi_check(path),
+            "auditwheel": auditwheel(path),
+            "abi3audit": abi3audit(path),
+        }
+    sys.stdout.write(json.dumps(said, indent=2))
+
+
+if __name__ == "__main__":
+    main()

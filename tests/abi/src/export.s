@@ -1,0 +1,5 @@
+# A function that others can see.
+    .globl helper
+    .type helper,@function
+helper:
+    ret

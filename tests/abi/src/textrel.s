@@ -1,0 +1,3 @@
+# An address inside of code.
+    .text
+    .quad PyModule_Create2
