@@ -41,29 +41,36 @@ def auditwheel(path: Path) -> bool:
     return not policy < policies.get_policy_by_name(f"{_MANYLINUX}_x86_64")
 
 
-def abi3audit(path: Path) -> list[str]:
-    """Symbols of Python that are too new or not stable."""
+def abi3audit(paths: list[Path]) -> dict[str, list[str]]:
+    """For each library, symbols of Python that are too new or not stable."""
     with tempfile.TemporaryDirectory() as directory:
-        named = Path(directory, "library.abi3.so")
-        shutil.copy(path, named)
-        options = ["--report", "--assume-minimum-abi3", _PYTHON, str(named)]
+        named = [Path(directory, f"{path.stem}.abi3.so") for path in paths]
+        for path, name in zip(paths, named, strict=True):
+            shutil.copy(path, name)
+        options = ["--report", "--assume-minimum-abi3", _PYTHON, *map(str, named)]
         command = [sys.executable, "-m", "abi3audit", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    [spec] = json.loads(done.stdout)["specs"].values()
-    result = spec["object"]["result"]
-    return sorted([*result["non_abi3_symbols"], *result["future_abi3_objects"]])
+    results = [spec["object"] for spec in json.loads(done.stdout)["specs"].values()]
+    return {
+        one["name"].removesuffix(".abi3.so"): sorted(
+            [*one["result"]["non_abi3_symbols"], *one["result"]["future_abi3_objects"]]
+        )
+        for one in results
+    }
 
 
 def main() -> None:
     """Print what they say."""
-    said = {}
-    for name in sys.argv[1:]:
-        path = Path(name)
-        said[path.stem] = {
+    paths = [Path(name) for name in sys.argv[1:]]
+    audited = abi3audit(paths)
+    said = {
+        path.stem: {
             "kernel-abi-check": kernel_abi_check(path),
             "auditwheel": auditwheel(path),
-            "abi3audit": abi3audit(path),
+            "abi3audit": audited[path.stem],
         }
+        for path in paths
+    }
     sys.stdout.write(json.dumps(said, indent=2))
 
 
