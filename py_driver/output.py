@@ -177,8 +177,7 @@ class Output:
     def notes(self, notes: Iterable[Note]) -> None:
         """Print what is worth knowing about a build.toml to stderr."""
         for note in notes:
-            place = f"{note.span.file}:{note.span.line}:{note.span.column}"
-            self.say(f"{self._style(self._err, 'note', 'yellow')}: {printable(f'{place}: {note.message}')}")
+            self.say(f"{self._style(self._err, 'note', 'yellow')}: {printable(str(note))}")
 
     def fail(self, failure: DriverError) -> None:
         """Print every diagnostic of an error, and how many there are if more than one."""

@@ -58,11 +58,16 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_project(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of all verbs that plan a project: where it is, and how strict to be."""
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of all verbs that are about a project: where it is."""
     parser.add_argument(
         "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
     )
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of all verbs that plan a project: where it is, and how strict to be."""
+    add_directory(parser)
     parser.add_argument(
         "--strict-archs", action="store_true", help="fail if a GPU architecture that a section asks for is not built"
     )

@@ -45,16 +45,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         variants = ()
         notes += (Note(message=failure.diagnostics[0].message, span=manifest.framework.span),)
     if args.json:
-        places = [(one.span, one.message) for one in notes]
         output.json(
             {
                 "file": manifest.file,
                 "edition": manifest.edition,
                 "variants": [one.name for one in variants],
-                "notes": [
-                    {"file": span.file, "line": span.line, "column": span.column, "message": message}
-                    for span, message in places
-                ],
+                "notes": [one.as_json() for one in notes],
                 "errors": [],
             }
         )

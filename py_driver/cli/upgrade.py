@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import VERBS, add_directory, sentence
 from py_driver.errors import DriverError, ExitCode
 
 if TYPE_CHECKING:
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("upgrade", help=VERBS["upgrade"], description=sentence("upgrade"))
-    parser.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
-    )
+    add_directory(parser)
     parser.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
 
 

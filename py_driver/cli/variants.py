@@ -85,11 +85,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         for one in plan.variants
     ]
     left = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.left]
-    notes = [
-        {"file": one.span.file, "line": one.span.line, "column": one.span.column, "message": one.message}
-        for one in plan.notes
-    ]
-    return {"name": plan.name, "variants": variants, "left": left, "notes": notes}
+    return {"name": plan.name, "variants": variants, "left": left, "notes": [one.as_json() for one in plan.notes]}
 
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
@@ -104,7 +100,7 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
         for line in ("", *names, *lines):
             output.data(line)
     rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.left]
-    rest += [f"{one.span.file}:{one.span.line}:{one.span.column}: {one.message}" for one in plan.notes]
+    rest += map(str, plan.notes)
     if rest:
         for line in ("", "not built, or worth knowing:", *(f"  {one}" for one in rest)):
             output.data(line)

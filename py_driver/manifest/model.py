@@ -70,6 +70,14 @@ class Note:
     message: str
     span: Span
 
+    def __str__(self) -> str:
+        return f"{self.span.file}:{self.span.line}:{self.span.column}: {self.message}"
+
+    def as_json(self) -> dict[str, str | int]:
+        """The note as a value for JSON."""
+        span = self.span
+        return {"file": span.file, "line": span.line, "column": span.column, "message": self.message}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bounds:

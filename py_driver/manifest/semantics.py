@@ -8,6 +8,7 @@ from py_driver.errors import Code
 from py_driver.libraries import locked
 from py_driver.manifest.model import BUILT, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, UNIVERSAL
 from py_driver.manifest.paths import HEADERS
+from py_driver.variants.candidates import numbers
 from py_driver.variants.capabilities import base, choose
 from py_driver.variants.names import ALL, is_identifier
 
@@ -106,7 +107,7 @@ def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: Itera
     """Collect EMPTY_ARCHS for each CUDA release, of those built by default, that a section has nothing for."""
     requested = tuple(one.value for one in kernel.capabilities.value) if kernel.capabilities else None
     for release in releases:
-        version = tuple(int(part) for part in release.version.split("."))
+        version = numbers(release.version)
         if not manifest.cuda.admit(version) or (kernel.cuda_minver and version < kernel.cuda_minver.value):
             continue
         archs = choose(requested, release)
