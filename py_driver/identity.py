@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from py_driver.manifest.model import values
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from py_driver.manifest.model import Kernel, Texts
+    from py_driver.manifest.model import Kernel
     from py_driver.project import Project
 
 
@@ -54,13 +56,13 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     manifest = project.manifest
     sections = manifest.sections(family) if compiled else ()
     binding = manifest.framework.src if compiled else ()
-    files = {*project.python, *_values(binding), *(name for one in sections for name in _values(one.src))}
+    files = {*project.python, *values(binding), *(name for one in sections for name in values(one.src))}
     framework = manifest.framework
     settings = {
         "name": manifest.name.value,
         "version": manifest.version,
         "backend": family,
-        "binding": [sorted(_values(binding)), _values(framework.include), _values(framework.cxx_flags)],
+        "binding": [sorted(values(binding)), values(framework.include), values(framework.cxx_flags)],
         **({"stable-abi": stable.value} if compiled and (stable := framework.stable_abi.get(family)) else {}),
         "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
     }
@@ -71,15 +73,11 @@ def _section_config(section: Kernel) -> dict[str, Any]:
     """All of a section that decides what is compiled, apart from what the files hold."""
     return {
         "name": section.name.value,
-        "depends": sorted(_values(section.depends)),
-        "src": sorted(_values(section.src)),
-        "include": _values(section.include),
-        "cxx-flags": _values(section.cxx_flags),
-        "cuda-flags": _values(section.cuda_flags),
-        "capabilities": sorted(_values(section.capabilities.value)) if section.capabilities else None,
+        "depends": sorted(values(section.depends)),
+        "src": sorted(values(section.src)),
+        "include": values(section.include),
+        "cxx-flags": values(section.cxx_flags),
+        "cuda-flags": values(section.cuda_flags),
+        "capabilities": sorted(values(section.capabilities.value)) if section.capabilities else None,
         "cuda-minver": section.cuda_minver.value if section.cuda_minver else None,
     }
-
-
-def _values(texts: Texts) -> tuple[str, ...]:
-    return tuple(text.value for text in texts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.identity import make_identity
-from py_driver.manifest.model import TORCH
+from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import HEADERS
 from py_driver.metadata import make_metadata
 from py_driver.variants.candidates import Candidate, candidates, describe, numbers
@@ -235,8 +235,7 @@ def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
     version = cuda_version(cell.backend)
     if version is None:
         return None
-    requested = tuple(one.value for one in section.capabilities.value) if section.capabilities else None
-    return choose(requested, matrix.cuda_release(version))
+    return choose(section.requested, matrix.cuda_release(version))
 
 
 def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...], archs: list[str] | None) -> Variant:
@@ -259,10 +258,6 @@ def _split(files: Texts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(name for name in names if name not in headers), headers
 
 
-def _values(texts: Texts) -> tuple[str, ...]:
-    return tuple(text.value for text in texts)
-
-
 def _includes(texts: Texts, files: Iterable[str]) -> tuple[str, ...]:
     """The include directories that have any of the files below them: those of other backends have none."""
     listed = list(files)
@@ -280,7 +275,7 @@ def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix
         sources=sources,
         headers=tuple(sorted({*headers, *offered})),
         includes=_includes(framework.include, (*sources, *headers, *offered)),
-        cxx_flags=_values(framework.cxx_flags),
+        cxx_flags=values(framework.cxx_flags),
         cuda_flags=(),
         depends=(TORCH,),
         archs={},
@@ -302,9 +297,9 @@ def _group(section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matri
         sources=sources,
         headers=headers,
         includes=_includes(section.include, (*sources, *headers)),
-        cxx_flags=_values(section.cxx_flags),
-        cuda_flags=_values(section.cuda_flags),
-        depends=tuple(sorted(_values(section.depends))),
+        cxx_flags=values(section.cxx_flags),
+        cuda_flags=values(section.cuda_flags),
+        depends=tuple(sorted(values(section.depends))),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity="",
     )

@@ -63,6 +63,11 @@ Text = Located[str]
 Texts = tuple[Text, ...]
 
 
+def values(texts: Texts) -> tuple[str, ...]:
+    """What texts say, without their places."""
+    return tuple(text.value for text in texts)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
     """Something that the reader of build.toml should know and that is no error, e.g. a backend not built yet."""
@@ -201,6 +206,11 @@ class Kernel:
     def title(self) -> str:
         """The section as its header names it."""
         return f"[kernel.{self.name.value}]"
+
+    @property
+    def requested(self) -> tuple[str, ...] | None:
+        """The CUDA capabilities asked for, without their places; None for the default list."""
+        return values(self.capabilities.value) if self.capabilities else None
 
     @property
     def torch(self) -> bool:

@@ -18,6 +18,7 @@ from py_driver.manifest.model import (
     Kernel,
     KernelDepend,
     Located,
+    values,
 )
 from py_driver.manifest.names import check_section_name
 from py_driver.spelling import did_you_mean
@@ -62,7 +63,7 @@ def read_framework(table: Section, kind: str) -> Framework:
         table=kind,
         src=table.texts("src") or (),
         include=table.texts("include") or (),
-        pyext=("py", "pyi") if pyext is None else tuple(one.value for one in pyext),
+        pyext=("py", "pyi") if pyext is None else values(pyext),
         cxx_flags=table.texts("cxx-flags") or (),
         bounds=read_bounds(table) if kind == TORCH else Bounds(),
         stable_abi=table.versions("stable-abi", BACKENDS) if kind == TORCH else {},

@@ -105,12 +105,11 @@ def _check_archs(capabilities: Texts, matrix: Matrix, findings: Findings) -> boo
 
 def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: Iterable[Cuda], findings: Findings) -> None:
     """Collect EMPTY_ARCHS for each CUDA release, of those built by default, that a section has nothing for."""
-    requested = tuple(one.value for one in kernel.capabilities.value) if kernel.capabilities else None
     for release in releases:
         version = numbers(release.version)
         if not manifest.cuda.admit(version) or (kernel.cuda_minver and version < kernel.cuda_minver.value):
             continue
-        archs = choose(requested, release)
+        archs = choose(kernel.requested, release)
         if not archs.kept:
             span = kernel.capabilities.span if kernel.capabilities else kernel.span
             reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
