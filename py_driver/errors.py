@@ -16,9 +16,8 @@ The exit code of a run follows from the class of its errors:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,8 +89,7 @@ class Code(Enum):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A place in a text file.
 
     Attributes:
@@ -109,8 +107,7 @@ class Span:
     text: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One thing that is wrong.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.manifest.model import values
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from py_driver.project import Project
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What the unique id of a backend's variants is made from.
 
     Attributes:

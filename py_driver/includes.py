@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # What does not end goes up to the end of the text, or of the line: each character is looked at once.
 _SKIPPED = re.compile(
@@ -16,8 +16,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Include:
+class Include(NamedTuple):
     """An `#include` line.
 
     Attributes:

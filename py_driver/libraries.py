@@ -6,7 +6,6 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from py_driver.fetch.entry import parse_entry
 from py_driver.layout import module_root
 
 if TYPE_CHECKING:
@@ -33,4 +32,6 @@ def locked() -> tuple[str, ...]:
 
 def library_entries(depends: Iterable[str]) -> list[Entry]:
     """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
+    from py_driver.fetch.entry import parse_entry  # noqa: PLC0415  (slow to load, and `check` needs only names)
+
     return [parse_entry(_lock()[name]["archive"]) for name in sorted(set(depends) & set(_lock()))]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.identity import make_identity
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from py_driver.variants.matrix import Matrix
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Files that are compiled with the same flags: the binding or a kernel section.
 
     Attributes:
@@ -53,8 +51,7 @@ class Group:
     identity: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """A cell that is built.
 
     Attributes:
@@ -82,16 +79,14 @@ class Variant:
         return spell(self.cell)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Left:
+class Left(NamedTuple):
     """A cell of the matrix that the project does not build, and why."""
 
     cell: Cell
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """All that is built of a project.
 
     Attributes:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, DriverError, error
 from py_driver.header_checks import check_includes
@@ -37,8 +36,7 @@ _GENERATED = ("_ops.py", "metadata.json")
 _SEEN_LIMIT = 2000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """A project whose files have been checked.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
@@ -52,8 +51,7 @@ def _with_general(manifest: Manifest, general: Section) -> Manifest:
             depends[backend] = read_depends(table, backend)
             cuda = read_bounds(table) if backend == "cuda" else cuda
             table.finish()
-    manifest = dataclasses.replace(
-        manifest,
+    manifest = manifest._replace(
         version=manifest.version if version is None else version,
         license=licence.value if licence else manifest.license,
         upstream=upstream.value if upstream else None,

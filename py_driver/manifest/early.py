@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING
 
@@ -41,8 +40,7 @@ def read_edition0(root: Section, file: str) -> Manifest:
         section.finish()
     number = re.match(r"\d{1,6}", version.value, re.ASCII) if version else None
     manifest = _manifest(root, file, name, framework, tuple(kernels))
-    return dataclasses.replace(
-        manifest,
+    return manifest._replace(
         version=int(number[0]) if number else 1,
         python_root=f"{pyroot.value.rstrip('/')}/{manifest.module}" if pyroot else manifest.python_root,
     )
@@ -86,7 +84,7 @@ def read_edition2(root: Section, file: str) -> Manifest:
         backend: Depends(python=tuple(one.value for one in python if one.value in PYTHON_PACKAGES[backend]))
         for backend in ("", "cuda")
     }
-    return dataclasses.replace(manifest, cuda=cuda, hub=hub, depends=depends)
+    return manifest._replace(cuda=cuda, hub=hub, depends=depends)
 
 
 def read_hub(general: Section) -> Hub:
@@ -111,7 +109,7 @@ def _torch(root: Section, torch: Section | None, *, universal: bool) -> tuple[Fr
             message = "a universal project has no sources to compile"
             advice = "take away `universal`, or `src` and the [kernel] sections"
             root.findings.add(Code.BAD_VALUE, message, torch.span, advice=advice)
-        framework = dataclasses.replace(framework, table=NOARCH, bounds=Bounds())
+        framework = framework._replace(table=NOARCH, bounds=Bounds())
     elif not root.has("kernel"):
         advice = "add [kernel.<name>], or `universal = true` for a project of Python files only"
         root.findings.add(Code.MISSING_KEY, "there is no [kernel.*] section", torch.span, advice=advice)
@@ -152,4 +150,4 @@ def _by_language(section: Section) -> tuple[Kernel, ...]:
     if said != _HIPIFY:
         return (first,)
     rocm = read_kernel(section, Located(value="rocm", span=backend.span))
-    return first, dataclasses.replace(rocm, name=Located(value=f"{first.name.value}_rocm", span=first.name.span))
+    return first, rocm._replace(name=Located(value=f"{first.name.value}_rocm", span=first.name.span))

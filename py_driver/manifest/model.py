@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +51,7 @@ STABLE_SINCE = (2, 9)
 """The first torch release with headers for a stable ABI (torch/csrc/stable)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Located(Generic[T_co]):
+class Located(NamedTuple, Generic[T_co]):
     """A value and where it stands in build.toml."""
 
     value: T_co
@@ -68,8 +67,7 @@ def values(texts: Texts) -> tuple[str, ...]:
     return tuple(text.value for text in texts)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """Something that the reader of build.toml should know and that is no error, e.g. a backend not built yet."""
 
     message: str
@@ -84,8 +82,7 @@ class Note:
         return {"file": span.file, "line": span.line, "column": span.column, "message": self.message}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The versions that a project admits, both ends included; None where a side is open."""
 
     minver: Located[Version] | None = None
@@ -98,8 +95,7 @@ class Bounds:
         return version[: len(low)] >= low[: len(version)] and version[: len(high)] <= high[: len(version)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelDepend:
+class KernelDepend(NamedTuple):
     """Another kernel that the project loads at run time.
 
     Attributes:
@@ -113,16 +109,14 @@ class KernelDepend:
     revision: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Depends:
+class Depends(NamedTuple):
     """What a project needs at run time, for all backends or for one."""
 
     python: tuple[str, ...] = ()
     kernels: tuple[KernelDepend, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hub:
+class Hub(NamedTuple):
     """Where a project is published.
 
     Attributes:
@@ -134,8 +128,7 @@ class Hub:
     branch: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Framework:
+class Framework(NamedTuple):
     """The framework table.
 
     Attributes:
@@ -158,7 +151,7 @@ class Framework:
     pyext: tuple[str, ...] = ("py", "pyi")
     cxx_flags: Texts = ()
     bounds: Bounds = Bounds()
-    stable_abi: Mapping[str, Located[Version]] = field(default_factory=dict)
+    stable_abi: Mapping[str, Located[Version]] = MappingProxyType({})
     capabilities: Located[Texts] | None = None
     rocm_archs: Located[Texts] | None = None
 
@@ -168,8 +161,7 @@ class Framework:
         return self.table == NOARCH
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A `[kernel.<name>]` section.
 
     Attributes:
@@ -218,23 +210,22 @@ class Kernel:
         return any(depend.value == TORCH for depend in self.depends)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """A build.toml.
 
     Attributes:
         file: its path as the user knows it.
         edition: 0 to CURRENT.
         name: the project's name.
+        framework: the framework table.
+        python_root: the directory of the Python package, relative to the project.
         version: major version of the kernel's interface; 1 where the file does not say, as in upstream's migration.
         license: the Hub's identifier of the licence; `unknown`, which is one, where the file does not say, since
             metadata.json must have the key.
         upstream: where the kernel came from (git URL).
         source: where this project lives (git URL).
         backends: what the file asks for: some of BACKENDS, or UNIVERSAL alone.
-        framework: the framework table.
         kernels: the kernel sections, in the order of the file; also those that are not built.
-        python_root: the directory of the Python package, relative to the project.
         depends: run-time dependencies by backend; those of every backend under "".
         cuda: the CUDA versions that are admitted.
         hub: where it is published.
@@ -243,15 +234,15 @@ class Manifest:
     file: str
     edition: int
     name: Text
+    framework: Framework
+    python_root: str
     version: int = 1
     license: str = "unknown"
     upstream: str | None = None
     source: str | None = None
     backends: Texts = ()
-    framework: Framework
     kernels: tuple[Kernel, ...] = ()
-    python_root: str
-    depends: Mapping[str, Depends] = field(default_factory=dict)
+    depends: Mapping[str, Depends] = MappingProxyType({})
     cuda: Bounds = Bounds()
     hub: Hub = Hub()
 

@@ -8,8 +8,8 @@ from py_driver.errors import DriverError
 from py_driver.manifest.current import read_current
 from py_driver.manifest.early import read_edition0, read_edition1, read_edition2
 from py_driver.manifest.editions import edition_of
-from py_driver.manifest.keys import table
 from py_driver.manifest.section import Findings, Section
+from py_driver.manifest.tables import table
 from py_driver.manifest.text import parse
 
 if TYPE_CHECKING:

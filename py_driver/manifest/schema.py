@@ -18,9 +18,10 @@ import json
 import re
 from typing import Any
 
-from py_driver.manifest.keys import CAPABILITY, GFX, VERSION, Key, Kind, Table, table
+from py_driver.manifest.keys import CAPABILITY, GFX, VERSION, Key, Kind, Table
 from py_driver.manifest.model import BACKENDS, CURRENT, KERNEL_BACKENDS, NOARCH, TORCH, TVM_FFI
 from py_driver.manifest.parts import PYTHON_PACKAGES
+from py_driver.manifest.tables import table
 
 Schema = dict[str, Any]
 """A JSON Schema, as JSON has it."""

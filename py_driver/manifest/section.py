@@ -7,8 +7,9 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, Span
-from py_driver.manifest.keys import TABLES, VERSION, Key, Kind, Table, table
+from py_driver.manifest.keys import VERSION, Key, Kind, Table
 from py_driver.manifest.model import CURRENT, Located, Note
+from py_driver.manifest.tables import TABLES, table
 from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -197,9 +196,9 @@ def meaning(manifest: Manifest) -> object:
     """
     framework = manifest.framework
     if framework.noarch:
-        framework = dataclasses.replace(framework, include=())  # there is nothing that could include
-    said = _plain(dataclasses.replace(manifest, framework=framework))
-    assert isinstance(said, dict)  # noqa: S101  (a manifest is a dataclass)
+        framework = framework._replace(include=())  # there is nothing that could include
+    said = _plain(manifest._replace(framework=framework))
+    assert isinstance(said, dict)  # noqa: S101  (a manifest has fields)
     if said["backends"] == [UNIVERSAL]:
         said["backends"] = list(BACKENDS)
     if manifest.edition == 0:
@@ -212,9 +211,8 @@ def _plain(value: object) -> object:
     """A value of a manifest as dicts and lists, without places, the file and its edition."""
     if isinstance(value, Located):
         return _plain(value.value)
-    if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-        return {name: _plain(getattr(value, name)) for name in names if name not in {"span", "file", "edition"}}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a type of the model
+        value = {name: one for name, one in value._asdict().items() if name not in {"span", "file", "edition"}}
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, (tuple, list)):

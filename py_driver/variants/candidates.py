@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.variants.names import Cell
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 _ABI = "cxx11"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A cell that a project may have.
 
     Attributes:

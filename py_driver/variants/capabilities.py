@@ -8,9 +8,8 @@ place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +19,14 @@ if TYPE_CHECKING:
 _PTX = "+PTX"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """An arch that was asked for and is not built, and why."""
 
     arch: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Archs:
+class Archs(NamedTuple):
     """What became of the archs that were asked for.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Torch:
+class Torch(NamedTuple):
     """A torch release.
 
     Attributes:
@@ -38,8 +36,7 @@ class Torch:
     bundled: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cuda:
+class Cuda(NamedTuple):
     """A CUDA release.
 
     Attributes:
@@ -62,8 +59,7 @@ class Cuda:
         return f"cu{self.version.replace('.', '')}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """The releases that are built for, and the one platform.
 
     Attributes:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from py_driver.errors import Code, error
 from py_driver.manifest.model import BACKENDS, UNIVERSAL
 
-_CELL = re.compile(
+# Compiled when they are first used, which `driver check` never does.
+_CELL = (
     r"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>cpu|cu\d{2}\d)"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
-_STABLE = re.compile(
+_STABLE = (
     r"torch-stable-abi(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<backend>cpu|cu\d{2}\d)"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
-_NOARCH = re.compile(rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})")
+_NOARCH = rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})"
 
 
 ALL = "all_variants"
 """The name of the target that bundles every default cell."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell of the matrix.
 
     A noarch cell, which has Python files only, has a backend and nothing else.
@@ -73,7 +73,7 @@ def spell(cell: Cell) -> str:
 
 def is_identifier(text: str) -> bool:
     """Whether a text is the identifier of some cell."""
-    return any(pattern.fullmatch(text) for pattern in (_CELL, _STABLE, _NOARCH))
+    return any(re.fullmatch(pattern, text) for pattern in (_CELL, _STABLE, _NOARCH))
 
 
 def parse(identifier: str) -> Cell:
@@ -82,9 +82,9 @@ def parse(identifier: str) -> Cell:
     Raises:
         DriverError: NO_SUCH_VARIANT if it spells none.
     """
-    if found := _NOARCH.fullmatch(identifier):
+    if found := re.fullmatch(_NOARCH, identifier):
         return Cell(backend=found["backend"])
-    if found := _CELL.fullmatch(identifier) or _STABLE.fullmatch(identifier):
+    if found := re.fullmatch(_CELL, identifier) or re.fullmatch(_STABLE, identifier):
         parts = found.groupdict()
         torch = f"{parts.pop('major')}.{parts.pop('minor')}"
         return Cell(torch=torch, stable="abi" not in parts, **parts)

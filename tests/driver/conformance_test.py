@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from kernels._rust import Build  # type: ignore[import-untyped]
 
 from py_driver.errors import DriverError
-from py_driver.manifest.keys import TABLES, Kind
+from py_driver.manifest.keys import Kind
 from py_driver.manifest.reader import read
+from py_driver.manifest.tables import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.keys import TABLES
 from py_driver.manifest.model import BACKENDS, CURRENT, Manifest
 from py_driver.manifest.reader import read
+from py_driver.manifest.tables import TABLES
 
 EDITION_0 = """\
 [general]

@@ -14,9 +14,9 @@ import tomli
 from py_driver import __main__
 from py_driver.cli.explain import find, read_texts, spell
 from py_driver.errors import Code, DriverError
-from py_driver.manifest.keys import table
 from py_driver.manifest.reader import read
 from py_driver.manifest.semantics import check
+from py_driver.manifest.tables import table
 from py_driver.variants.matrix import read_matrix
 
 ROOT = Path(__file__).parents[2]

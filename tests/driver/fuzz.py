@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from py_driver.__main__ import main
-from py_driver.manifest.keys import TABLES, Kind
+from py_driver.manifest.keys import Kind
+from py_driver.manifest.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from py_driver.errors import DriverError
 from py_driver.includes import scan
-from py_driver.manifest.keys import TABLES, Kind
+from py_driver.manifest.keys import Kind
 from py_driver.manifest.reader import read
 from py_driver.manifest.section import ERROR_LIMIT
+from py_driver.manifest.tables import TABLES
 from py_driver.manifest.text import PART_LIMIT, SIZE_LIMIT
 
 if TYPE_CHECKING:

@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.manifest.keys import TABLES, Key, Table, table
 from py_driver.manifest.model import CURRENT, KERNEL_BACKENDS, NOARCH, TORCH, TVM_FFI
 from py_driver.manifest.reader import read
 from py_driver.manifest.schema import make_schema
+from py_driver.manifest.tables import TABLES, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from py_driver.manifest.keys import Key, Table
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "docs" / "build-toml.schema.json"
