@@ -16,6 +16,7 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.building import PYTHON_VARIABLE
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
+from py_driver.lock import exports_file
 from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = f"@{MODULE_NAME}//rules/private/step"
 _POLICY = {
+    "--gpu-symbols": "gpu_symbols.txt",
     "--libraries": "libraries.txt",
     "--python-abi": "python_stable_abi.txt",
     "--torch-shims": "torch_shims.txt",
@@ -93,6 +95,9 @@ def expectations(library: Path) -> dict[str, str]:
         cell = parse(directory.name)
         if cell.abi:
             wanted["--cxx-abi"] = cell.abi
+        if cell.torch:
+            wanted["--torch"] = cell.torch
+            wanted["--backend"] = cell.backend
         if cell.stable and cell.torch:
             wanted["--torch-stable-abi"] = cell.torch
     metadata = _read_metadata(directory / _METADATA)
@@ -148,7 +153,8 @@ def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
         options: of the program, besides the policy.
     """
     policy = module_root() / "rules" / "private" / "policy"
-    flags = {**{flag: str(policy / name) for flag, name in _POLICY.items()}, **options}
+    flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
+    flags |= {"--torch-exports": str(exports_file()), **options}
     command = [str(program), "check", str(library), "--json"]
     command += [word for pair in flags.items() for word in pair]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())

@@ -26,6 +26,15 @@ def lock_files() -> dict[str, Path]:
     return {kind: module_root() / "toolchains" / "lock" / f"{kind}.json" for kind in ("cc", "cuda", "torch")}
 
 
+def exports_file() -> Path:
+    """What the torch releases of the lock export, see `py_driver.exports`; the user's own releases are not in it.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken.
+    """
+    return lock_files()["torch"].with_name("torch_exports.bin")
+
+
 def user_lock() -> Path | None:
     """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not."""
     matrix = user_matrix()

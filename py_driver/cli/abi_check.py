@@ -43,6 +43,7 @@ def add(subparsers: Subparsers) -> None:
     )
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory with some")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch to load into, e.g. 2.13")
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of the torch to load into")
     parser.add_argument(
         "--archs", metavar="LIST", type=_archs, help="the exact GPU code, e.g. 8.0,9.0a,12.0+PTX; or none"
@@ -61,7 +62,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.compliance import build_program, check, expectations, find_libraries  # noqa: PLC0415  (slow)
 
-    given = {"--cxx-abi": args.cxx_abi, "--archs": args.archs, "--torch-stable-abi": args.torch_stable_abi}
+    given = {
+        "--torch": args.torch,
+        "--cxx-abi": args.cxx_abi,
+        "--archs": args.archs,
+        "--torch-stable-abi": args.torch_stable_abi,
+    }
     chosen = {flag: value for flag, value in given.items() if value is not None}
     wanted = {library: {**expectations(library), **chosen} for library in find_libraries(args.paths)}
     program = build_program(output)

@@ -33,7 +33,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
-    from py_driver.files import difference, write  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver import exports  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.files import difference, write  # noqa: PLC0415
+    from py_driver.layout import user_matrix  # noqa: PLC0415
+    from py_driver.lock import exports_file  # noqa: PLC0415
     from py_driver.locking import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
 
     want, old = wanted(), {} if args.update else read()
@@ -49,8 +52,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             write(path, texts.new.encode())
             output.say(f"wrote {path}")
-    if stale and args.check:
+    unread = not user_matrix() and exports.read_table(exports_file())[0] != exports.columns_of(new["torch"])
+    if (stale or unread) and args.check:
+        if unread:
+            output.say(f"{exports_file()} is not of these torch wheels")
         raise error(Code.STALE_LOCK, "the lock is not what the matrix says", help="run `driver lock`")
-    if not stale:
+    if unread:
+        with output.task("reading what torch exports") as task:
+            write(exports_file(), exports.update(exports_file(), new["torch"], task.update))
+            task.done(f"{len(new['torch'])} releases")
+        output.say(f"wrote {exports_file()}")
+    elif not stale:
         output.say("the lock is up to date")
     return ExitCode.OK

@@ -3,6 +3,7 @@
 load(":actions.bzl", "ACTION")
 
 _POLICY = {
+    "gpu_symbols.txt": "--gpu-symbols",
     "libraries.txt": "--libraries",
     "python_stable_abi.txt": "--python-abi",
     "symbol_versions.txt": "--versions",
@@ -41,13 +42,16 @@ def check_extension(ctx, extension, objects, id):
         arguments.add("--archs", archs)
     if ctx.attr.cxx_abi:
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
+    arguments.add("--torch-exports", ctx.file._torch_exports)
+    arguments.add("--torch", ctx.attr.torch)
+    arguments.add("--backend", ctx.attr.backend)
     if ctx.attr.stable_abi:
         arguments.add("--torch-stable-abi", ctx.attr.stable_abi)
     arguments.add("--report", report)
     ctx.actions.run(
         executable = ctx.executable._step,
         arguments = [arguments],
-        inputs = [extension, id] + ctx.files._policy,
+        inputs = [extension, id, ctx.file._torch_exports] + ctx.files._policy,
         outputs = [report],
         mnemonic = "KernelCheck",
         progress_message = "Checking %{label}",

@@ -137,6 +137,10 @@ kernel_variant = rule(
             executable = True,
             cfg = "exec",
         ),
+        "_torch_exports": attr.label(
+            default = "//toolchains/lock:torch_exports.bin",
+            allow_single_file = True,
+        ),
     },
     toolchains = [
         config_common.toolchain_type("//toolchains/cc:toolchain_type", mandatory = True),

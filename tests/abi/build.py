@@ -72,6 +72,7 @@ LIBRARIES = {
     "lazy": Library(flags=("-z", "lazy")),
     "textrel": Library(sources=("textrel",), flags=("-z", "notext")),
     "old_string": Library(calls=(_OLD_STRING,)),
+    "undefined": Library(calls=("_ZN5other9elsewhereEv", "_ZN2at6native8internalEv", "cublasCreate_v2", "PyList_New")),
     "shim_new": Library(calls=("torch_library_def_with_tags", "torch_library_impl")),
     "aarch64": Library(sources=("export",), module=False, target="aarch64-linux-gnu"),
     "i386": Library(sources=("export",), module=False, target="i386-linux-gnu"),

@@ -32,6 +32,7 @@ GPU = {**GOOD, "--archs": "8.0,9.0a+PTX,10.0f,12.0+PTX"}
 OLD = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
 NEW = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 UNIQUE = "_ZZ6singlevE5value"
+UNDEFINED = {("undefined-symbol", name) for name in ("_ZN5other9elsewhereEv", "_ZN2at6native8internalEv")}
 
 EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("good", {}, set()),
@@ -73,6 +74,18 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("textrel", GOOD, {("text-relocations", "TEXTREL")}),
     ("old_string", {**GOOD, "--cxx-abi": "cxx11"}, {("cxx-abi", OLD)}),
     ("old_string", {**GOOD, "--cxx-abi": "cxx98"}, set()),
+    ("good", {**GOOD, "--torch": "2.13", "--backend": "cpu", "--cxx-abi": "cxx11"}, set()),
+    ("good", {**GOOD, "--torch": "2.6", "--backend": "cpu", "--cxx-abi": "cxx11"}, set()),
+    ("good", {**GOOD, "--torch": "2.6", "--backend": "cpu"}, {("undefined-symbol", NEW)}),
+    ("good", {**GOOD, "--torch": "1.0"}, set()),
+    ("good_stable", {**GOOD, "--torch": "2.9"}, {("undefined-symbol", "torch_library_impl")}),
+    ("good_stable", {**GOOD, "--torch": "2.10"}, set()),
+    ("old_string", {**GOOD, "--torch": "2.6", "--cxx-abi": "cxx98"}, set()),
+    ("old_string", {**GOOD, "--torch": "2.7"}, {("undefined-symbol", OLD)}),
+    ("undefined", GOOD, set()),
+    ("undefined", {**GOOD, "--torch": "2.13"}, UNDEFINED),
+    ("undefined", {**GOOD, "--torch": "2.13", "--backend": "cpu"},
+     UNDEFINED | {("undefined-symbol", "cublasCreate_v2")}),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.10"}, {("torch-stable-abi", "torch_library_def_with_tags")}),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.12"}, set()),
     ("aarch64", {}, {("file-type", "")}),
@@ -189,7 +202,7 @@ def test_damaged_files_do_not_crash_it(program: Path, tmp_path: Path) -> None:
     wholes = [path.read_bytes() for path in sorted(LIBRARIES.glob("*.so"))]
     dice = random.Random(20261121)  # noqa: S311  (damage, not secrets)
     path = tmp_path / "x.so"
-    everything = {"--archs": "8.0", "--cxx-abi": "cxx11", "--torch-stable-abi": "2.9"}
+    everything = {"--archs": "8.0", "--cxx-abi": "cxx11", "--torch": "2.13", "--torch-stable-abi": "2.9"}
     for _ in range(500):
         damaged = bytearray(dice.choice(wholes))
         if dice.random() < 0.1:
@@ -246,9 +259,19 @@ def test_the_verb_refuses_options(option: str, capsys: pytest.CaptureFixture[str
 
 def test_expectations() -> None:
     stable = Path("x/torch-stable-abi29-cpu-x86_64-linux/_a_cpu_1.abi3.so")
-    assert compliance.expectations(stable) == {"--init": "_a_cpu_1", "--torch-stable-abi": "2.9"}
+    assert compliance.expectations(stable) == {
+        "--init": "_a_cpu_1",
+        "--torch": "2.9",
+        "--backend": "cpu",
+        "--torch-stable-abi": "2.9",
+    }
     old = Path("x/torch25-cxx98-cu118-x86_64-linux/_a_cuda_1.abi3.so")
-    assert compliance.expectations(old) == {"--init": "_a_cuda_1", "--cxx-abi": "cxx98"}
+    assert compliance.expectations(old) == {
+        "--init": "_a_cuda_1",
+        "--cxx-abi": "cxx98",
+        "--torch": "2.5",
+        "--backend": "cu118",
+    }
     assert compliance.expectations(Path("libfoo.so")) == {}
 
 

@@ -103,16 +103,24 @@ def test_fixed_compile_error_builds(installed: Driver, project: Path) -> None:
     assert steps(installed.build(project, CPU))[1] == 0
 
 
-@pytest.mark.xfail(reason="symbols that neither torch nor CUDA has are found when loading, not when linking")
-def test_undefined_symbol_fails_when_linking(installed: Driver, project: Path) -> None:
+def test_undefined_symbol_fails_the_check(installed: Driver, project: Path) -> None:
     source = project / "csrc" / "one.cpp"
     source.write_text('#include "one.h"\nint elsewhere();\nint one() { return elsewhere(); }\n')
     binding = project / "torch-ext" / "binding.cpp"
     binding.write_text(binding.read_text() + "\nint one();\nint used = one();\n")
     before = digests(project / "build")
     failed = installed.run("build", project, f"--variant={CPU}", code=5)
-    assert "elsewhere" in failed.stderr
+    assert "undefined-symbol: _Z9elsewherev: nothing defines it" in failed.stderr
     assert digests(project / "build") == before
+
+
+def test_symbol_of_other_releases_fails_the_check_which_names_them(installed: Driver, project: Path) -> None:
+    binding = project / "torch-ext" / "binding.cpp"
+    old = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
+    body = f'\nextern "C" void old() __asm__("{old}");\nvoid (*volatile used)() = old;\n'
+    binding.write_text(binding.read_text() + body)
+    failed = installed.run("build", project, f"--variant={CPU}", code=5)
+    assert f"undefined-symbol: {old}: torch 2.13 does not define it; these do: 2.4, 2.5, 2.6" in failed.stderr
 
 
 _FULL = """

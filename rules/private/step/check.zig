@@ -9,6 +9,7 @@ const elf = @import("elf.zig");
 const device = @import("device.zig");
 const rules = @import("rules.zig");
 const policies = @import("policy.zig");
+const tables = @import("exports.zig");
 
 const shown_of_a_rule = 20;
 const found_something = 1;
@@ -20,6 +21,7 @@ const Options = struct {
     json: bool = false,
     wanted: rules.Wanted = .{},
     policy: policies.Policy,
+    exports: ?tables.Exports = null,
 };
 
 /// Checks one library; ends the program.
@@ -41,6 +43,7 @@ fn check(allocator: std.mem.Allocator, arguments: *main.Arguments) !bool {
         .library = &library,
         .policy = &options.policy,
         .wanted = options.wanted,
+        .exports = options.exports,
         .findings = std.ArrayList(rules.Finding).init(allocator),
     };
     read(&library, &work) catch |err| switch (err) {
@@ -84,6 +87,14 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
             if (policies.newer(value, "0") == null)
                 return main.fail("check: --torch-stable-abi is a version, not {s}", .{value});
             options.wanted.stable_abi = value;
+        } else if (main.is(flag, "--torch")) {
+            options.wanted.torch = value;
+        } else if (main.is(flag, "--torch-exports")) {
+            options.exports = try tables.Exports.read(allocator, value);
+        } else if (main.is(flag, "--gpu-symbols")) {
+            options.policy.gpu_symbols = try policies.readLines(allocator, value);
+        } else if (main.is(flag, "--backend")) {
+            options.wanted.gpu = !main.is(value, "cpu");
         } else if (main.is(flag, "--archs")) {
             options.wanted.code = if (main.is(value, "none")) &.{} else try device.declared(allocator, value) orelse
                 return main.fail("check: --archs is a list like 8.0,9.0a,12.0+PTX or none, not {s}", .{value});

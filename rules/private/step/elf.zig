@@ -37,6 +37,7 @@ const most_versions = 1024;
 pub const Error = error{ Malformed, OutOfMemory };
 
 pub const STB_LOCAL = 0;
+pub const STB_GLOBAL = 1;
 pub const STB_GNU_UNIQUE = 10;
 
 pub const Symbol = struct {

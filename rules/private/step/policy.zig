@@ -13,6 +13,8 @@ pub const Policy = struct {
     shims: std.StringHashMap([]const u8),
     /// Names that a library may need; `#` stands for a number such as `13` or `11.0`.
     libraries: []const []const u8 = &.{},
+    /// How the symbols begin of the libraries that torch's GPU builds load.
+    gpu_symbols: []const []const u8 = &.{},
 
     pub fn init(allocator: std.mem.Allocator) Policy {
         return .{
@@ -25,6 +27,13 @@ pub const Policy = struct {
     pub fn allowsLibrary(self: *const Policy, name: []const u8) bool {
         for (self.libraries) |pattern| {
             if (matches(pattern, name)) return true;
+        }
+        return false;
+    }
+
+    pub fn isOfGpuLibrary(self: *const Policy, symbol: []const u8) bool {
+        for (self.gpu_symbols) |prefix| {
+            if (std.mem.startsWith(u8, symbol, prefix)) return true;
         }
         return false;
     }

@@ -5,6 +5,7 @@ const elf = @import("elf.zig");
 const device = @import("device.zig");
 const mangled = @import("mangled.zig");
 const policies = @import("policy.zig");
+const tables = @import("exports.zig");
 
 const examples_shown = 3;
 
@@ -21,6 +22,8 @@ pub const Wanted = struct {
     module: ?[]const u8 = null,
     cxx_abi: ?[]const u8 = null,
     stable_abi: ?[]const u8 = null,
+    torch: ?[]const u8 = null,
+    gpu: bool = true,
     code: ?[]const device.Code = null,
 };
 
@@ -29,6 +32,7 @@ pub const Check = struct {
     library: *elf.Library,
     policy: *const policies.Policy,
     wanted: Wanted,
+    exports: ?tables.Exports = null,
     code: []const device.Code = &.{},
     findings: std.ArrayList(Finding),
 
@@ -46,10 +50,11 @@ pub const Check = struct {
         try self.needed();
         try self.searchPaths();
         try self.uniqueSymbols();
-        try self.exports();
+        try self.exported();
         try self.hardening();
         try self.cxxAbi();
         try self.torchStableAbi();
+        try self.undefinedSymbols();
         try self.gpuCode();
     }
 
@@ -167,7 +172,7 @@ pub const Check = struct {
         }
     }
 
-    fn exports(self: *Check) elf.Error!void {
+    fn exported(self: *Check) elf.Error!void {
         const prefix = "PyInit_";
         const help = "hide it: `-fvisibility=hidden` and a version script with `global: PyInit_*; local: *;`";
         var found = false;
@@ -257,6 +262,42 @@ pub const Check = struct {
                 "in torch since {s}; {s} is the oldest to load into",
                 .{ since, oldest },
                 "do without it, or raise `stable-abi`",
+            );
+        }
+    }
+
+    /// Symbols without a version must be torch's, or of a library that torch's GPU builds load.
+    fn undefinedSymbols(self: *Check) elf.Error!void {
+        const torch = self.wanted.torch orelse return;
+        const table = self.exports orelse return;
+        const of_release = table.of(torch, null, self.wanted.gpu);
+        if (of_release == 0) return;
+        const abi = self.wanted.cxx_abi;
+        const of_abi = table.of(torch, abi, self.wanted.gpu);
+        const columns = if (of_abi == 0) of_release else of_abi;
+        for (self.library.symbols) |symbol| {
+            if (symbol.defined or symbol.binding != elf.STB_GLOBAL or symbol.version > 1) continue;
+            if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
+            if (self.wanted.gpu and self.policy.isOfGpuLibrary(symbol.name)) continue;
+            // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
+            if (of_abi == 0 and (mangled.isCxx11(symbol.name) or mangled.isCxx98(symbol.name))) continue;
+            const definers = table.definers(symbol.name);
+            if (definers & columns != 0) continue;
+            const others = try table.releases(self.allocator, definers & ~of_release);
+            if (others.len > 0) {
+                try self.add("undefined-symbol", symbol.name, "torch {s} does not define it; these do: {s}", .{
+                    torch, others,
+                }, "use what all the releases have that you build for, or limit them with `minver` and `maxver`");
+            } else if (definers & of_release != 0 or mangled.isTorch(symbol.name)) {
+                try self.add("undefined-symbol", symbol.name, "no library of torch {s} that is loaded defines it", .{
+                    torch,
+                }, "use what torch exports to extensions; internal functions are not");
+            } else try self.add(
+                "undefined-symbol",
+                symbol.name,
+                "nothing defines it",
+                .{},
+                "add the source that defines it to `src`, or take the use away",
             );
         }
     }

@@ -1,0 +1,193 @@
+"""Which symbols the libraries of each locked torch release define: toolchains/lock/torch_exports.bin.
+
+The file is one line of JSON, `{"columns": [{"torch", "sha256", "abi", "backend"}, ...], "count": N}`, then N hashes,
+ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask says that column i
+defines it. Numbers are little-endian, a mask has as many bytes as the columns need. The compliance check,
+rules/private/step/exports.zig, reads it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import shutil
+import struct
+import tempfile
+import zipfile
+from array import array
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py_driver.errors import Code, error
+from py_driver.fetch.entry import Entry, parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.store import Store, cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+LIBRARIES: Final = {
+    "cpu": ("libc10.so", "libtorch_cpu.so", "libtorch.so"),
+    "cuda": ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so"),
+}
+"""Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
+
+_HASH: Final = 4
+_SHT_DYNSYM, _SYMBOL, _SECTION = 11, 24, 64
+_DEFAULT, _PROTECTED = 0, 3
+_BINDINGS = (1, 2, 10)  # global, weak, unique
+
+
+class Column(NamedTuple):
+    """What the libraries of one wheel define.
+
+    Attributes:
+        torch: major and minor version, e.g. `2.13`.
+        sha256: of the wheel.
+        abi: the C++ ABI of the wheel.
+        backend: `cpu`, or `cuda` for what the CUDA libraries define besides.
+    """
+
+    torch: str
+    sha256: str
+    abi: str
+    backend: str
+
+
+Table = dict[int, int]
+"""Hash of a symbol to its mask."""
+
+
+def hash_of(symbol: str) -> int:
+    """What stands for a symbol in the table."""
+    return int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:_HASH], "little")
+
+
+def columns_of(lock: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns that the torch part of the lock asks for. The wheels with two ABIs on the index are the older one."""
+    return tuple(
+        Column(
+            torch=version, sha256=part["archive"].get("sha256", ""), abi=min(part["abis"], key=_age), backend=backend
+        )
+        for version, part in lock.items()
+        for backend in LIBRARIES
+    )
+
+
+def _age(abi: str) -> int:
+    return ("cxx98", "cxx11").index(abi)
+
+
+def read_table(path: Path) -> tuple[tuple[Column, ...], Table]:
+    """The table in a file; nothing if there is none.
+
+    Raises:
+        DriverError: BAD_VALUE if it is damaged.
+    """
+    if not path.is_file():
+        return (), {}
+    data = path.read_bytes()
+    try:
+        line, rest = data.split(b"\n", 1)
+        head = json.loads(line)
+        columns, count = tuple(Column(**one) for one in head["columns"]), head["count"]
+        width = _width(columns)
+        if len(rest) != count * (_HASH + width):
+            raise ValueError(f"{len(rest)} bytes for {count} symbols")  # noqa: TRY301  (one message for all)
+    except (ValueError, TypeError, KeyError) as wrong:
+        advice = "take it from a fresh checkout, or delete it: `driver lock` writes it anew"
+        raise error(Code.BAD_VALUE, f"{path} is damaged: {wrong}", help=advice) from wrong
+    masks = rest[count * _HASH :]
+    return columns, {
+        key: int.from_bytes(masks[i * width : (i + 1) * width], "little")
+        for i, (key,) in enumerate(struct.iter_unpack("<I", rest[: count * _HASH]))
+    }
+
+
+def write_table(columns: tuple[Column, ...], table: Table) -> bytes:
+    """A table as it stands in the file; symbols that no column defines are left out."""
+    keys = sorted(key for key, mask in table.items() if mask)
+    head = {"columns": [one._asdict() for one in columns], "count": len(keys)}
+    width = _width(columns)
+    hashes = b"".join(key.to_bytes(_HASH, "little") for key in keys)
+    masks = b"".join(table[key].to_bytes(width, "little") for key in keys)
+    return json.dumps(head).encode() + b"\n" + hashes + masks
+
+
+def _width(columns: tuple[Column, ...]) -> int:
+    return -(-len(columns) // 8)
+
+
+def update(path: Path, lock: Mapping[str, Any], report: Callable[[str], None]) -> bytes:
+    """The table for a lock: what is there is kept, the wheels of all else are fetched as a whole and read.
+
+    Args:
+        path: of the table that there is, if any.
+        lock: its torch part.
+        report: called with what is being done.
+
+    Raises:
+        DriverError: see `Fetcher.fetch`; BAD_DIGEST if a wheel does not have the libraries.
+    """
+    columns, (known, old) = columns_of(lock), read_table(path)
+    table: Table = {}
+    places = [(known.index(one), columns.index(one)) for one in known if one in columns]
+    for key, mask in old.items():
+        table[key] = sum((mask >> before & 1) << now for before, now in places)
+    for version, part in lock.items():
+        wanted = {one.backend: columns.index(one) for one in columns if one.torch == version and one not in known}
+        if not wanted:
+            continue
+        report(f"torch {version}")
+        entry = replace(parse_entry(part["archive"]), record_sha256="", include=(), exclude=())
+        for backend, keys in _exports(entry).items():
+            if backend in wanted:
+                for key in keys:
+                    table[key] = table.get(key, 0) | 1 << wanted[backend]
+    return write_table(columns, table)
+
+
+def _exports(entry: Entry) -> dict[str, array[int]]:
+    """The hashes of what a wheel's libraries define, by backend. The wheel is not kept."""
+    found = {backend: array("I") for backend in LIBRARIES}
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root) as work, zipfile.ZipFile(_wheel(entry, Path(work))) as archive:
+        for backend, libraries in LIBRARIES.items():
+            for name in libraries:
+                member = f"torch/lib/{name}"
+                if member not in archive.namelist():
+                    raise error(Code.BAD_DIGEST, f"{entry.basename} has no {member}", help="lock another wheel")
+                path = Path(work) / name
+                with archive.open(member) as packed, path.open("wb") as plain:
+                    shutil.copyfileobj(packed, plain, 1 << 20)
+                found[backend].extend(map(hash_of, defined(path)))
+                path.unlink()
+    return found
+
+
+def _wheel(entry: Entry, work: Path) -> Path:
+    return Fetcher(Store(work)).fetch(entry).path
+
+
+def defined(library: Path) -> Iterable[str]:
+    """The symbols that a 64-bit little-endian ELF library defines for others, as its section headers tell.
+
+    Layout: System V ABI, chapter 4.
+    """
+    names = set()
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as elf:
+        (start,) = struct.unpack_from("<Q", elf, 40)
+        (count,) = struct.unpack_from("<H", elf, 60)
+        sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + _SECTION * i) for i in range(count)]
+        for _, kind, _, _, offset, size, link, *_ in sections:
+            if kind != _SHT_DYNSYM:
+                continue
+            strings = sections[link][4]
+            for name, info, other, section in struct.iter_unpack("<IBBH16x", elf[offset : offset + size]):
+                if section and info >> 4 in _BINDINGS and other & 3 in {_DEFAULT, _PROTECTED}:
+                    at = strings + name
+                    names.add(elf[at : elf.find(b"\0", at)].decode("ascii"))
+    return names
