@@ -170,6 +170,8 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     }
     cudas = {
         one["version"]: {
+            "archs": one["archs"],
+            "split": one["run-here"],
             "host": one["host"],
             "max_clang": one["max-clang"],
             "runtime": one["runtime"],

@@ -1,4 +1,4 @@
-"""The actions that compile one source file."""
+"""The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 
@@ -10,10 +10,6 @@ _DEFINES = {
     "cpu": ["-DCPU_KERNEL"],
     "cuda": ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"],
 }
-
-# nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
-# away the operators of half types.
-_NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
 
 def _package_prefix_map(file):
     """Takes the way to the package out of `__FILE__`, so that it is the same in every workspace."""
@@ -29,7 +25,16 @@ def _sdks(job):
     """What headers come from besides the compilers' and the section's own, in the order of the search."""
     return job.libraries + ([job.torch] if job.torch else [])
 
-def _prefix_maps(arguments, job, source, compiler, before_each = None):
+def prefix_maps(arguments, job, source, compiler, before_each = None):
+    """Adds the options that take the ways to packages and repositories out of `__FILE__`.
+
+    Args:
+        arguments: Args to add to.
+        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
+        source: File to compile.
+        compiler: File of the host compiler.
+        before_each: string to put before each option, or None.
+    """
     files = [compiler, job.registration]
     if job.cuda:
         files.append(job.cuda.nvcc)
@@ -37,10 +42,25 @@ def _prefix_maps(arguments, job, source, compiler, before_each = None):
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
     arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
 
-def _common_flags(arguments, job):
-    """Adds what host compiler and nvcc understand alike; optimised as a CMake release build is, as upstream does."""
-    arguments.add_all(["-O3", "-DNDEBUG"])
-    arguments.add("-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD))
+def language_flags(job):
+    """What host compiler and nvcc understand alike; optimised as a CMake release build is, as upstream does.
+
+    Args:
+        job: see `prefix_maps`.
+
+    Returns:
+        list of string.
+    """
+    return ["-O3", "-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD)]
+
+def preprocessor_flags(arguments, job):
+    """Adds the defines and the ways to headers.
+
+    Args:
+        arguments: Args to add to.
+        job: see `prefix_maps`.
+    """
+    arguments.add("-DNDEBUG")
     arguments.add_all(_DEFINES[job.backend])
     if job.cxx_abi != "none":
         arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
@@ -52,7 +72,17 @@ def _common_flags(arguments, job):
     if job.id:
         arguments.add("-include", job.id.header)
 
-def _inputs(job, source, sdk_files):
+def preprocessor_inputs(job, source, sdk_files):
+    """What preprocessing a source reads.
+
+    Args:
+        job: see `prefix_maps`.
+        source: File to compile.
+        sdk_files: list of depset of File, of the compilers.
+
+    Returns:
+        depset of File.
+    """
     direct = [source, job.registration] + job.headers
     if job.id:
         direct = direct + [job.id.header]
@@ -72,66 +102,21 @@ def compile_cxx(ctx, job, source, object):
     arguments.add_all(job.cc.flags)
     arguments.add_all(job.cc.include_markers, map_each = dirname, before_each = "-isystem")
     arguments.add_all(["-fPIC", "-fvisibility=hidden"])
-    _common_flags(arguments, job)
+    arguments.add_all(language_flags(job))
+    preprocessor_flags(arguments, job)
     if job.cuda:
         arguments.add_all([job.cuda.include_marker], map_each = dirname, before_each = "-isystem")
-    _prefix_maps(arguments, job, source, job.cc.compiler)
+    prefix_maps(arguments, job, source, job.cc.compiler)
     arguments.add_all(job.cxx_flags)
     arguments.add("-c", source)
     arguments.add("-o", object)
     ctx.actions.run(
         executable = job.cc.compiler,
         arguments = [arguments],
-        inputs = _inputs(job, source, [job.cc.files] + ([job.cuda.headers] if job.cuda else [])),
+        inputs = preprocessor_inputs(job, source, [job.cc.files] + ([job.cuda.headers] if job.cuda else [])),
         outputs = [object],
         mnemonic = "KernelCxxCompile",
         progress_message = "Compiling %s for %%{label}" % package_path(source),
         toolchain = Label("//toolchains/cc:toolchain_type"),
-        **ACTION
-    )
-
-def _gencode(arch):
-    """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
-    number = arch.removesuffix("+PTX").replace(".", "")
-    targets = "sm_" + number
-    if arch.endswith("+PTX"):
-        targets = "[%s,compute_%s]" % (targets, number)
-    return "-gencode=arch=compute_%s,code=%s" % (number, targets)
-
-def compile_cuda(ctx, job, source, object):
-    """Compiles a CUDA source with nvcc, for all capabilities of the cell.
-
-    Args:
-        ctx: rule context.
-        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
-        source: File to compile.
-        object: File to make.
-    """
-    arguments = ctx.actions.args()
-    arguments.add("nvcc")
-    arguments.add("--source", package_path(source))
-    arguments.add("--")
-    arguments.add(job.cuda.nvcc)
-    arguments.add("-ccbin", job.cuda.host.launcher)
-    arguments.add("--objdir-as-tempdir")
-    if job.cuda.random_seed:
-        arguments.add("-frandom-seed=" + package_path(source))
-    arguments.add_all(_NVCC_FLAGS)
-    arguments.add_all([_gencode(arch) for arch in job.archs])
-    arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
-    _prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
-    _common_flags(arguments, job)
-    arguments.add_all(job.cuda_flags)
-    arguments.add("-c", source)
-    arguments.add("-o", object)
-    ctx.actions.run(
-        executable = ctx.executable._step,
-        arguments = [arguments],
-        inputs = _inputs(job, source, [job.cuda.files]),
-        tools = [job.cuda.host.compiler, job.cuda.host.launcher, job.cuda.nvcc],
-        outputs = [object],
-        mnemonic = "KernelCudaCompile",
-        progress_message = "Compiling %s for %%{label} with nvcc" % package_path(source),
-        toolchain = Label("//toolchains/cuda:toolchain_type"),
         **ACTION
     )

@@ -4,7 +4,8 @@ load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
 load("//rules/settings:setting.bzl", "CellSettingInfo")
 load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
-load(":compile.bzl", "compile_cuda", "compile_cxx")
+load(":compile.bzl", "compile_cxx")
+load(":cuda.bzl", "compile_monolithic", "compile_split", "is_split")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":stable_abi.bzl", "target_version")
@@ -65,7 +66,7 @@ def _kernel_objects_impl(ctx):
     backend = ctx.attr._backend[CellSettingInfo].value
     if backend == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
-        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [])]
+        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], steps = [])]
     cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA") if ctx.attr.backend == "cuda" else None
     torch_version = ctx.attr._torch[CellSettingInfo].value
     torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -77,30 +78,35 @@ def _kernel_objects_impl(ctx):
         backend = ctx.attr.backend,
         cc = ctx.toolchains[_CC].sdk,
         cuda = cuda,
+        cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[CellSettingInfo].value,
         cuda_flags = ctx.attr.cuda_flags,
         cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
         headers = ctx.files.hdrs,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         include_directories = _include_directories(ctx),
+        own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
         registration = ctx.file._registration,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
     )
     objects = []
+    steps = []
     for source in ctx.files.srcs:
         object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
         if source.extension == "cu":
             if not cuda:
                 fail_with(ctx.label, "srcs", "`%s` is CUDA" % source.short_path, "set backend = \"cuda\"")
-            compile_cuda(ctx, job, source, object)
+            compile_cuda = compile_split if is_split(job) else compile_monolithic
+            steps += compile_cuda(ctx, job, source, object)
         else:
             compile_cxx(ctx, job, source, object)
+            steps.append(object)
         objects.append(object)
     return [
         DefaultInfo(files = depset(objects)),
-        KernelObjectsInfo(backend = ctx.attr.backend, objects = objects),
+        KernelObjectsInfo(backend = ctx.attr.backend, objects = objects, steps = steps),
     ]
 
 kernel_objects = rule(
@@ -113,6 +119,11 @@ kernel_objects = rule(
         "backend": attr.string(
             mandatory = True,
             doc = "`cpu` or `cuda`.",
+        ),
+        "cuda_compile": attr.string(
+            values = ["", "split", "monolithic"],
+            doc = "`split` runs each phase of nvcc as an action of its own, if the toolchain's nvcc is known to allow " +
+                  "that and no flag forbids it; `monolithic` runs nvcc once. Empty: as `//rules/settings:cuda_compile`.",
         ),
         "cuda_flags": attr.string_list(
             doc = "Further options of nvcc, for `.cu` files.",
@@ -134,12 +145,17 @@ kernel_objects = rule(
         "includes": attr.string_list(
             doc = "Include directories, relative to the package.",
         ),
+        "own_arch_list": attr.bool(
+            doc = "Whether `__CUDA_ARCH_LIST__` has the capabilities of this target alone when it is compiled split. " +
+                  "If not, it has all that the nvcc knows, so that a further one leaves the code for the others alone.",
+        ),
         "srcs": attr.label_list(
             allow_files = [".cu", ".cpp", ".cc", ".cxx"],
             mandatory = True,
             doc = "Sources; each becomes one object.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
+        "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
         "_libraries": attr.label_list(default = _libraries, providers = [CutlassSdkInfo]),
         "_registration": attr.label(

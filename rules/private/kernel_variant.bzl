@@ -40,7 +40,8 @@ def _python_names(ctx):
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     identity = ctx.attr.id[KernelIdInfo]
-    objects = [o for target in ctx.attr.objects for o in target[KernelObjectsInfo].objects]
+    compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
+    objects = [object for one in compiled for object in one.objects]
     extension = link_extension(ctx, objects) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     ctx.actions.write(ops, _OPS.format(import_extension = "from . import @ID@\n" if objects else ""))
@@ -75,7 +76,7 @@ def _kernel_variant_impl(ctx):
     steps = ctx.actions.declare_file(name + ".steps.json")
     ctx.actions.write(steps, json.encode({
         "directory": directory.path,
-        "steps": [o.path for o in objects],
+        "steps": [step.path for one in compiled for step in one.steps],
         "variant": name,
     }))
     return [

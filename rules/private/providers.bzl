@@ -13,6 +13,7 @@ KernelObjectsInfo = provider(
     fields = {
         "backend": "string; `cpu` or `cuda`",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
+        "steps": "list of File; the first output of each action that makes the objects",
     },
 )
 

@@ -5,6 +5,13 @@ load(":graph.bzl", "GraphInfo", "graph_aspect")
 load(":suite.bzl", "declare_tests")
 
 _MNEMONICS = [
+    "CudaAssemble",
+    "CudaDeviceCompile",
+    "CudaDevicePreprocess",
+    "CudaFatbinary",
+    "CudaFrontend",
+    "CudaHostCompile",
+    "CudaHostPreprocess",
     "KernelBundle",
     "KernelCheck",
     "KernelCudaCompile",
@@ -19,7 +26,13 @@ _MNEMONICS = [
 _BAZELS = ["FileWrite", "Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "SymlinkTree"]
 
 # The packages that files of the repository may come from.
-_PACKAGES = ["rules/private/include/", "rules/private/policy/", "rules/private/step/", "tests/starlark/project/"]
+_PACKAGES = [
+    "rules/private/include/",
+    "rules/private/policy/",
+    "rules/private/step/",
+    "tests/starlark/project/",
+    "toolchains/lock/",
+]
 
 def _make(implementation):
     return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])

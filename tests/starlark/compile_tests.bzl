@@ -30,24 +30,87 @@ def _expect_no_torch(env, action):
     asserts.equals(env, [], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
     asserts.equals(env, ["-std=c++17"], _starting(action, "-std="))
 
+_PHASES = {
+    "CudaAssemble": "device.cubin",
+    "CudaDeviceCompile": "device.ptx",
+    "CudaDevicePreprocess": "device.ii",
+    "CudaFatbinary": "fatbin.c",
+    "CudaFrontend": "cudafe1.cpp",
+    "CudaHostCompile": "plain.cu.o",
+    "CudaHostPreprocess": "host.ii",
+}
+
+_PREPROCESS = ["CudaDevicePreprocess", "CudaHostPreprocess"]
+
+def _phases(env, group):
+    """The actions of a split compile, by mnemonic and, where there are several, the directory of the architecture."""
+    nodes = [node for node in analysistest.target_under_test(env)[GraphInfo].nodes if node.name == group]
+    found = {}
+    for mnemonic, output in _PHASES.items():
+        for action in actions_of(nodes, mnemonic, output):
+            arch = action.outputs.to_list()[0].dirname.split("/")[-1]
+            found[(mnemonic, arch if output.startswith("device.") else "")] = action
+    return found
+
 def _torch_free_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
-    action = _action(env, "KernelCudaCompile", "plain_cuda")
-    _expect_no_torch(env, action)
+    phases = _phases(env, "plain_cuda")
+    per_arch = ["CudaAssemble", "CudaDeviceCompile", "CudaDevicePreprocess"]
+    expected = [(mnemonic, arch) for mnemonic in per_arch for arch in ["120", "80", "90a"]]
+    expected += [(mnemonic, "") for mnemonic in _PHASES if mnemonic not in per_arch]
+    asserts.equals(env, sorted(expected), sorted(phases))
+    gencodes = {
+        "120": ["-gencode=arch=compute_120,code=sm_120"],
+        "80": ["-gencode=arch=compute_80,code=sm_80"],
+        "90a": ["-gencode=arch=compute_90a,code=sm_90a"],
+    }
+    for (mnemonic, arch), action in phases.items():
+        _expect_no_torch(env, action)
+        asserts.equals(env, ["csrc/plain.cu"], _after(action, "--source"))
+        asserts.true(env, "--use_fast_math" in action.argv, "cuda_flags are missing")
+        asserts.equals(env, ["-v"], _after(action, "-Xptxas"))
+        if arch:
+            asserts.equals(env, gencodes[arch], _starting(action, "-gencode"))
     asserts.equals(env, [
         "-gencode=arch=compute_80,code=sm_80",
         "-gencode=arch=compute_90a,code=sm_90a",
         "-gencode=arch=compute_120,code=[sm_120,compute_120]",
-    ], _starting(action, "-gencode"))
-    asserts.equals(env, ["csrc/plain.cu"], _after(action, "--source"))
-    asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
-    asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
-    asserts.equals(env, ["-DNDEBUG", "-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"], _starting(action, "-D"))
-    asserts.true(env, "--use_fast_math" in action.argv, "cuda_flags are missing")
-    asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
+    ], _starting(phases[("CudaFatbinary", "")], "-gencode"))
+    asserts.equals(env, ["sm_80", "sm_90a", "sm_120", "compute_120"], _after(phases[("CudaFatbinary", "")], "--in"))
     return analysistest.end(env)
 
 torch_free_cuda_test = _make(_torch_free_cuda_test_impl)
+
+def _preprocess_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for (mnemonic, _), action in _phases(env, "plain_cuda").items():
+        if mnemonic not in _PREPROCESS:
+            continue
+        asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
+        asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
+        asserts.equals(env, ["-DNDEBUG", "-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8", "-DOWN=1"], _starting(action, "-D"))
+        asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
+        known = _after(action, "--arch-list")[0].split(",")
+        asserts.true(env, "750" in known and "1200" in known, "not all that nvcc knows: " + ",".join(known))
+    return analysistest.end(env)
+
+preprocess_test = _make(_preprocess_test_impl)
+
+def _later_phases_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for (mnemonic, _), action in _phases(env, "plain_cuda").items():
+        if mnemonic in _PREPROCESS:
+            continue
+        asserts.equals(env, [], _starting(action, "-D") + _starting(action, "-I") + _after(action, "-isystem"), mnemonic)
+        asserts.equals(env, [], _starting(action, "-ffile-prefix-map"))
+        for file in action.inputs.to_list():
+            own = "tests/starlark/project/" in file.path and not file.path.startswith("bazel-out/")
+            asserts.false(env, own, "%s reads %s" % (mnemonic, file.path))
+            header = "/include/" in file.path and mnemonic != "CudaHostCompile"
+            asserts.false(env, header, "%s reads %s" % (mnemonic, file.path))
+    return analysistest.end(env)
+
+later_phases_test = _make(_later_phases_test_impl)
 
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -101,7 +164,7 @@ def _stable_abi_test_impl(ctx):
         asserts.equals(env, ["-DTORCH_TARGET_VERSION=0x209000000000000ULL"], _starting(action, "-DTORCH_"))
         asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX"))
         asserts.true(env, [path for path in _after(action, "-isystem") if "torch_2_15" in path], "not torch 2.15")
-    for mnemonic, group in [("KernelCudaCompile", "plain_cuda"), ("KernelCxxCompile", "plain_cpu")]:
+    for mnemonic, group in [("CudaHostPreprocess", "plain_cuda"), ("KernelCxxCompile", "plain_cpu")]:
         asserts.equals(env, [], _starting(_action(env, mnemonic, group), "-DTORCH_"))
     return analysistest.end(env)
 
@@ -110,9 +173,9 @@ stable_abi_test = _make(_stable_abi_test_impl)
 def _cutlass_test_impl(ctx):
     env = analysistest.begin(ctx)
     for mnemonic, group, name in [
-        ("KernelCudaCompile", "cutlass_cuda", "cutlass_3_6"),
+        ("CudaDevicePreprocess", "cutlass_cuda", "cutlass_3_6"),
         ("KernelCxxCompile", "older_cutlass_cuda", "cutlass_3_5"),
-        ("KernelCudaCompile", "plain_cuda", None),
+        ("CudaHostPreprocess", "plain_cuda", None),
     ]:
         action = _action(env, mnemonic, group)
         repositories = [path.split("torch_kernels_")[-1] for path in _after(action, "-isystem")]
@@ -208,6 +271,8 @@ def compile_test_suite(name):
             "cpp_source_of_a_cuda_group_sees_headers_of_cuda_but_not_nvcc": torch_cxx_test,
             "cuda_extension_is_linked_in_this_order": link_test,
             "cuda_source_that_depends_on_torch_gets_its_headers_standard_and_abi": torch_cuda_test,
+            "nvcc_is_told_all_defines_and_headers_where_it_preprocesses": preprocess_test,
+            "phases_after_preprocessing_depend_on_no_header_and_no_define": later_phases_test,
             "torch_free_cpp_source_sees_neither_torch_nor_cuda": torch_free_cpu_test,
             "torch_free_cuda_source_sees_no_torch_and_gets_its_archs": torch_free_cuda_test,
         },

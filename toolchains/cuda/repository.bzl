@@ -9,6 +9,7 @@ package(default_visibility = ["//visibility:public"])
 
 cuda_sdk(
     name = "sdk",
+    archs = {archs},
     compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc"]),
     headers = glob(["include/**"]),
     host = "{host}",
@@ -16,6 +17,7 @@ cuda_sdk(
     max_clang = {max_clang},
     nvcc = "bin/nvcc",
     runtime = "lib/{runtime}",
+    split = {split},
     version = "{version}",
 )
 """
@@ -45,9 +47,11 @@ def _cuda_sdk_repository_impl(rctx):
     runtime = lock["runtime"]
     soname_stubs(rctx, rctx.attr.zig, [runtime])
     rctx.file("BUILD.bazel", _BUILD.format(
+        archs = json.encode(lock["archs"]),
         host = rctx.attr.host,
         max_clang = lock["max_clang"],
         runtime = runtime,
+        split = lock["split"],
         version = rctx.attr.version,
     ))
     return reproducible(rctx)

@@ -5,19 +5,19 @@ load("//toolchains/cc:sdk.bzl", "CudaHostInfo")
 CudaSdkInfo = provider(
     doc = "A CUDA compiler with its headers.",
     fields = {
+        "arch_list": "string; all capabilities that the nvcc knows, as `__CUDA_ARCH_LIST__` has them: `750,800,900`",
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers",
         "headers": "depset of File; the headers alone, for host compiles",
         "host": "CudaHostInfo; the host compiler that nvcc calls",
+        "host_arch": "string; the capability to name where only host code is compiled, e.g. `8.0`",
         "include_marker": "File; stands in the include directory",
         "nvcc": "File; the compiler driver",
-        "random_seed": "bool; whether nvcc knows `-frandom-seed`",
+        "programs": "depset of File; nvcc's other programs and what they read",
         "runtime": "File; stub of the CUDA runtime library",
+        "split": "bool; whether the phases of the nvcc are known and tested, so that each can be an action",
         "version": "string; e.g. `13.0`",
     },
 )
-
-# The first major version whose nvcc takes `-frandom-seed`, which only matters to files without any external symbol.
-_RANDOM_SEED_SINCE = 13
 
 def _cuda_sdk_impl(ctx):
     host = ctx.attr.host[CudaHostInfo]
@@ -25,20 +25,25 @@ def _cuda_sdk_impl(ctx):
         fail("%s: nvcc of CUDA %s takes clang up to %d, and `host` is clang %d. Name an older compiler in %s." %
              (ctx.label, ctx.attr.version, ctx.attr.max_clang, host.clang, "toolchains/matrix.toml"))
     headers = depset(ctx.files.headers + [ctx.file.include_marker])
+    programs = depset(ctx.files.compiler_files)
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
-        files = depset(ctx.files.compiler_files, transitive = [headers, host.files]),
+        arch_list = ",".join([arch.replace(".", "") + "0" for arch in ctx.attr.archs]),
+        files = depset(transitive = [programs, headers, host.files]),
         headers = headers,
         host = host,
+        host_arch = ctx.attr.archs[-1],
         include_marker = ctx.file.include_marker,
         nvcc = ctx.file.nvcc,
-        random_seed = int(ctx.attr.version.split(".")[0]) >= _RANDOM_SEED_SINCE,
+        programs = programs,
         runtime = ctx.file.runtime,
+        split = ctx.attr.split,
         version = ctx.attr.version,
     ))]
 
 cuda_sdk = rule(
     implementation = _cuda_sdk_impl,
     attrs = {
+        "archs": attr.string_list(mandatory = True, doc = "The capabilities that nvcc knows, ascending, e.g. `8.0`."),
         "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "cicc, ptxas, libdevice, ..."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers."),
         "host": attr.label(mandatory = True, providers = [CudaHostInfo], doc = "The host compiler."),
@@ -46,6 +51,7 @@ cuda_sdk = rule(
         "max_clang": attr.int(mandatory = True, doc = "The newest clang that nvcc takes (its crt/host_config.h)."),
         "nvcc": attr.label(allow_single_file = True, mandatory = True, doc = "The compiler driver."),
         "runtime": attr.label(allow_single_file = True, mandatory = True, doc = "Stub of libcudart."),
+        "split": attr.bool(mandatory = True, doc = "Whether this nvcc was tested phase by phase."),
         "version": attr.string(mandatory = True, doc = "E.g. `13.0`."),
     },
     doc = "A hermetic CUDA SDK.",

@@ -2,6 +2,8 @@
 //!
 //!   step id      --backend B --module M --config C --header OUT --text OUT [--src NAME PATH]...
 //!   step nvcc    --source NAME -- NVCC ARGUMENT...
+//!   step phase   PHASE --source NAME [--arch-list LIST] [--in ROLE PATH]... --out PATH [--stub PATH]
+//!                -- NVCC ARGUMENT...
 //!   step variant --id ID.txt --template METADATA.json --out DIR [--file NAME PATH]... [--extension PATH]
 //!   step bundle  --out DIR [--variant NAME DIR]...
 //!   step check   LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
@@ -74,6 +76,7 @@ fn run(allocator: std.mem.Allocator) !void {
     const verb = arguments.next() orelse return fail("no step named", .{});
     if (is(verb, "id")) return identity.run(allocator, &arguments);
     if (is(verb, "nvcc")) return nvcc.run(allocator, &arguments);
+    if (is(verb, "phase")) return nvcc.runPhase(allocator, &arguments);
     if (is(verb, "variant")) return directory.variant(allocator, &arguments);
     if (is(verb, "bundle")) return directory.bundle(allocator, &arguments);
     if (is(verb, "check")) check.run(allocator, &arguments);

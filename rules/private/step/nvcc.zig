@@ -1,14 +1,30 @@
-//! One nvcc compile, run as the commands that `nvcc --dryrun` names, with one change that no flag of nvcc offers:
-//! the absolute path of the source, which nvcc hashes into symbol names, is replaced by a name that is the same in
-//! every directory and on every machine. And since nvcc names its own headers by absolute paths, each
-//! `-ffile-prefix-map` is given for the absolute spelling too.
+//! nvcc compiles: a whole one in one step, or one phase of it. Either way the commands are those that nvcc itself
+//! names, with changes that no flag of nvcc offers: what depends on the directory, the process or the order of the
+//! architectures is replaced by what depends on the source's name alone.
+//!
+//! A command is known by its program and its flags, never by its place, so one reading fits all versions of nvcc.
 const std = @import("std");
 const main = @import("main.zig");
+const dryrun = @import("dryrun.zig");
 
-const prefix = "#$ ";
-const path_flag = "--orig_src_path_name";
-const map_flag = "-ffile-prefix-map=";
+const list_flag = "-D__CUDA_ARCH_LIST__=";
+const stub_name = "stub.c";
+const fatbin_name = "fatbin.c";
 
+const Phase = enum {
+    @"host-preprocess",
+    @"device-preprocess",
+    frontend,
+    cicc,
+    ptxas,
+    fatbinary,
+    @"host-compile",
+};
+
+/// Runs all commands, one after another.
+///
+/// The module id, which makes the names of internal symbols unique among the files of a program, is ours: nvcc's has
+/// the absolute path of the source in it and, of a file without external symbols, the process id.
 pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var name: []const u8 = "";
     while (arguments.next()) |flag| {
@@ -16,118 +32,261 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         if (!main.is(flag, "--source")) return main.fail("nvcc: no such flag: {s}", .{flag});
         name = try arguments.value(flag);
     }
-    const command = arguments.items[arguments.at..];
-    if (command.len == 0) return main.fail("nvcc: no command", .{});
-    var dryrun = std.ArrayList([]const u8).init(allocator);
-    try dryrun.append(command[0]);
-    try dryrun.append("--dryrun");
-    const directory = try std.process.getCwdAlloc(allocator);
-    for (command[1..]) |argument| {
-        if (std.mem.startsWith(u8, argument, map_flag)) {
-            const mapping = argument[map_flag.len..];
-            try dryrun.append(try std.mem.concat(allocator, u8, &.{ map_flag, directory, "/", mapping }));
-            try dryrun.append("-Xcompiler");
+    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..]);
+    for (plan.commands) |command| {
+        var words = std.ArrayList([]const u8).init(allocator);
+        var i: usize = 0;
+        while (i < command.len) : (i += 1) {
+            const word = command[i];
+            if (main.is(word, "--gen_module_id_file")) continue;
+            try words.append(word);
+            if (i + 1 == command.len) break;
+            if (main.is(word, "--module_id_file_name")) try main.write(command[i + 1], try moduleId(allocator, name));
+            if (main.is(word, dryrun.path_flag)) {
+                try words.append(name);
+                i += 1;
+            }
         }
-        try dryrun.append(argument);
+        try dryrun.execute(allocator, words.items, &plan.environment);
     }
-
-    var environment = try std.process.getEnvMap(allocator);
-    const planned = std.process.Child.run(.{
-        .allocator = allocator,
-        .argv = dryrun.items,
-        .env_map = &environment,
-        .max_output_bytes = 1 << 30,
-    }) catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
-    if (planned.term != .Exited or planned.term.Exited != 0) {
-        try std.io.getStdErr().writeAll(planned.stderr);
-        return main.fail("nvcc refused its arguments", .{});
-    }
-    var lines = std.mem.splitScalar(u8, planned.stderr, '\n');
-    while (lines.next()) |line| {
-        if (!std.mem.startsWith(u8, line, prefix)) {
-            if (line.len > 0) try std.io.getStdErr().writer().print("{s}\n", .{line});
-            continue;
-        }
-        const text = line[prefix.len..];
-        if (assignment(text)) |at| {
-            try environment.put(text[0..at], text[at + 1 ..]);
-        } else if (std.mem.startsWith(u8, text, "rm ")) {
-            std.fs.cwd().deleteFile(text["rm ".len..]) catch {};
-        } else {
-            try execute(allocator, name, try words(allocator, text, &environment), &environment);
-        }
-    }
+    for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
 
-/// Where the `=` of `NAME=VALUE` is; null for a command.
-fn assignment(text: []const u8) ?usize {
-    for (text, 0..) |c, i| {
-        if (c == '=') return if (i > 0) i else null;
-        if (!std.ascii.isAlphanumeric(c) and c != '_') return null;
+/// Runs the one command of a phase, with files of ours in place of nvcc's.
+pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+    const called = try arguments.value("phase");
+    const phase = std.meta.stringToEnum(Phase, called) orelse return main.fail("no such phase: {s}", .{called});
+    var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    while (arguments.next()) |flag| {
+        if (main.is(flag, "--")) break;
+        const value = try arguments.value(flag);
+        if (main.is(flag, "--source")) {
+            work.name = value;
+        } else if (main.is(flag, "--arch-list")) {
+            work.arch_list = value;
+        } else if (main.is(flag, "--out")) {
+            work.out = value;
+        } else if (main.is(flag, "--stub")) {
+            work.stub = value;
+        } else if (main.is(flag, "--in")) {
+            try work.inputs.put(value, try arguments.value(flag));
+        } else return main.fail("phase: no such flag: {s}", .{flag});
     }
-    return null;
+    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..]);
+    var chosen: ?[][]const u8 = null;
+    for (plan.commands) |command| {
+        if (phaseOf(command) != phase) continue;
+        if (chosen != null) return main.fail("this nvcc runs {s} more than once; compile in one step", .{called});
+        chosen = command;
+    }
+    const command = chosen orelse return main.fail("this nvcc runs no {s}; compile in one step", .{called});
+    const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
+    const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
+    const words = switch (phase) {
+        .@"host-preprocess", .@"device-preprocess" => try work.preprocess(command),
+        .frontend => try work.frontend(command, module_id),
+        .cicc => try work.cicc(command, module_id, scratch),
+        .ptxas => try work.ptxas(command),
+        .fatbinary => try work.fatbinary(command, scratch),
+        .@"host-compile" => try work.compile(command),
+    };
+    const own = phase == .frontend or phase == .cicc;
+    if (own) try main.write(module_id, try moduleId(allocator, work.name));
+    try dryrun.execute(allocator, words, &plan.environment);
+    if (own) std.fs.cwd().deleteFile(module_id) catch {};
+    std.fs.cwd().deleteFile(scratch) catch {};
+    if (phase == .cicc) try work.cleanStub();
 }
 
-/// The words of a command as nvcc writes it for a shell, which never sees it: nothing in a flag is expanded or run.
-/// Words stand apart by blanks; double quotes hold a word together; a backslash frees the quote or backslash behind it.
-/// Only a word that begins with `$NAME`, as nvcc writes the way to cicc, takes that variable's value.
-fn words(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
-    var found = std.ArrayList([]const u8).init(allocator);
-    var word = std.ArrayList(u8).init(allocator);
-    var quoted = false;
-    var begun = false;
-    var i: usize = 0;
-    while (i < text.len) : (i += 1) {
-        const c = text[i];
-        if (c == '"') {
-            quoted = !quoted;
-            begun = true;
-        } else if (c == '\\' and i + 1 < text.len and (text[i + 1] == '"' or text[i + 1] == '\\')) {
-            i += 1;
-            try word.append(text[i]);
-        } else if (c == ' ' and !quoted) {
-            if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
-            begun = false;
-        } else if (c == '$' and word.items.len == 0) {
-            var end = i + 1;
-            while (end < text.len and (std.ascii.isAlphanumeric(text[end]) or text[end] == '_')) end += 1;
-            try word.appendSlice(environment.get(text[i + 1 .. end]) orelse text[i..end]);
-            i = end - 1;
-        } else try word.append(c);
+/// Which phase a command is; null for others.
+fn phaseOf(command: []const []const u8) ?Phase {
+    const program = std.fs.path.basename(command[0]);
+    if (main.is(program, "cudafe++")) return .frontend;
+    if (main.is(program, "cicc")) return .cicc;
+    if (main.is(program, "ptxas")) return .ptxas;
+    if (main.is(program, "fatbinary")) return .fatbinary;
+    var preprocesses = false;
+    var for_device = false;
+    var compiles = false;
+    for (command[1..]) |word| {
+        if (main.is(word, "-E")) preprocesses = true;
+        if (main.is(word, "-c")) compiles = true;
+        if (std.mem.startsWith(u8, word, "-D__CUDA_ARCH__=")) for_device = true;
     }
-    if (quoted) return main.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
-    if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
-    return found.items;
+    if (preprocesses) return if (for_device) .@"device-preprocess" else .@"host-preprocess";
+    return if (compiles) .@"host-compile" else null;
 }
 
-/// Runs one command; its program is looked up in the PATH that the dry run has set.
-fn execute(
+/// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package.
+fn moduleId(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
+    var digest: [32]u8 = undefined;
+    std.crypto.hash.sha2.Sha256.hash(name, &digest, .{});
+    const base = try allocator.dupe(u8, std.fs.path.basename(name));
+    for (base) |*c| {
+        if (!std.ascii.isAlphanumeric(c.*)) c.* = '_';
+    }
+    const first = std.mem.readInt(u32, digest[0..4], .big);
+    const second = std.mem.readInt(u32, digest[4..8], .big);
+    return std.fmt.allocPrint(allocator, "_{x:0>8}_{d}_{s}_{x:0>8}", .{ first, base.len, base, second });
+}
+
+const Work = struct {
     allocator: std.mem.Allocator,
-    name: []const u8,
-    command: [][]const u8,
-    environment: *const std.process.EnvMap,
-) !void {
-    for (command, 0..) |word, i| {
-        if (main.is(word, path_flag) and i + 1 < command.len) command[i + 1] = name;
-    }
-    command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
-    var child = std.process.Child.init(command, allocator);
-    child.env_map = environment;
-    child.stdin_behavior = .Ignore;
-    const term = child.spawnAndWait() catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
-    switch (term) {
-        .Exited => |code| if (code != 0) std.process.exit(code),
-        else => return main.fail("killed: {s}", .{command[0]}),
-    }
-}
+    /// Path of the source in its package.
+    name: []const u8 = "",
+    /// The value of __CUDA_ARCH_LIST__; empty to leave nvcc's.
+    arch_list: []const u8 = "",
+    out: []const u8 = "",
+    /// Where cicc writes the host code that launches kernels, and the host compile reads it.
+    stub: []const u8 = "",
+    /// Paths by what they are: `code`, or for fatbinary `sm_80`, `compute_90`.
+    inputs: std.StringHashMap([]const u8),
 
-fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]const u8 {
-    if (std.mem.indexOfScalar(u8, name, '/') != null) return name;
-    var directories = std.mem.splitScalar(u8, path, ':');
-    while (directories.next()) |directory| {
-        const candidate = try std.fs.path.join(allocator, &.{ directory, name });
-        std.fs.cwd().access(candidate, .{}) catch continue;
-        return candidate;
+    fn input(self: *Work, role: []const u8) ![]const u8 {
+        return self.inputs.get(role) orelse main.fail("phase: nvcc needs {s}, which is no input", .{role});
     }
-    return main.fail("nvcc: {s} is not beside it", .{name});
-}
+
+    fn preprocess(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (main.is(word, "-o")) try editor.replace(self.out) else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn frontend(self: *Work, command: []const []const u8, module_id: []const u8) ![][]const u8 {
+        var editor = Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (try editor.common(word, module_id)) continue;
+            if (main.is(word, "--gen_c_file_name")) {
+                try editor.replace(self.out);
+            } else if (main.is(word, "--stub_file_name")) {
+                try editor.replace(stub_name);
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn cicc(self: *Work, command: []const []const u8, module_id: []const u8, scratch: []const u8) ![][]const u8 {
+        var editor = Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (try editor.common(word, module_id)) continue;
+            if (main.is(word, "--gen_c_file_name") or main.is(word, "--gen_device_file_name")) {
+                try editor.replace(scratch);
+            } else if (main.is(word, "--stub_file_name")) {
+                try editor.replace(self.stub);
+            } else if (main.is(word, "--include_file_name")) {
+                try editor.replace(fatbin_name);
+            } else if (main.is(word, "-o")) {
+                try editor.replace(self.out);
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn ptxas(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (main.is(word, "-o")) {
+                try editor.replace(self.out);
+            } else if (std.mem.endsWith(u8, word, ".ptx")) {
+                try editor.words.append(try self.input("code"));
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn fatbinary(self: *Work, command: []const []const u8, scratch: []const u8) ![][]const u8 {
+        var editor = Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (std.mem.startsWith(u8, word, "--create=")) {
+                try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
+            } else if (std.mem.startsWith(u8, word, "--embedded-fatbin=")) {
+                try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--embedded-fatbin=", self.out }));
+            } else if (std.mem.startsWith(u8, word, "--image")) {
+                try editor.words.append(try self.image(word));
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    /// `--image3=kind=elf,sm=80,file=...` with the file that is ours.
+    fn image(self: *Work, word: []const u8) ![]const u8 {
+        const file_key = "file=";
+        const at = std.mem.indexOf(u8, word, file_key) orelse return main.fail("nvcc: no file in {s}", .{word});
+        const sm_key = ",sm=";
+        const start = (std.mem.indexOf(u8, word, sm_key) orelse return main.fail("nvcc: no sm in {s}", .{word})) + sm_key.len;
+        const end = std.mem.indexOfScalarPos(u8, word, start, ',') orelse word.len;
+        const kind = if (std.mem.indexOf(u8, word, "kind=ptx") != null) "compute_" else "sm_";
+        const role = try std.mem.concat(self.allocator, u8, &.{ kind, word[start..end] });
+        return std.mem.concat(self.allocator, u8, &.{ word[0 .. at + file_key.len], try self.input(role) });
+    }
+
+    fn compile(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (main.is(word, "-o")) {
+                try editor.replace(self.out);
+            } else if (std.mem.endsWith(u8, word, ".cudafe1.cpp")) {
+                for ([_][]const u8{ self.stub, try self.input("fatbin") }) |included| {
+                    try editor.words.append("-iquote");
+                    try editor.words.append(std.fs.path.dirname(included) orelse ".");
+                }
+                try editor.words.append(try self.input("code"));
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    /// The stub says where it was written; the same text is to come out everywhere.
+    fn cleanStub(self: *Work) !void {
+        const text = try main.read(self.allocator, self.stub);
+        try main.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, text, self.stub, stub_name));
+    }
+};
+
+/// Goes through the words of a command and collects those of another.
+const Editor = struct {
+    work: *Work,
+    command: []const []const u8,
+    at: usize = 1,
+    words: std.ArrayList([]const u8),
+
+    fn init(work: *Work, command: []const []const u8) Editor {
+        var words = std.ArrayList([]const u8).init(work.allocator);
+        words.append(command[0]) catch unreachable;
+        return .{ .work = work, .command = command, .words = words };
+    }
+
+    fn next(self: *Editor) ?[]const u8 {
+        if (self.at == self.command.len) return null;
+        defer self.at += 1;
+        return self.command[self.at];
+    }
+
+    fn keep(self: *Editor, word: []const u8) !void {
+        const list = self.work.arch_list;
+        const replaced = list.len > 0 and std.mem.startsWith(u8, word, list_flag);
+        try self.words.append(if (replaced) try std.mem.concat(self.work.allocator, u8, &.{ list_flag, list }) else word);
+    }
+
+    /// Takes the word that was read last, with another one in place of that which follows it.
+    fn replace(self: *Editor, value: []const u8) !void {
+        try self.words.append(self.command[self.at - 1]);
+        try self.words.append(value);
+        self.at += 1;
+    }
+
+    /// What cudafe++ and cicc have in common; whether the word was one of those.
+    fn common(self: *Editor, word: []const u8, module_id: []const u8) !bool {
+        if (main.is(word, "--gen_module_id_file")) return true;
+        if (main.is(word, "--module_id_file_name")) {
+            try self.replace(module_id);
+        } else if (main.is(word, dryrun.path_flag) or main.is(word, "--orig_src_file_name")) {
+            try self.replace(self.work.name);
+        } else if (std.mem.endsWith(u8, word, ".ii")) {
+            try self.words.append(try self.work.input("code"));
+        } else return false;
+        return true;
+    }
+};

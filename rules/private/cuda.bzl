@@ -1,0 +1,201 @@
+"""The actions that compile one CUDA source: those that nvcc's own phases need each, or one for all of them.
+
+Split, a phase is an action of its own, and its key is what it reads: what is preprocessed to the same text is compiled
+once, a further architecture compiles for that one alone, and architectures are compiled beside each other. Every phase
+runs the command that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways make the same code.
+"""
+
+load(":actions.bzl", "ACTION", "package_path")
+load(":compile.bzl", "language_flags", "prefix_maps", "preprocessor_flags", "preprocessor_inputs")
+
+# nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
+# away the operators of half types.
+_NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
+
+# Options of nvcc that change which phases there are.
+_WHOLE = ["-rdc", "--relocatable-device-code", "-dc", "--device-c", "-dlto", "--dlink-time-opt", "-gen-opt-lto"]
+
+# Megabytes that a phase may take at its peak; see docs/performance.md.
+def _small(_os, _inputs):
+    return {"cpu": 1, "memory": 300}
+
+def _large(_os, _inputs):
+    return {"cpu": 1, "memory": 1500}
+
+def is_split(job):
+    """Whether the sources of a target are compiled in phases.
+
+    Args:
+        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
+
+    Returns:
+        bool.
+    """
+    if job.cuda_compile == "monolithic" or not job.cuda.split:
+        return False
+    return not [flag for flag in job.cuda_flags if flag.split("=")[0] in _WHOLE]
+
+def _number(arch):
+    """`90a` for `9.0a+PTX`."""
+    return arch.removesuffix("+PTX").replace(".", "")
+
+def _gencode(arch):
+    """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
+    targets = "sm_" + _number(arch)
+    if arch.endswith("+PTX"):
+        targets = "[%s,compute_%s]" % (targets, _number(arch))
+    return "-gencode=arch=compute_%s,code=%s" % (_number(arch), targets)
+
+def _preprocessor_options(flags):
+    """Which of an author's flags only preprocessing reads; the later phases do without them, and so are shared more.
+
+    Args:
+        flags: list of string.
+
+    Returns:
+        list of bool, one for each flag.
+    """
+    found = []
+    for i, flag in enumerate(flags):
+        begins = flag[:2] in ["-D", "-U"]
+        before = flags[i - 1] if i else ""
+        found.append((begins and not (before.startswith("-X") or before.startswith("--x"))) or before in ["-D", "-U"])
+    return found
+
+def _nvcc(arguments, job, archs):
+    """Adds the call of nvcc with what each phase needs."""
+    arguments.add("--")
+    arguments.add(job.cuda.nvcc)
+    arguments.add("-ccbin", job.cuda.host.launcher)
+    arguments.add("--objdir-as-tempdir")
+    arguments.add_all(_NVCC_FLAGS)
+    arguments.add_all([_gencode(arch) for arch in archs])
+    arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
+    arguments.add_all(language_flags(job))
+
+def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, resource_set, what):
+    ctx.actions.run(
+        executable = ctx.executable._step,
+        arguments = arguments,
+        inputs = inputs,
+        tools = [job.cuda.host.compiler, job.cuda.host.launcher, job.cuda.nvcc],
+        outputs = outputs,
+        mnemonic = mnemonic,
+        progress_message = "%s %s for %%{label}" % (what, package_path(source)),
+        resource_set = resource_set,
+        toolchain = Label("//toolchains/cuda:toolchain_type"),
+        **ACTION
+    )
+
+def compile_monolithic(ctx, job, source, object):
+    """Compiles a CUDA source in one action, for all capabilities of the cell.
+
+    Args:
+        ctx: rule context.
+        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
+        source: File to compile.
+        object: File to make.
+
+    Returns:
+        list of File, the first output of each action.
+    """
+    arguments = ctx.actions.args()
+    arguments.add("nvcc")
+    arguments.add("--source", package_path(source))
+    _nvcc(arguments, job, job.archs)
+    prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
+    preprocessor_flags(arguments, job)
+    arguments.add_all(job.cuda_flags)
+    arguments.add("-c", source)
+    arguments.add("-o", object)
+    inputs = preprocessor_inputs(job, source, [job.cuda.files])
+    _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], _large, "Compiling")
+    return [object]
+
+def compile_split(ctx, job, source, object):
+    """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the cell.
+
+    Args:
+        ctx: rule context.
+        job: see `compile_monolithic`.
+        source: File to compile.
+        object: File to make.
+
+    Returns:
+        list of File, the first output of each action.
+    """
+    directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
+    archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
+    later_flags = [f for f, early in zip(job.cuda_flags, _preprocessor_options(job.cuda_flags)) if not early]
+    firsts = []
+
+    def preprocess(phase, mnemonic, what, name, archs):
+        text = ctx.actions.declare_file(directory + name)
+        arguments = ctx.actions.args()
+        arguments.add_all(["phase", phase, "--source", package_path(source)])
+        if not job.own_arch_list:
+            arguments.add("--arch-list", job.cuda.arch_list)
+        arguments.add("--out", text)
+        _nvcc(arguments, job, archs)
+        prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
+        preprocessor_flags(arguments, job)
+        arguments.add_all(job.cuda_flags)
+        arguments.add("-c", source)
+        arguments.add_all(["-o", "object.o"])
+        inputs = preprocessor_inputs(job, source, [job.cuda.files])
+        _run(ctx, job, source, mnemonic, [arguments], inputs, [text], _small, what)
+        firsts.append(text)
+        return text
+
+    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = [], memory = _small):
+        arguments = ctx.actions.args()
+        arguments.add_all(["phase", phase, "--source", package_path(source)])
+        for role, file in inputs.items():
+            arguments.add("--in", role)
+            arguments.add(file)
+        arguments.add("--out", out)
+        outputs = [out]
+        if stub:
+            arguments.add("--stub", stub)
+            outputs += [stub] if phase == "cicc" else []
+        _nvcc(arguments, job, archs)
+        arguments.add_all(later_flags)
+        arguments.add_all(["-c", "source.cu", "-o", "object.o"])
+        files = inputs.values() + ([stub] if stub and phase != "cicc" else [])
+        files = depset(files, transitive = [job.cuda.programs] + headers)
+        _run(ctx, job, source, mnemonic, [arguments], files, outputs, memory, what)
+        firsts.append(out)
+        return out
+
+    images = {}
+    stub = None
+    for number, arch in archs.items():
+        text = preprocess("device-preprocess", "CudaDevicePreprocess", "Preprocessing for sm_" + number, number + "/device.ii", arch)
+        stub = ctx.actions.declare_file(directory + number + "/stub.c")
+        ptx = ctx.actions.declare_file(directory + number + "/device.ptx")
+        later("cicc", "CudaDeviceCompile", "Compiling for sm_" + number, ptx, arch, {"code": text}, stub, memory = _large)
+        cubin = ctx.actions.declare_file(directory + number + "/device.cubin")
+        later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx}, memory = _large)
+        images["sm_" + number] = cubin
+        if number in [_number(one) for one in job.archs if one.endswith("+PTX")]:
+            images["compute_" + number] = ptx
+    fatbin = ctx.actions.declare_file(directory + "fatbin.c")
+    later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
+
+    # The host's phases do not depend on the architectures: which one is named is of no effect, if it is always the same.
+    host = [job.cuda.host_arch]
+    text = preprocess("host-preprocess", "CudaHostPreprocess", "Preprocessing", "host.ii", host)
+    code = ctx.actions.declare_file(directory + "cudafe1.cpp")
+    later("frontend", "CudaFrontend", "Reading", code, host, {"code": text}, memory = _large)
+    later(
+        "host-compile",
+        "CudaHostCompile",
+        "Compiling the host code of",
+        object,
+        host,
+        {"code": code, "fatbin": fatbin},
+        stub,
+        [job.cuda.headers, job.cuda.host.files],
+        _large,
+    )
+    return firsts

@@ -1,0 +1,128 @@
+//! The commands that nvcc would run, as `nvcc --dryrun` names them, and how they are run.
+const std = @import("std");
+const main = @import("main.zig");
+
+const prefix = "#$ ";
+const map_flag = "-ffile-prefix-map=";
+
+/// What follows is the name that nvcc hashes into symbol names; nvcc puts the absolute path of the source there.
+pub const path_flag = "--orig_src_path_name";
+
+pub const Plan = struct {
+    /// The words of each command in the order of nvcc, less the deletions at its end.
+    commands: []const [][]const u8,
+    /// Names of files that nvcc deletes when all is done.
+    temporary: []const []const u8,
+    environment: std.process.EnvMap,
+};
+
+/// Asks nvcc what it would run. nvcc names its own headers by absolute paths, so each `-ffile-prefix-map` is given for
+/// the absolute spelling too.
+pub fn ask(allocator: std.mem.Allocator, command: []const []const u8) !Plan {
+    if (command.len == 0) return main.fail("nvcc: no command", .{});
+    var words = std.ArrayList([]const u8).init(allocator);
+    try words.append(command[0]);
+    try words.append("--dryrun");
+    const directory = try std.process.getCwdAlloc(allocator);
+    for (command[1..]) |argument| {
+        if (std.mem.startsWith(u8, argument, map_flag)) {
+            const mapping = argument[map_flag.len..];
+            try words.append(try std.mem.concat(allocator, u8, &.{ map_flag, directory, "/", mapping }));
+            try words.append("-Xcompiler");
+        }
+        try words.append(argument);
+    }
+    var environment = try std.process.getEnvMap(allocator);
+    const said = std.process.Child.run(.{
+        .allocator = allocator,
+        .argv = words.items,
+        .env_map = &environment,
+        .max_output_bytes = 1 << 30,
+    }) catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
+    if (said.term != .Exited or said.term.Exited != 0) {
+        try std.io.getStdErr().writeAll(said.stderr);
+        return main.fail("nvcc refused its arguments", .{});
+    }
+    var commands = std.ArrayList([][]const u8).init(allocator);
+    var temporary = std.ArrayList([]const u8).init(allocator);
+    var lines = std.mem.splitScalar(u8, said.stderr, '\n');
+    while (lines.next()) |line| {
+        if (!std.mem.startsWith(u8, line, prefix)) {
+            if (line.len > 0) try std.io.getStdErr().writer().print("{s}\n", .{line});
+            continue;
+        }
+        const text = line[prefix.len..];
+        if (assignment(text)) |at| {
+            try environment.put(text[0..at], text[at + 1 ..]);
+        } else if (std.mem.startsWith(u8, text, "rm ")) {
+            try temporary.append(text["rm ".len..]);
+        } else try commands.append(try split(allocator, text, &environment));
+    }
+    return .{ .commands = commands.items, .temporary = temporary.items, .environment = environment };
+}
+
+/// Runs one command; its program is looked up in the PATH that the dry run has set. Ends this program with the
+/// command's exit code if that is not 0.
+pub fn execute(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !void {
+    command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
+    var child = std.process.Child.init(command, allocator);
+    child.env_map = environment;
+    child.stdin_behavior = .Ignore;
+    const term = child.spawnAndWait() catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
+    switch (term) {
+        .Exited => |code| if (code != 0) std.process.exit(code),
+        else => return main.fail("killed: {s}", .{command[0]}),
+    }
+}
+
+/// Where the `=` of `NAME=VALUE` is; null for a command.
+fn assignment(text: []const u8) ?usize {
+    for (text, 0..) |c, i| {
+        if (c == '=') return if (i > 0) i else null;
+        if (!std.ascii.isAlphanumeric(c) and c != '_') return null;
+    }
+    return null;
+}
+
+/// The words of a command as nvcc writes it for a shell, which never sees it: nothing in a flag is expanded or run.
+/// Words stand apart by blanks; double quotes hold a word together; a backslash frees the quote or backslash behind it.
+/// Only a word that begins with `$NAME`, as nvcc writes the way to cicc, takes that variable's value.
+fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
+    var found = std.ArrayList([]const u8).init(allocator);
+    var word = std.ArrayList(u8).init(allocator);
+    var quoted = false;
+    var begun = false;
+    var i: usize = 0;
+    while (i < text.len) : (i += 1) {
+        const c = text[i];
+        if (c == '"') {
+            quoted = !quoted;
+            begun = true;
+        } else if (c == '\\' and i + 1 < text.len and (text[i + 1] == '"' or text[i + 1] == '\\')) {
+            i += 1;
+            try word.append(text[i]);
+        } else if (c == ' ' and !quoted) {
+            if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
+            begun = false;
+        } else if (c == '$' and word.items.len == 0) {
+            var end = i + 1;
+            while (end < text.len and (std.ascii.isAlphanumeric(text[end]) or text[end] == '_')) end += 1;
+            try word.appendSlice(environment.get(text[i + 1 .. end]) orelse text[i..end]);
+            i = end - 1;
+        } else try word.append(c);
+    }
+    if (quoted) return main.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
+    if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
+    return found.items;
+}
+
+fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]const u8 {
+    if (std.mem.indexOfScalar(u8, name, '/') != null) return name;
+    var directories = std.mem.splitScalar(u8, path, ':');
+    while (directories.next()) |directory| {
+        const candidate = try std.fs.path.join(allocator, &.{ directory, name });
+        std.fs.cwd().access(candidate, .{}) catch continue;
+        return candidate;
+    }
+    return main.fail("nvcc: {s} is not beside it", .{name});
+}
