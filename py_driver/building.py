@@ -14,6 +14,7 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.collect import check_place, collect
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
 from py_driver.project import plan_directory
@@ -31,6 +32,21 @@ if TYPE_CHECKING:
 
 PYTHON_VARIABLE = "RULES_TORCH_KERNELS_PYTHON"
 """Names the Python that repository rules run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How to build.
+
+    Attributes:
+        jobs: how many actions at once; Bazel decides if None.
+        strict_archs: whether every arch that is asked for must be built.
+        cuda_compile: `split` or `monolithic`, see the setting of this name.
+    """
+
+    jobs: int | None = None
+    strict_archs: bool = False
+    cuda_compile: str = "split"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,30 +95,28 @@ def choose(plan: Plan, patterns: Sequence[str]) -> list[Variant]:
     return [variant for variant in plan.variants if variant.name in names]
 
 
-def build(
-    directory: Path, patterns: Sequence[str], jobs: int | None, output: Output, *, strict_archs: bool = False
-) -> Build:
+def build(directory: Path, patterns: Sequence[str], output: Output, options: Options | None = None) -> Build:
     """Build variants of a project into its `build/`.
 
     Args:
         directory: of the project.
         patterns: globs of identifiers; none means the default variants.
-        jobs: how many actions at once; Bazel decides if None.
         output: where progress is shown.
-        strict_archs: whether every arch that is asked for must be built.
+        options: how; as by default if None.
 
     Raises:
         DriverError: whatever is wrong with the project, the machine or the sources.
     """
-    plan = plan_directory(directory, strict_archs=strict_archs)
+    options = options or Options()
+    plan = plan_directory(directory, strict_archs=options.strict_archs)
     output.notes(plan.notes)
     chosen = choose(plan, patterns)
     check_place(directory)
     with one_at_a_time(directory, output):
-        return _build(directory, plan, chosen, jobs, output)
+        return _build(directory, plan, chosen, options, output)
 
 
-def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], jobs: int | None, output: Output) -> Build:
+def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options, output: Output) -> Build:
     start = time.monotonic()
     workspace = workspace_for(directory, plan)
     bazel = find_bazel(workspace.root, output)
@@ -111,7 +125,9 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], jobs: int | N
         log = Path(name, "spawns.json")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
         args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
-        args += [f"--jobs={jobs}"] if jobs else []
+        args += [f"--jobs={options.jobs}"] if options.jobs else []
+        if options.cuda_compile != Options().cuda_compile:
+            args.append(f"--@{MODULE_NAME}//rules/settings:cuda_compile={options.cuda_compile}")
         args += [workspace.label(variant.name) for variant in chosen]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")

@@ -10,6 +10,7 @@ from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
+    from py_driver.building import Options
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
@@ -32,6 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="identifiers to build, e.g. 'torch213-*-{cpu,cu130}-*'; repeatable (default: all default variants)",
     )
     parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
+    parser.add_argument(
+        "--cuda-compile",
+        choices=["split", "monolithic"],
+        default="split",
+        help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole (default: split)",
+    )
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """The options of a build from the command line."""
+    from py_driver.building import Options  # noqa: PLC0415  (`driver --help` does without it)
+
+    return Options(jobs=args.jobs, strict_archs=args.strict_archs, cuda_compile=args.cuda_compile)
 
 
 def add(subparsers: Subparsers) -> None:
@@ -49,7 +63,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.building import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    done = build(args.directory, args.variant, args.jobs, output, strict_archs=args.strict_archs)
+    done = build(args.directory, args.variant, output, options_of(args))
     if args.json:
         output.json(as_json(done))
     else:

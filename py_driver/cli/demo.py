@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, sentence
-from py_driver.cli.build import add_arguments
+from py_driver.cli.build import add_arguments, options_of
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.loading import python_for, run_example  # noqa: PLC0415
 
-    done = build(args.directory, args.variant, args.jobs, output, strict_archs=args.strict_archs)
+    done = build(args.directory, args.variant, output, options_of(args))
     python = python_for([built.variant.cell for built in done.cells], output)
     with output.task("running the example") as task:
         said = run_example(args.directory, python)

@@ -39,6 +39,11 @@ def _number(arch):
     """`90a` for `9.0a+PTX`."""
     return arch.removesuffix("+PTX").replace(".", "")
 
+def _arch_list(archs):
+    """The value of `__CUDA_ARCH_LIST__` for some capabilities: `800,900` for `9.0a` and `8.0`."""
+    numbers = {int(_number(arch).rstrip("af")): None for arch in archs}
+    return ",".join(["%d0" % number for number in sorted(numbers)])
+
 def _gencode(arch):
     """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
     targets = "sm_" + _number(arch)
@@ -133,8 +138,7 @@ def compile_split(ctx, job, source, object):
         text = ctx.actions.declare_file(directory + name)
         arguments = ctx.actions.args()
         arguments.add_all(["phase", phase, "--source", package_path(source)])
-        if not job.own_arch_list:
-            arguments.add("--arch-list", job.cuda.arch_list)
+        arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.cuda.archs))
         arguments.add("--out", text)
         _nvcc(arguments, job, archs)
         prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
@@ -183,7 +187,7 @@ def compile_split(ctx, job, source, object):
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
 
     # The host's phases do not depend on the architectures: which one is named is of no effect, if it is always the same.
-    host = [job.cuda.host_arch]
+    host = [job.cuda.archs[-1]]
     text = preprocess("host-preprocess", "CudaHostPreprocess", "Preprocessing", "host.ii", host)
     code = ctx.actions.declare_file(directory + "cudafe1.cpp")
     later("frontend", "CudaFrontend", "Reading", code, host, {"code": text}, memory = _large)

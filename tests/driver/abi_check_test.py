@@ -282,7 +282,7 @@ def test_a_build_checks_what_it_linked(tmp_path: Path, capsys: pytest.CaptureFix
     with (project / "torch-ext" / "binding.cpp").open("a", encoding="utf-8") as binding:
         binding.write('extern "C" int PyRun_SimpleString(const char*);\nint ran = PyRun_SimpleString("1");\n')
     with pytest.raises(DriverError) as failure:
-        building.build(project, [CPU], None, Output())
+        building.build(project, [CPU], Output())
     assert [one.code for one in failure.value.diagnostics] == [Code.BUILD_FAILED, Code.NOT_COMPLIANT]
     assert "  python-abi: PyRun_SimpleString: not in Python's stable ABI" in capsys.readouterr().err
     assert not (project / "build").exists()

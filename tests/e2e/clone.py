@@ -164,6 +164,11 @@ def steps(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
     return (sum(c["run"] for c in counts), sum(c["shared"] for c in counts), sum(c["cached"] for c in counts))
 
 
+def cuda_steps(archs: int) -> int:
+    """The steps of a CUDA source: three for each architecture, and four more."""
+    return 3 * archs + 4
+
+
 def wait_for_process(*words: str) -> int:
     """Wait for a process whose command line has all of some words; its id."""
     deadline = time.monotonic() + SECONDS

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import CPU, CU130, copy_project, digests
+from clone import CPU, CU130, copy_project, cuda_steps, digests
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Built
 
 pytestmark = pytest.mark.e2e
 
+_C_LIBRARY = (
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+)
+_FOLDERS = ("/lib/x86_64-linux-gnu", "/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64")
 _HOST = re.compile(r"^(?:-[a-zA-Z-]+=?)?/(?!proc/self/cwd)")
 
 
@@ -32,13 +42,13 @@ def test_poisoned_variables_and_covered_host_headers_change_no_byte(relu: Built,
 @pytest.fixture(scope="module")
 def graph(relu: Built) -> dict[str, Any]:
     options = ["--output=jsonproto", "--include_param_files"]
-    query = f'mnemonic("Kernel.*|ZigBuild", deps(//examples/relu:{CU130}))'
+    query = f'mnemonic("Kernel.*|Cuda.*|ZigBuild", deps(//examples/relu:{CU130}))'
     found: dict[str, Any] = json.loads(relu.driver.bazel("aquery", *options, query))
     return found
 
 
 def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
-    assert len(graph["actions"]) >= 6
+    assert len(graph["actions"]) >= 6 + cuda_steps(6)
     for action in graph["actions"]:
         texts = action["arguments"] + [text for file in action.get("paramFiles", []) for text in file["arguments"]]
         assert [text for text in texts if _HOST.match(text)] == [], action["mnemonic"]
@@ -56,9 +66,41 @@ def test_every_input_is_a_file_of_the_workspace_or_of_a_pinned_archive(graph: di
                 break
             fragment = fragments[fragment["parentId"]]
         roots.add("/".join(parts[:2]) if parts[0] == "external" else parts[0])
-    allowed = {"bazel-out", "examples", "rules"}
+    allowed = {"bazel-out", "examples", "rules", "toolchains"}
     pinned = re.compile(r"external/.*torch_kernels_(cc|cuda_\d+_\d+|torch_\d+_\d+)")
     assert {root for root in roots if root not in allowed and not pinned.fullmatch(root)} == set()
+
+
+def _c_library(to: Path) -> Path:
+    """What NVIDIA's programs need of the machine: a C library, and the part of gcc that every system has."""
+    to.mkdir()
+    for name in _C_LIBRARY:
+        [found, *_] = [path for folder in _FOLDERS if (path := Path(folder, name)).exists()]
+        shutil.copy(found, to)
+    return to
+
+
+@pytest.mark.parametrize("cell", [CPU, CU130])
+def test_all_actions_run_in_a_root_that_has_nothing_else(relu: Built, base: Path, cell: str) -> None:
+    mounts = {}
+    if cell != CPU:
+        library = _c_library(base / "library")
+        (base / "shell").mkdir()
+        shutil.copy("/bin/sh", base / "shell")
+        mounts = {"/bin": base / "shell", "/lib": library, "/lib64": library}
+    options = ["--experimental_use_hermetic_linux_sandbox", "--platform_suffix=bare"]
+    options += [f"--sandbox_add_mount_pair={source}:{target}" for target, source in mounts.items()]
+    events = base / f"bare-{cell}.json"
+    label = f"//examples/relu:{cell}"
+    relu.driver.bazel("build", *options, f"--build_event_json_file={events}", label)
+    [metrics] = [
+        line["buildMetrics"] for text in events.read_text().splitlines() if "buildMetrics" in (line := json.loads(text))
+    ]
+    ran = {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
+    assert ran["linux-sandbox"] >= (5 if cell == CPU else cuda_steps(6))
+    [path] = relu.driver.bazel("cquery", *options, "--output=files", label).split()
+    root = relu.driver.bazel("info", "execution_root").strip()
+    assert digests(relu.driver.root.joinpath(root, path)) == digests(relu.build / cell)
 
 
 def test_undeclared_header_is_not_found(tiny: Built, base: Path) -> None:

@@ -57,6 +57,9 @@ cc_sdk(
 )
 """
 
+# libstdc++ uses `__libc_single_threaded`, which glibc has since 2.32, wherever there is this header.
+_SINGLE_THREADED = "zig/lib/libc/include/generic-glibc/sys/single_threaded.h"
+
 _HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cuda_host")
 
 package(default_visibility = ["//visibility:public"])
@@ -89,6 +92,7 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
         fetch(rctx, entry, "work/gcc")
     run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
     run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
+    rctx.delete(_SINGLE_THREADED)
     directories = [[name for name in names if rctx.path(name).exists][0] for names in INCLUDES]
     for directory in directories:
         rctx.file(directory + "/.include_marker", "")

@@ -5,11 +5,10 @@ load("//toolchains/cc:sdk.bzl", "CudaHostInfo")
 CudaSdkInfo = provider(
     doc = "A CUDA compiler with its headers.",
     fields = {
-        "arch_list": "string; all capabilities that the nvcc knows, as `__CUDA_ARCH_LIST__` has them: `750,800,900`",
+        "archs": "list of string; all capabilities that the nvcc knows, ascending, e.g. `8.0`",
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers",
         "headers": "depset of File; the headers alone, for host compiles",
         "host": "CudaHostInfo; the host compiler that nvcc calls",
-        "host_arch": "string; the capability to name where only host code is compiled, e.g. `8.0`",
         "include_marker": "File; stands in the include directory",
         "nvcc": "File; the compiler driver",
         "programs": "depset of File; nvcc's other programs and what they read",
@@ -27,11 +26,10 @@ def _cuda_sdk_impl(ctx):
     headers = depset(ctx.files.headers + [ctx.file.include_marker])
     programs = depset(ctx.files.compiler_files)
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
-        arch_list = ",".join([arch.replace(".", "") + "0" for arch in ctx.attr.archs]),
+        archs = ctx.attr.archs,
         files = depset(transitive = [programs, headers, host.files]),
         headers = headers,
         host = host,
-        host_arch = ctx.attr.archs[-1],
         include_marker = ctx.file.include_marker,
         nvcc = ctx.file.nvcc,
         programs = programs,

@@ -1,0 +1,147 @@
+"""nvcc phase by phase: the same code as nvcc as a whole, and what is compiled again after which change."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, steps
+from conftest import Built
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_SPLIT = ("torch25-cxx11-cu118", "torch25-cxx11-cu124", "torch213-cxx11-cu132", "torch215-cxx11-cu135")
+_ALL = cuda_steps(2)
+_LATER = _ALL - 3  # less preprocessing, for the host and for two architectures
+_FLAG = "--//rules/settings:cuda_compile=monolithic"
+
+
+@pytest.fixture(scope="module")
+def phases(relu: Built, base: Path) -> Built:
+    project = copy_project(PROJECTS / "phases", base / "phases")
+    return Built(driver=relu.driver, project=project, result=relu.driver.build(project, CU130))
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def _sections(library: Path) -> dict[str, bytes]:
+    """The content of the sections that are loaded, by name; layout: System V ABI, chapter 4."""
+    data = library.read_bytes()
+    (start,) = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    headers = [struct.unpack_from("<IIQQQQ", data, start + 64 * i) for i in range(count)]
+    found = {}
+    for name, kind, flags, _, offset, size in headers:
+        at = headers[names][4] + name
+        if flags & 2 and kind != 8:
+            found[data[at : data.index(b"\0", at)].decode()] = data[offset : offset + size]
+    return found
+
+
+def _built_both_ways(clone: Driver, cell: str) -> list[dict[str, bytes]]:
+    """The loaded sections of a cell's extension, compiled split and as a whole, with the same list of architectures."""
+    root = clone.root / "examples" / "phases"
+    if not root.exists():
+        copy_project(PROJECTS / "phases", root)
+        clone.run("gen", root)
+        build = root / "BUILD.bazel"
+        text = re.sub(r'(name = "(?:cub|internal)",)', r"\1\n    own_arch_list = True,", build.read_text())
+        assert text.count("own_arch_list") == 2
+        build.write_text(text)
+    label = f"//examples/phases:{cell}"
+    found = []
+    for options in ([], [_FLAG]):
+        clone.bazel("build", *options, label)
+        query = f'mnemonic("Cuda.*|KernelCudaCompile", deps({label}))'
+        actions = json.loads(clone.bazel("aquery", *options, "--output=jsonproto", "--noinclude_artifacts", query))
+        assert len(actions["actions"]) == (3 if options else 3 * _ALL)
+        [path] = clone.bazel("cquery", *options, "--output=files", label).split()
+        [library] = clone.root.joinpath(clone.bazel("info", "execution_root").strip(), path).glob("*.so")
+        found.append(_sections(library))
+    return found
+
+
+def _expect_the_same_code(clone: Driver, cell: str) -> None:
+    split, whole = _built_both_ways(clone, cell)
+    assert len(split[".nv_fatbin"]) > 10_000
+    assert split == whole
+
+
+def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
+    _expect_the_same_code(phases.driver, CU130)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", _SPLIT)
+def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str) -> None:
+    _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
+
+
+def test_each_phase_is_a_step(phases: Built) -> None:
+    assert steps(phases.result) == (3 * _ALL + 1, 0, 0)
+
+
+def test_a_further_architecture_compiles_for_that_one_alone(phases: Built, base: Path) -> None:
+    project = copy_project(phases.project, base / "arch")
+    phases.driver.build(project, CU130)
+    _edit(project / "build.toml", '"8.0", "9.0+PTX"', '"8.0", "8.6", "9.0+PTX"')
+    # Preprocessing, cicc and ptxas for sm_86; the fatbinary, the host code around it, and the binding with its new id.
+    assert steps(phases.driver.build(project, CU130)) == (6, 0, 3 * _ALL + 4 - 6)
+
+
+def test_a_comment_compiles_nothing(phases: Built, base: Path) -> None:
+    project = copy_project(phases.project, base / "comment")
+    phases.driver.build(project, CU130)
+    _edit(project / "csrc" / "internal.cu", "__device__ int calls;", "__device__ int calls;  // how often")
+    # Preprocessing three times, and the binding with its new id.
+    assert steps(phases.driver.build(project, CU130)) == (4, 0, 3 * _ALL + 1 - 4)
+
+
+def test_a_further_torch_compiles_no_device_code(phases: Built, base: Path) -> None:
+    project = copy_project(phases.project, base / "torch")
+    phases.driver.build(project, CU130)
+    result = phases.driver.build(project, CU130, CU130.replace("torch213", "torch214"))
+    assert steps(result) == (1, 3 * _ALL, 3 * _ALL + 1)
+
+
+def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tmp_path: Path) -> None:
+    root = phases.driver.root / "examples" / "sighted"
+    copy_project(PROJECTS / "phases", root)
+    _edit(root / "build.toml", "depends = []", 'depends = ["torch"]')
+    phases.driver.run("gen", root)
+    counts = []
+    for torch in ("213", "214"):
+        events = tmp_path / f"{torch}.json"
+        label = f"//examples/sighted:torch{torch}-cxx11-cu130-x86_64-linux"
+        phases.driver.bazel("build", f"--disk_cache={tmp_path}/disk", f"--build_event_json_file={events}", label)
+        lines = [json.loads(line) for line in events.read_text().splitlines()]
+        [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
+        counts.append({one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]})
+    assert "disk cache hit" not in counts[0]
+    # sum.cu is preprocessed again; its later phases are found, and so is the id. Bindings, link, check, variant run.
+    assert counts[1]["disk cache hit"] == _LATER
+    assert counts[1]["linux-sandbox"] == 3 + 4
+
+
+def test_the_same_bytes_in_another_directory(
+    phases: Built, tmp_path: Path, base: Path
+) -> None:
+    there = Driver(
+        command=phases.driver.command,
+        root=phases.driver.root,
+        cache=phases.driver.cache,
+        output=base / "phases-output" / "a" / "deeper",
+    )
+    project = copy_project(phases.project, base / "other" / "place" / tmp_path.name)
+    assert steps(there.build(project, CU130)) == (3 * _ALL + 1, 0, 0)
+    assert digests(project / "build") == digests(phases.build)
