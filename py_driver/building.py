@@ -14,6 +14,7 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.collect import check_place, collect
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.fetch.store import cache_root
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
+
+_ACTIONS = "actions"
+"""Where the results of actions are kept, below the cache."""
+
+_ACTIONS_SIZE = "20G"
+"""What Bazel lets them grow to: when its server idles, it deletes those that were not used for the longest time."""
 
 PYTHON_VARIABLE = "RULES_TORCH_KERNELS_PYTHON"
 """Names the Python that repository rules run."""
@@ -112,7 +119,7 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
     output.notes(plan.notes)
     chosen = choose(plan, patterns)
     check_place(directory)
-    with one_at_a_time(directory, output):
+    with one_at_a_time(plan, output):
         return _build(directory, plan, chosen, options, output)
 
 
@@ -125,6 +132,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         log = Path(name, "spawns.json")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
         args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
+        args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += [f"--jobs={options.jobs}"] if options.jobs else []
         if options.cuda_compile != Options().cuda_compile:
             args.append(f"--@{MODULE_NAME}//rules/settings:cuda_compile={options.cuda_compile}")

@@ -38,6 +38,7 @@ toolchains = use_extension("@{module}//toolchains:extensions.bzl", "toolchains")
 toolchains.extend(lock = "//:matrix.lock.json")
 """
 _SETTINGS = (".bazelrc", ".bazelversion")
+_PROJECTS = "projects"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +63,8 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
 
     A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in. All others
     share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project. There is
-    one more such workspace for each matrix of the user's own.
+    one more such workspace for each matrix of the user's own. A project is named there by its name alone, so a second
+    checkout of it, in another directory or on another machine, has the same action keys.
 
     Args:
         directory: of the project.
@@ -85,7 +87,7 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
         package = project.relative_to(root).as_posix()
         return Workspace(root=root, package="" if package == "." else package)
     workspace = cache_root() / "workspaces" / (_digest(root) if own is None else f"{_digest(root)}-{_digest(own)}")
-    package = f"{plan.module}_{_digest(project)}"
+    package = f"{_PROJECTS}/{plan.module}"
     with storage_errors(workspace):
         _write_module(workspace, root, own)
         _write_package(workspace / package, project, plan)
@@ -106,8 +108,8 @@ def common_workspace() -> Path:
 
 
 @contextmanager
-def one_at_a_time(directory: Path, output: Output) -> Iterator[None]:
-    """Hold a project from its files to its variants: whoever builds it at the same time waits.
+def one_at_a_time(plan: Plan, output: Output) -> Iterator[None]:
+    """Hold a project from its files to its variants: whoever builds it, or another of its name, meanwhile waits.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -115,11 +117,11 @@ def one_at_a_time(directory: Path, output: Output) -> Iterator[None]:
     locks = cache_root() / "locks"
     with storage_errors(locks):
         locks.mkdir(parents=True, exist_ok=True)
-        with (locks / _digest(directory.resolve())).open("w") as lock:
+        with (locks / plan.module).open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                output.say(f"Another run builds {directory}; waiting for it.")
+                output.say(f"Another run builds {plan.name}; waiting for it.")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -122,8 +122,7 @@ kernel_objects = rule(
         ),
         "cuda_compile": attr.string(
             values = ["", "split", "monolithic"],
-            doc = "`split` runs each phase of nvcc as an action of its own, if the toolchain's nvcc is known to allow " +
-                  "that and no flag forbids it; `monolithic` runs nvcc once. Empty: as `//rules/settings:cuda_compile`.",
+            doc = "Whether each phase of nvcc is an action of its own. Empty: as `//rules/settings:cuda_compile` says.",
         ),
         "cuda_flags": attr.string_list(
             doc = "Further options of nvcc, for `.cu` files.",
@@ -146,8 +145,7 @@ kernel_objects = rule(
             doc = "Include directories, relative to the package.",
         ),
         "own_arch_list": attr.bool(
-            doc = "Whether `__CUDA_ARCH_LIST__` has the capabilities of this target alone when it is compiled split. " +
-                  "If not, it has all that the nvcc knows, so that a further one leaves the code for the others alone.",
+            doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
         ),
         "srcs": attr.label_list(
             allow_files = [".cu", ".cpp", ".cc", ".cxx"],

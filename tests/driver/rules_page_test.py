@@ -32,6 +32,7 @@ building its `kernel_variant`, which sets the configuration of all it depends on
 """
 
 TYPES = {
+    "bool": "boolean",
     "label": "label",
     "label_list": "list of labels",
     "string": "string",

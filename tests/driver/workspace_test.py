@@ -101,12 +101,12 @@ def test_package_follows_the_project(project: Path, change: Callable[[Path], Non
 
 
 @pytest.mark.usefixtures("cache")
-def test_projects_with_one_name_are_two_packages(project: Path, tmp_path: Path) -> None:
+def test_second_checkout_of_a_project_has_its_package(project: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(project, tmp_path / "other"))
-    one, two = _workspace(project), _workspace(other)
-    assert one.root == two.root
-    assert one.package != two.package
-    assert one.package.startswith("tiny_")
+    first = _workspace(project)
+    before = _files(first.root)
+    assert _workspace(other) == first == Workspace(root=first.root, package="projects/tiny")
+    assert _files(first.root) == before
 
 
 def test_cache_that_cannot_be_written_is_an_error(cache: Path, project: Path) -> None:
@@ -119,13 +119,14 @@ def test_cache_that_cannot_be_written_is_an_error(cache: Path, project: Path) ->
 def test_second_build_of_a_project_waits_for_the_first(cache: Path, project: Path) -> None:
     said = io.StringIO()
     order = []
+    plan = plan_directory(project)
 
     def second() -> None:
-        with one_at_a_time(project, Output(err=said)):
+        with one_at_a_time(plan, Output(err=said)):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with one_at_a_time(project, Output(err=io.StringIO())):
+    with one_at_a_time(plan, Output(err=io.StringIO())):
         thread.start()
         thread.join(timeout=0.5)
         assert thread.is_alive()

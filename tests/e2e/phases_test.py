@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, steps
+from clone import CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, make_cache, steps
 from conftest import Built
 
 if TYPE_CHECKING:
@@ -133,15 +133,11 @@ def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tm
     assert counts[1]["linux-sandbox"] == 3 + 4
 
 
-def test_the_same_bytes_in_another_directory(
-    phases: Built, tmp_path: Path, base: Path
-) -> None:
-    there = Driver(
-        command=phases.driver.command,
-        root=phases.driver.root,
-        cache=phases.driver.cache,
-        output=base / "phases-output" / "a" / "deeper",
-    )
+def test_the_same_bytes_in_another_directory(phases: Built, tmp_path: Path, base: Path) -> None:
+    here = base / "phases-output" / "a" / "deeper"
+    links = {name: phases.driver.cache / name for name in ("bazel", "store", "venvs")}
+    cache = make_cache(here / "cache", links)
+    there = Driver(command=phases.driver.command, root=phases.driver.root, cache=cache, output=here / "output")
     project = copy_project(phases.project, base / "other" / "place" / tmp_path.name)
     assert steps(there.build(project, CU130)) == (3 * _ALL + 1, 0, 0)
     assert digests(project / "build") == digests(phases.build)

@@ -64,7 +64,7 @@ def _torch_free_cuda_test_impl(ctx):
         "80": ["-gencode=arch=compute_80,code=sm_80"],
         "90a": ["-gencode=arch=compute_90a,code=sm_90a"],
     }
-    for (mnemonic, arch), action in phases.items():
+    for (_, arch), action in phases.items():
         _expect_no_torch(env, action)
         asserts.equals(env, ["csrc/plain.cu"], _after(action, "--source"))
         asserts.true(env, "--use_fast_math" in action.argv, "cuda_flags are missing")
