@@ -172,8 +172,8 @@ class Ninja:
             "ninja_required_version = 1.3",
             f"rule cxx\n  command = {self._launcher}{host} -MMD -MF $out.d {common} {includes} "
             f"-isystem {toolkit}/include -c $in -o $out\n  depfile = $out.d\n  deps = gcc",
-            f"rule cuda\n  command = {self._launcher}{toolkit}/bin/nvcc --generate-dependencies-with-compile "
-            f"--dependency-output $out.d {nvcc} {flags} {'' if torch_free else includes} {codes} -c $in -o $out"
+            f"rule cuda\n  command = {self._launcher}{toolkit}/bin/nvcc -MD -MF $out.d "
+            f"{nvcc} {flags} {'' if torch_free else includes} {codes} -c $in -o $out"
             "\n  depfile = $out.d\n  deps = gcc",
         ]
         lines += [f"build {source.stem}.o: cuda {source}" for source in sorted(project.glob("csrc/*.cu"))]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import run
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
-from py_driver.output import Output, open_standard_streams
+from py_driver.output import Output, open_standard_streams, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,19 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(name) is signal.SIG_DFL:
             signal.signal(name, _interrupt)
     try:
-        return run(arguments, output)
-    except DriverError as failure:
-        output.fail(failure)
-        if "--json" in arguments:
-            output.json({"errors": [as_json(one) for one in failure.diagnostics]})
-        return failure.exit_code
+        return _run(arguments, output)
     except KeyboardInterrupt:
         output.say("interrupted")
         return ExitCode.INTERRUPT
-    except BrokenPipeError:
-        # The reader of stdout has gone; what is left in the buffer must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
     except Exception as problem:
         if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
             full = error(Code.NO_SPACE, f"no space left: {problem}", help="free some space, also where stdout goes")
@@ -61,9 +52,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return full.exit_code
         if os.environ.get("DRIVER_TRACEBACK") == "1":
             raise
-        output.say(f"internal error: {type(problem).__name__}: {problem}")
+        output.say(f"internal error: {type(problem).__name__}: {printable(str(problem))}")
         output.say("this is a bug in the driver; please report it with the output of DRIVER_TRACEBACK=1")
         return INTERNAL
+
+
+def _run(arguments: Sequence[str], output: Output) -> int:
+    """Run a command line and print its errors, with `--json` on stdout, too; the exit code."""
+    code: int = ExitCode.OK
+    try:
+        try:
+            return run(arguments, output)
+        except DriverError as failure:
+            code = failure.exit_code
+            output.fail(failure)
+            if "--json" in arguments:
+                output.json({"errors": [as_json(one) for one in failure.diagnostics]})
+    except BrokenPipeError:
+        # The reader of stdout has gone; what is left in the buffer must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 if __name__ == "__main__":

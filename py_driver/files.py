@@ -1,4 +1,4 @@
-"""Text files of the user's: read with clear errors, written whole or not at all."""
+"""Files of the user's: looked at without surprises, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,26 @@ import stat
 from pathlib import Path
 
 from py_driver.errors import Code, error
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is that of a regular file; no if nobody can tell: no permission, a name that is too long."""
+    return os.path.isfile(path)  # noqa: PTH113  (Path.is_file raises where nobody can tell)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a path is that of a directory; no if nobody can tell."""
+    return os.path.isdir(path)  # noqa: PTH112  (as above)
+
+
+def is_readable(path: Path) -> bool:
+    """Whether the mode of a file lets this process read it."""
+    return os.access(path, os.R_OK)
+
+
+def contains(directory: str, path: str) -> bool:
+    """Whether a path lies in a directory, or is it; both are absolute, and without symbolic links."""
+    return os.path.commonpath([directory, path]) == directory
 
 
 def write(path: Path, content: bytes) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import posixpath
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
+from py_driver.files import is_file
 from py_driver.includes import scan
 from py_driver.manifest.locate import Source
-from py_driver.manifest.model import BUILT, TORCH
+from py_driver.manifest.model import BUILT, TORCH, values
 from py_driver.manifest.paths import HEADERS, path_problem
 
 if TYPE_CHECKING:
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 _TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
+_CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
 
 
 def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> None:
-    """Collect UNLISTED_HEADER and TORCH_NOT_DECLARED for the sections that are compiled.
+    """Collect UNLISTED_HEADER, TORCH_NOT_DECLARED and PATH_ESCAPES for the sections that are compiled.
 
     An include that stands inside an `#if` gives a note instead: the compiler may never see it.
 
@@ -40,8 +43,9 @@ def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> N
         return
     files = _Files(directory)
     offered = {text.value for one in compiled for text in one.src if text.value.endswith(HEADERS)}
-    binding = _Section(f"[{TORCH}]", framework.src, framework.include, offered, torch=True)
-    for section in (binding, *(_Section(one.title, one.src, one.include, (), torch=one.torch) for one in compiled)):
+    binding = _Section(f"[{TORCH}]", framework.src, framework.include, offered, (TORCH,))
+    kernels = (_Section(one.title, one.src, one.include, (), values(one.depends)) for one in compiled)
+    for section in (binding, *kernels):
         for path in section.listed:
             _check_file(files, section, path, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
@@ -52,12 +56,16 @@ def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> N
 class _Section:
     """What decides which headers the files of a section find."""
 
-    def __init__(self, title: str, src: Texts, include: Texts, offered: Iterable[str], *, torch: bool) -> None:
+    def __init__(
+        self, title: str, src: Texts, include: Texts, offered: Iterable[str], depends: tuple[str, ...]
+    ) -> None:
         self.title = title
-        self.torch = torch
+        self.torch = TORCH in depends
         self.listed = [text.value for text in src]
         self.found = {*self.listed, *offered}
         self.include = [text.value for text in include]
+        cutlass = any(one.startswith("cutlass") for one in depends)
+        self.libraries = (*(_TORCH_FOLDERS if self.torch else ()), *(_CUTLASS_FOLDERS if cutlass else ()))
 
 
 class _Files:
@@ -73,17 +81,15 @@ class _Files:
         if path not in self._texts:
             self._texts[path] = ""
             real = self._directory / path
-            if path_problem(path) is None and real.is_file() and real.stat().st_size <= _SIZE_LIMIT:
-                try:
+            with suppress(OSError):
+                if path_problem(path) is None and is_file(real) and real.stat().st_size <= _SIZE_LIMIT:
                     self._texts[path] = real.read_text(encoding="utf-8", errors="replace")
-                except OSError:
-                    return ""
         return self._texts[path]
 
     def exists(self, path: str) -> bool:
         """Whether the project has a regular file at a path."""
         if path not in self._exists:
-            self._exists[path] = path_problem(path) is None and (self._directory / path).is_file()
+            self._exists[path] = path_problem(path) is None and is_file(self._directory / path)
         return self._exists[path]
 
     def shown(self, path: str) -> str:
@@ -95,19 +101,39 @@ def _check_file(files: _Files, section: _Section, path: str, findings: Findings)
     text = files.text(path)
     source = Source(files.shown(path), text)
     for include in scan(text):
-        target = _target(files, section, path, include)
+        if (wrong := _problem(files, section, path, include)) is None:
+            continue
+        code, message, advice = wrong
         span = source.span(include.start, include.start + len(include.path))
-        if target is not None and target not in section.found:
-            message = f"`{target}` is included here, but `src` in {section.title} does not list it"
-            if include.conditional:
-                findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
-            else:
-                advice = f'add "{target}" to `src` in {section.title}'
-                findings.add(Code.UNLISTED_HEADER, message, span, advice=advice)
-        elif target is None and include.path.startswith(_TORCH_FOLDERS) and not (section.torch or include.conditional):
-            message = f"a torch header is included here, but `depends` in {section.title} does not have `torch`"
-            advice = 'write depends = ["torch"], or pass pointers and leave tensors to the binding'
-            findings.add(Code.TORCH_NOT_DECLARED, message, span, advice=advice)
+        if not include.conditional:
+            findings.add(code, message, span, advice=advice)
+        elif code is not Code.TORCH_NOT_DECLARED:
+            findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
+
+
+def _problem(files: _Files, section: _Section, path: str, include: Include) -> tuple[Code, str, str] | None:
+    """What is wrong with an include of a file, if anything: which error, its message, and help."""
+    if include.path.startswith("/"):
+        message = f"`{include.path}` is included here by a path that is not relative to the project"
+        return Code.PATH_ESCAPES, message, "include a copy that the project has"
+    target = _target(files, section, path, include)
+    if target is not None:
+        if target in section.found:
+            return None
+        message = f"`{target}` is included here, but `src` in {section.title} does not list it"
+        return Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}'
+    if include.path.startswith(_TORCH_FOLDERS) and not section.torch:
+        message = f"a torch header is included here, but `depends` in {section.title} does not have `torch`"
+        advice = 'write depends = ["torch"], or pass pointers and leave tensors to the binding'
+        return Code.TORCH_NOT_DECLARED, message, advice
+    here = posixpath.normpath(include.path)
+    known = here in section.found or files.exists(here)
+    if known and include.quoted and not include.path.startswith(section.libraries):
+        message = f"`{here}` is included here, but no directory of `include` in {section.title} leads to it"
+        advice = 'add "." to `include`' if section.include else 'write include = ["."]'
+        listed = "" if here in section.found else f', and add "{here}" to `src`'
+        return Code.UNLISTED_HEADER, message, f"{advice} in {section.title}{listed}"
+    return None
 
 
 def _target(files: _Files, section: _Section, path: str, include: Include) -> str | None:

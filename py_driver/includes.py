@@ -15,6 +15,9 @@ _SKIPPED = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re.MULTILINE)
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
+_GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
+"""How an include guard begins: what stands behind a directive."""
+
 
 class Include(NamedTuple):
     """An `#include` line.
@@ -47,9 +50,9 @@ def scan(text: str) -> tuple[Include, ...]:
     Args:
         text: a source or header.
     """
-    directives = list(_DIRECTIVE.finditer(_without_comments(text)))
-    guarded = _is_guarded(directives)
-    depth = -1 if guarded else 0
+    plain = _without_comments(text)
+    directives = list(_DIRECTIVE.finditer(plain))
+    depth = -1 if _is_guarded(plain, directives) else 0
     found = []
     for directive in directives:
         name = directive["name"]
@@ -64,8 +67,21 @@ def scan(text: str) -> tuple[Include, ...]:
     return tuple(found)
 
 
-def _is_guarded(directives: list[re.Match[str]]) -> bool:
-    """Whether a text starts with `#ifndef X` and `#define X`."""
-    names = [one["name"] for one in directives[:2]]
-    words = [one["rest"].split() for one in directives[:2]]
-    return names == ["ifndef", "define"] and all(words) and words[0][0] == words[1][0]
+def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
+    """Whether an include guard is around a text without comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
+    while directives and directives[0]["name"] == "pragma":
+        directives = directives[1:]
+    names = [one["name"] for one in directives]
+    if len(names) <= len(_GUARD) or names[1] != "define" or names[-1] != "endif":
+        return False
+    opening = _GUARD.get(names[0])
+    guard = re.fullmatch(opening, directives[0]["rest"].strip()) if opening else None
+    defined = directives[1]["rest"].split()
+    if guard is None or defined[:1] != [guard.group(guard.lastindex or 0)]:
+        return False
+    depth = 0
+    for name in names[:-1]:
+        depth += (name in {"if", "ifdef", "ifndef"}) - (name == "endif")
+        if depth == 0 or (depth == 1 and name in {"else", "elif", "elifdef", "elifndef"}):
+            return False
+    return depth == 1 and not text[directives[-1].end() :].strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
@@ -27,7 +28,8 @@ _CONTEXT = 120
 def open_standard_streams() -> None:
     """Open the null device for each of stdin, stdout and stderr that the caller has closed.
 
-    Else the next file that is opened would take its number, and with it what is printed.
+    Else the next file that is opened would take its number, and with it what is printed. What the encoding of stdout
+    does not have, as the bytes of some file names, is printed as an escape, as it is on stderr.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -35,6 +37,8 @@ def open_standard_streams() -> None:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
@@ -73,6 +77,14 @@ def _shown(span: Span) -> tuple[str, str, str]:
     before = ("..." if first else "") + printable(span.text[first:start]).expandtabs(4)
     after = printable(span.text[end:last]) + ("..." if last < len(span.text) else "")
     return before, printable(span.text[start:end]), after
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a printable text takes: two for a wide character, none for a combining one."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in {"W", "F"} for c in text)
+    return len(text) + wide - sum(unicodedata.category(c) in {"Mn", "Me"} for c in text)
 
 
 class Task:
@@ -138,10 +150,10 @@ class Output:
             print(text, file=self._out, flush=True)
 
     def json(self, value: object) -> None:
-        """Print a value to stdout as JSON: two spaces of indentation, keys in the order given."""
+        """Print a value to stdout as JSON in ASCII: two spaces of indentation, keys in the order given."""
         import json  # noqa: PLC0415  (slow to load, and few runs need it)
 
-        self.data(json.dumps(value, indent=2, ensure_ascii=False))
+        self.data(json.dumps(value, indent=2))
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print a line for people to stderr."""
@@ -197,10 +209,10 @@ class Output:
             margin = " " * len(number)
             lines.append(f"{margin}--> {printable(d.span.file)}:{d.span.line}:{d.span.column}")
             before, marked, after = _shown(d.span)
-            caret = self._style(self._err, "^" * max(1, len(marked)), "red")
+            caret = self._style(self._err, "^" * max(1, _columns(marked)), "red")
             lines += [
                 f"{number} | {before}{marked}{after}",
-                f"{margin} | {' ' * len(before)}{caret}{' ' + printable(d.label) if d.label else ''}",
+                f"{margin} | {' ' * _columns(before)}{caret}{' ' + printable(d.label) if d.label else ''}",
             ]
         if d.help:
             lines.append(f"{margin} = help: {printable(d.help)}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.identity import make_identity
-from py_driver.manifest.model import TORCH, values
+from py_driver.manifest.model import TORCH, Bounds, values
 from py_driver.manifest.paths import HEADERS
 from py_driver.metadata import make_metadata
 from py_driver.variants.candidates import Candidate, candidates, describe, numbers
@@ -212,7 +212,7 @@ def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
     return tuple(
         section
         for section in manifest.sections(cell.family)
-        if version is None or section.cuda_minver is None or numbers(version) >= section.cuda_minver.value
+        if version is None or Bounds(minver=section.cuda_minver).admit(numbers(version))
     )
 
 

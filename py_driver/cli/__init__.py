@@ -92,10 +92,10 @@ class Verb(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are DriverErrors, and whose help is as wide as the terminal."""
+    """An ArgumentParser whose errors are DriverErrors; help is as wide as the terminal, options are whole words."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  (argparse's own)
-        super().__init__(formatter_class=_Formatter, **options)
+        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise USAGE."""

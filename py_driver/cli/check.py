@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import Code, DriverError, ExitCode
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -59,5 +60,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     bundled = sum(one.bundled for one in variants)
     named = f", {len(variants) - bundled} more when named" if len(variants) > bundled else ""
     advice = "" if manifest.edition == CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
-    output.say(f"{manifest.file} is right: edition {manifest.edition}, {bundled} variants{named}{advice}")
+    said = f"{manifest.file} is right: edition {manifest.edition}, {bundled} variants{named}{advice}"
+    output.say(printable(said))
     return ExitCode.OK

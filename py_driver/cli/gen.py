@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import Code, ExitCode, error
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         advice = f"move it away, or start it with the line `{HEADER}` if it may be overwritten"
         raise error(Code.FOREIGN_FILE, f"{path} was not written by `driver gen`", help=advice)
     if old == text:
-        output.say(f"{path} is up to date")
+        output.say(f"{printable(str(path))} is up to date")
         return ExitCode.OK
     if args.check:
         output.data(difference(old or "", text, str(path), f"{path} (generated)"))
@@ -56,17 +58,20 @@ def run(args: argparse.Namespace, output: Output) -> int:
             Code.STALE_BUILD_FILE, f"{path} is not what build.toml says", help=f"run `driver gen {args.directory}`"
         )
     write(path, text.encode())
-    output.say(f"wrote {path}: {len(plan.variants)} variants")
+    output.say(f"wrote {printable(str(path))}: {len(plan.variants)} variants")
     return ExitCode.OK
 
 
 def _read(path: Path) -> str | None:
-    """The text of a file, or None if there is none."""
+    """The text of a regular file, or None if there is no file."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise error(Code.FOREIGN_FILE, f"{path} is not a regular file", help="move it away")
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
+        if path.is_symlink():
+            advice = "remove it, or make the file that it leads to"
+            raise error(Code.FOREIGN_FILE, f"{path} is a symbolic link that leads nowhere", help=advice) from None
         return None
-    except IsADirectoryError:
-        raise error(Code.FOREIGN_FILE, f"{path} is a directory") from None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None

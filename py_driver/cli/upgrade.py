@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_directory, sentence
 from py_driver.errors import DriverError, ExitCode
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +29,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: all that is wrong with the file; UNSUPPORTED if it cannot be rewritten as it is laid out;
             NO_MANIFEST, PERMISSION.
     """
+    import shlex  # noqa: PLC0415
+
     from py_driver.files import difference, write  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.manifest.model import CURRENT  # noqa: PLC0415
     from py_driver.manifest.reader import read  # noqa: PLC0415
@@ -41,11 +44,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise DriverError(findings.diagnostics())
     new = upgrade(content, manifest)
     if new == content:
-        output.say(f"{path} is of edition {CURRENT} already")
+        output.say(f"{printable(str(path))} is of edition {CURRENT} already")
         return ExitCode.OK
     root = f"torch-ext/{manifest.module}"
     if manifest.edition == 0 and manifest.python_root != root:
-        command = f"mkdir -p torch-ext && git mv {manifest.python_root} {root}"
+        command = f"mkdir -p torch-ext && git mv {shlex.quote(manifest.python_root)} {root}"
         output.say(f"note: the Python package belongs in {root} now: {command}")
     if manifest.license == "unknown":
         output.say('note: `license` is "unknown" until you say which it is')
@@ -53,5 +56,5 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
         return ExitCode.OK
     write(path, new)
-    output.say(f"wrote {path}: edition {CURRENT} instead of {manifest.edition}")
+    output.say(f"wrote {printable(str(path))}: edition {CURRENT} instead of {manifest.edition}")
     return ExitCode.OK

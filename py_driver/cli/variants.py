@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import VERBS, add_project, sentence
 from py_driver.errors import ExitCode
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -100,7 +101,7 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
         for line in ("", *names, *lines):
             output.data(line)
     rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.left]
-    rest += map(str, plan.notes)
+    rest += [printable(str(one)) for one in plan.notes]
     if rest:
         for line in ("", "not built, or worth knowing:", *(f"  {one}" for one in rest)):
             output.data(line)

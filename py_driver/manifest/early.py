@@ -16,6 +16,7 @@ from py_driver.manifest.parts import (
     read_kernel,
     read_tagged_kernels,
 )
+from py_driver.manifest.paths import path_problem
 
 if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Text, Texts
@@ -40,10 +41,10 @@ def read_edition0(root: Section, file: str) -> Manifest:
         section.finish()
     number = re.match(r"\d{1,6}", version.value, re.ASCII) if version else None
     manifest = _manifest(root, file, name, framework, tuple(kernels))
-    return manifest._replace(
-        version=int(number[0]) if number else 1,
-        python_root=f"{pyroot.value.rstrip('/')}/{manifest.module}" if pyroot else manifest.python_root,
-    )
+    python_root = f"{pyroot.value.rstrip('/')}/{manifest.module}" if pyroot else manifest.python_root
+    if pyroot and (problem := path_problem(python_root)):
+        root.findings.add(problem[0], f"the path `{python_root}` of the Python package {problem[1]}", pyroot.span)
+    return manifest._replace(version=int(number[0]) if number else 1, python_root=python_root)
 
 
 def read_edition1(root: Section, file: str) -> Manifest:

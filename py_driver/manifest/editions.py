@@ -17,7 +17,6 @@ _MARKS: tuple[tuple[tuple[str, ...], type, int], ...] = (
     (("torch", "name"), object, 0),
     (("torch", "pyroot"), object, 0),
     (("kernel", "*", "capabilities"), object, 0),
-    (("general", "version"), str, 0),
     (("general", "kernel-depends"), object, CURRENT),
     (("general", "tpu"), object, CURRENT),
     (("torch", "stable-abi"), dict, CURRENT),
@@ -26,7 +25,7 @@ _MARKS: tuple[tuple[tuple[str, ...], type, int], ...] = (
     (("torch", "cxx-flags"), object, 4),
     (("tvm-ffi", "cxx-flags"), object, 4),
     (("general", "source"), object, 4),
-    (("general", "version"), object, 4),
+    (("general", "version"), int, 4),
     (("general", "license"), object, 3),
     (("general", "backends"), object, 3),
     (("tvm-ffi",), object, 3),
@@ -39,8 +38,12 @@ _MARKS: tuple[tuple[tuple[str, ...], type, int], ...] = (
     (("general", "python-depends"), object, 2),
     (("torch", "minver"), object, 2),
     (("torch", "maxver"), object, 2),
+    (("general", "version"), str, 0),
 )
-"""Keys that tell the edition of a file without `edition`, the strongest first: path, type of the value, edition."""
+"""Keys that tell the edition of a file without `edition`, the strongest first: path, type of the value, edition.
+
+A string as `version` is the weakest: in a file with a mark of a later edition, the number lost its way into quotes.
+"""
 
 
 def edition_of(values: dict[str, Any], findings: Findings) -> int | None:

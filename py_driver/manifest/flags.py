@@ -1,8 +1,8 @@
 """Which compiler flags a build.toml may give.
 
 A flag is part of an action's key as a string, so it must not name a file, a program or the machine; and what the
-rules decide (archs, outputs, the host compiler) is not a flag's business. What is admitted is a list; the rest is
-refused.
+rules decide (archs, outputs, the host compiler, the ABI) is not a flag's business. What is admitted is a list; the
+rest is refused.
 """
 
 from __future__ import annotations
@@ -10,72 +10,149 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from py_driver.errors import Code, Span
+from py_driver.errors import Code
 
 if TYPE_CHECKING:
-    from py_driver.manifest.model import Texts
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.manifest.model import Text, Texts
     from py_driver.manifest.section import Findings
 
-_CXX = (
-    r"-O([0-3sg]|fast)?",
-    r"-[DU][A-Za-z_].*",
-    r"-std=(c|gnu)\+\+\w+",
-    r"-g[0-3]?",
-    r"-p(edantic|thread)",
-    r"-w|-W(?![lap],)[A-Za-z][\w+=-]*",
-    r"-f(?!plugin|pass-plugin|profile|dump|file-|debug-|macro-|random-seed|save|use-ld|crash|module|sanitize|syntax-only|no-p|openmp)[A-Za-z][\w+,=-]*",
-    r"-m(?!arch=native|tune=native|cpu=native|32$|16$|x32$|llvm|relocation-model|cmodel)[a-z0-9][\w.+=-]*",
-    r"-ansi",
-)
-"""g++'s and clang's flags that only change how a translation unit is compiled."""
 
-_VALUE = r"[\w.,:+=-]+"
-_CUDA = (
-    r"-O[0-3]",
-    r"-[DU][A-Za-z_][^$`\\]*",
-    r"--?std=(c|gnu)\+\+\w+",
-    r"-w|-lineinfo|--generate-line-info|-G|--device-debug|-g|-restrict|--restrict",
-    r"-use_fast_math|--use_fast_math|-extra-device-vectorization|--extra-device-vectorization",
-    r"--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub|default-stream|split-compile|threads|t)=\w+",
-    r"(-maxrregcount|--maxrregcount)=\d+",
-    r"(-expt|--expt)-(relaxed-constexpr|extended-lambda)|(-extended-lambda|--extended-lambda)",
-    r"(-diag-(suppress|error|warn)|--diag-(suppress|error|warn))=[\w,-]+",
-    rf"(-Xptxas|--ptxas-options|-Xnvvm|-Xcudafe|--Xcudafe)={_VALUE}",
-    r"-forward-unknown-to-host-compiler|--forward-unknown-to-host-compiler",
-    r"-Wno-[\w-]+",
+def _any_of(*groups: str) -> str:
+    """A pattern for one of the words of some texts, each of which may be a pattern itself."""
+    return "|".join(word for group in groups for word in group.split())
+
+
+# -f<name> and -fno-<name>; both compilers and what only one of them has, as long as it changes nothing but the code.
+_CODE_SWITCHES = _any_of(
+    "approx-func associative-math builtin(-[a-z]\\w*)? cx-fortran-rules cx-limited-range fast-math finite-loops",
+    "finite-math-only fp-contract honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math",
+    "signaling-nans signed-zeros single-precision-constant trapping-math unsafe-math-optimizations",
+    "crossjumping gcse(-[a-z]+)? if-conversion2? inline(-[a-z-]+)? ipa-[a-z-]+ ivopts jump-tables modulo-sched",
+    "move-loop-invariants optimize-sibling-calls peel-loops prefetch-loop-arrays schedule-insns2? split-loops",
+    "slp-vectorize tree-[a-z-]+ unroll(-all)?-loops unswitch-loops vectorize",
+    "delete-null-pointer-checks merge-all-constants strict-aliasing strict-enums strict-overflow",
+    "strict-vtable-pointers trapv wrapv asynchronous-unwind-tables common data-sections function-sections gnu-unique",
+    "ident keep-inline-functions omit-frame-pointer plt semantic-interposition stack-protector(-all|-strong)?",
+    "unique-section-names unwind-tables visibility-inlines-hidden zero-initialized-in-bss openmp-simd",
+    "access-control char8_t coroutines cxx-exceptions elide-constructors elide-type exceptions gnu-keywords",
+    "ms-extensions operator-names permissive rtti signed-char sized-deallocation threadsafe-statics unsigned-char",
+    "assume-sane-operator-new caret-diagnostics color-diagnostics diagnostics-[a-z-]+ lax-vector-conversions",
 )
+# -f<name>=<value>, with what the value may be.
+_CODE_VALUES = (
+    r"(align-(functions|jumps|labels|loops)|inline-limit|strict-flex-arrays|macro-backtrace-limit|message-length)=\d+"
+    r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|(backtrace|loop|ops)-limit)|bracket-depth)=\d+"
+    r"|(excess-precision|fp-contract|fp-model|fp-exception-behavior|complex-arithmetic|diagnostics-[a-z-]+)=[a-z-]+"
+    r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|vect-cost-model=[a-z-]+|visibility=hidden"
+)
+# -m<name> and -mno-<name>: instruction sets of x86-64, and how they are used.
+_INSTRUCTIONS = _any_of(
+    "3dnowa? abm adx aes amx-\\w+ apxf avx avx2 avx10\\.\\d(-\\d+)? avx512\\w* avxifma avxneconvert avxvnni\\w* bmi2?",
+    "cldemote clflushopt clwb crc32 cx16 f16c fma fma4 fsgsbase fxsr gfni lzcnt mmx movbe movdir64b movdiri mwaitx",
+    "pclmul popcnt prfchw rdpid rdrnd rdseed sahf serialize sha sha512 sm3 sm4 sse sse2 sse3 sse4 sse4\\.1 sse4\\.2",
+    "sse4a ssse3 tbm vaes vpclmulqdq vzeroupper xop xsave xsavec xsaveopt xsaves",
+    "omit-leaf-frame-pointer red-zone stackrealign",
+)
+
+# The macros that the rules define, or that decide the ABI.
+_DECIDED = "_GLIBCXX_USE_CXX11_ABI|__GLIBC_MINOR__|TORCH_TARGET_VERSION|TORCH_EXTENSION_NAME"
+_DEFINITION = rf"-[DU](?!({_DECIDED})\b)[A-Za-z_]"
+_STANDARD = r"std=(c|gnu)\+\+[0-9][0-9a-z]"
+
+_CXX = {
+    "": rf"-O([0-3sgz]|fast)?|{_DEFINITION}.*|-{_STANDARD}|-g[0-3]?|-p(edantic|thread)|-ansi|-w"
+    r"|-W(?![lap],)[A-Za-z][\w+=-]*",
+    "-f": rf"-f(no-)?({_CODE_SWITCHES})|-f({_CODE_VALUES})|-fPIC|-fpic",
+    "-m": rf"-m(no-)?({_INSTRUCTIONS})|-m(arch|tune|cpu)=(?!native\b)[a-z0-9][\w.+-]*"
+    r"|-m(64|prefer-vector-width=(\d+|none)|fpmath=sse|recip(=[\w,!:-]+)?)",
+}
+"""g++'s and clang's flags that only change how a translation unit is compiled, by the first two characters.
+
+A pattern is compiled when a flag is compared with it: all of them together take some milliseconds.
+"""
+
+_CUDA = {
+    "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
+    r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-G|--device-debug|-g|--?restrict"
+    r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
+    r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
+    r"|--?(split-compile|threads|t|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
+    r"|--?default-stream=(legacy|null|per-thread)"
+    r"|-res-usage|--resource-usage|-src-in-ptx|--source-in-ptx|-err-no|--(no-)?display-error-number"
+    r"|--?diag-(suppress|error|warn)=[\w,-]+|--?Wno-[\w-]+|--?W(reorder|[a-z]+-[a-z-]+)|--?Werror=[a-z,-]+"
+    r"|--?forward-unknown-to-host-compiler",
+}
 """nvcc's flags, after NVIDIA's nvcc manual."""
 
-_CUDA_WITH_VALUE = {
-    "-Xptxas",
-    "--ptxas-options",
-    "-Xnvvm",
-    "-Xcudafe",
-    "--Xcudafe",
-    "-diag-suppress",
-    "--diag-suppress",
+_TAKER = (
+    r"--?(std|default-stream|split-compile|threads|t|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
+    r"|ftemplate-(depth|backtrace-limit))"
+)
+"""The options of nvcc whose value may be the next flag."""
+
+_PTXAS = {
+    "": r"-v|--verbose|-O[0-4]?|-w|--disable-warnings|-Werror|--warning-as-error|-g|--device-debug|-ewp"
+    r"|-lineinfo|--generate-line-info|--?(maxrregcount|register-usage-level|split-compile|opt-level)=\d+"
+    r"|-d(lc|sc)m=[a-z]+|--(def|force)-(load|store)-cache=[a-z]+|-f(lc|sc)m=[a-z]+"
+    r"|--?(fmad|allow-expensive-optimizations)(=(true|false))?|--?disable-optimizer-constants"
+    r"|-warn-(spills|lmem-usage|double-usage)|--warn-on-(spills|local-memory-usage|double-precision-use)"
+    r"|--?suppress-(stack-size|double-demote|debug-info|async-bulk-multicast-advisory)-warning"
+    r"|--extensible-whole-program|--position-independent-code|--sp-bounds-check",
 }
-_HOST = {"-Xcompiler", "--compiler-options"}
+_CUDAFE = {
+    "": r"--diag_(suppress|error|warning|remark|once|default)=\w+|--(display_error_number|no_wrap_diagnostics)|-w"
+}
+_FATBIN = {"": r"--?compress-all|--?no-compress|--compress=(true|false)|--compress-mode=[a-z]+"}
+
+_PASSED_ON = {
+    "-Xcompiler": _CXX,
+    "--compiler-options": _CXX,
+    "-Xptxas": _PTXAS,
+    "--ptxas-options": _PTXAS,
+    "-Xcudafe": _CUDAFE,
+    "--Xcudafe": _CUDAFE,
+    "-Xfatbin": _FATBIN,
+    "--fatbin-options": _FATBIN,
+}
+"""The options of nvcc that give flags, with commas between, to the program of a phase."""
+
+# nvcc splits what it passes on at commas and writes it into its commands without quotes.
+_SPLIT = r"""[\s"'$`\\;&|<>()]"""
+
 _ADVICE = (
+    (r"-[DU](TORCH_TARGET_VERSION)\b", "`stable-abi` in [torch] says it"),
+    (rf"-[DU]({_DECIDED})\b", "the rules define it"),
     (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
-    (r"-f(pass-)?plugin|-wrapper|-B|--?specs", "a flag cannot load a program or a plugin of the machine"),
+    (
+        r"-f(pass-)?plugin|-wrapper|-B|--?specs|-fno-integrated",
+        "a flag cannot load a program or a plugin",
+    ),
     (r"-?-(ccbin|compiler-bindir)", "the host compiler belongs to the toolchain"),
     (r"-o|-c$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M", "the rules decide what is written"),
+    (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide what is written"),
+    (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
     (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
+    (r"-f(no-)?lto", "each file is compiled to machine code for itself"),
+    (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),
+    (r"-fvisibility", "only the module's entry is exported, which REGISTER_EXTENSION sees to"),
     (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
+    (r"-m(abi|32|x32|16)\b", "the rules decide for which ABI is compiled"),
 )
+_NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
 
 
 def check_cxx_flags(findings: Findings, flags: Texts) -> None:
     """Collect a BAD_FLAG error for each flag that is not admitted for C++."""
     for flag in flags:
         if not _matches(_CXX, flag.value):
-            _refuse(findings, flag.value, "cxx-flags", flag.span)
+            _refuse(findings, "cxx-flags", flag, [flag.value])
 
 
 def check_cuda_flags(findings: Findings, flags: Texts) -> None:
@@ -83,25 +160,27 @@ def check_cuda_flags(findings: Findings, flags: Texts) -> None:
     taker = ""
     for flag in flags:
         text, before, taker = flag.value, taker, ""
-        host = text.partition("=")[2] if text.startswith(tuple(f"{name}=" for name in _HOST)) else ""
-        if before in _HOST or host:
-            good = all(_matches(_CXX, part) for part in (host or text).split(","))
-        elif before:
-            good = re.fullmatch(_VALUE, text) is not None
-        elif text in _CUDA_WITH_VALUE | _HOST:
-            taker, good = text, True
+        whole = f"{before}={text}" if before else text
+        name, equals, value = whole.partition("=")
+        if name in _PASSED_ON and equals:
+            bad = [part for part in value.split(",") if re.search(_SPLIT, part) or not _matches(_PASSED_ON[name], part)]
+        elif not before and (name in _PASSED_ON or re.fullmatch(_TAKER, text)):
+            taker, bad = text, []
         else:
-            good = _matches(_CUDA, text)
-        if not good:
-            _refuse(findings, text, "cuda-flags", flag.span)
+            bad = [] if _matches(_CUDA, whole) else [text]
+        if bad:
+            _refuse(findings, "cuda-flags", flag, bad)
     if taker:
         findings.add(Code.BAD_FLAG, f"`{taker}` in cuda-flags lacks its value", flags[-1].span)
 
 
-def _matches(patterns: tuple[str, ...], flag: str) -> bool:
-    return any(re.fullmatch(pattern, flag) for pattern in patterns)
+def _matches(patterns: Mapping[str, str], flag: str) -> bool:
+    return re.fullmatch(patterns.get(flag[:2], patterns[""]), flag, re.ASCII) is not None
 
 
-def _refuse(findings: Findings, flag: str, key: str, span: Span) -> None:
-    advice = next((advice for pattern, advice in _ADVICE if re.match(pattern, flag)), "")
-    findings.add(Code.BAD_FLAG, f"the flag `{flag}` is not admitted in {key}", span, advice=advice)
+def _refuse(findings: Findings, key: str, flag: Text, parts: Sequence[str]) -> None:
+    """Collect BAD_FLAG for a flag, with help for the first of its parts that there is some for."""
+    advice = next((advice for part in parts for pattern, advice in _ADVICE if re.match(pattern, part)), "")
+    if any(re.search(_SPLIT, part) for part in parts) and key == "cuda-flags" and not flag.value.startswith("-D"):
+        advice = _NO_QUOTES
+    findings.add(Code.BAD_FLAG, f"the flag `{flag.value}` is not admitted in {key}", flag.span, advice=advice)

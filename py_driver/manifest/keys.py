@@ -94,6 +94,12 @@ GFX = r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*"
 GIT_URL = r"(https?|git|ssh|git\+(ssh|https?))://\S+|[^@\s/:]+@[^:\s]+:\S+"
 """What upstream takes as the address of a git repository."""
 
+REPO_ID = "[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}"
+"""What the Hub takes as the name of a repository: its owner's and its own."""
+
+GIT_REF = r"[^\s~^:?*\[\\]+"
+"""What git takes as the name of a branch, a tag or a commit, as far as its characters go."""
+
 VERSION = r"[0-9]{1,6}(\.[0-9]{1,6}){0,7}"
 """What a version looks like: at most eight integers with dots between."""
 

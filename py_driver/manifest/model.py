@@ -136,7 +136,7 @@ class Framework(NamedTuple):
         table: TORCH, NOARCH or TVM_FFI. A universal project has NOARCH.
         src: the sources and headers of the binding.
         include: directories that the binding includes from.
-        pyext: extensions, without a dot, of the files that belong to the Python package.
+        pyext: extensions, without a dot, of the files that belong to the Python package; None for the default.
         cxx_flags: flags for the C++ sources of the binding.
         bounds: the torch versions that are admitted.
         stable_abi: by backend, the torch version whose stable ABI it is built against.
@@ -148,12 +148,17 @@ class Framework(NamedTuple):
     table: str = TORCH
     src: Texts = ()
     include: Texts = ()
-    pyext: tuple[str, ...] = ("py", "pyi")
+    pyext: Located[Texts] | None = None
     cxx_flags: Texts = ()
     bounds: Bounds = Bounds()
     stable_abi: Mapping[str, Located[Version]] = MappingProxyType({})
     capabilities: Located[Texts] | None = None
     rocm_archs: Located[Texts] | None = None
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The extensions, without a dot, of the files that belong to the Python package."""
+        return ("py", "pyi") if self.pyext is None else values(self.pyext.value)
 
     @property
     def noarch(self) -> bool:

@@ -18,7 +18,6 @@ from py_driver.manifest.model import (
     Kernel,
     KernelDepend,
     Located,
-    values,
 )
 from py_driver.manifest.names import check_section_name
 from py_driver.spelling import did_you_mean
@@ -63,7 +62,7 @@ def read_framework(table: Section, kind: str) -> Framework:
         table=kind,
         src=table.texts("src") or (),
         include=table.texts("include") or (),
-        pyext=("py", "pyi") if pyext is None else values(pyext),
+        pyext=None if pyext is None else Located(value=pyext, span=table.value_span("pyext")),
         cxx_flags=table.texts("cxx-flags") or (),
         bounds=read_bounds(table) if kind == TORCH else Bounds(),
         stable_abi=table.versions("stable-abi", BACKENDS) if kind == TORCH else {},

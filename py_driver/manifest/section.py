@@ -73,6 +73,10 @@ class Findings:
         location = self._locations[path]
         return location.key if part == "key" else location.value
 
+    def has(self, path: KeyPath) -> bool:
+        """Whether the file has a key, whatever its value."""
+        return path in self._locations
+
     def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
         """Collect an error.
 

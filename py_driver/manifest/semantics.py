@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.libraries import locked
-from py_driver.manifest.model import BUILT, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, UNIVERSAL
+from py_driver.manifest.model import BUILT, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, UNIVERSAL, Bounds
 from py_driver.manifest.paths import HEADERS
 from py_driver.variants.candidates import numbers
 from py_driver.variants.capabilities import base, choose
@@ -35,6 +35,8 @@ def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     releases = [release for release in matrix.cuda if release.backend in default]
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
+        if kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
+            _check_sources(kernel, findings)
         known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
         known = known and (kernel.capabilities is None or findings.is_right(kernel.capabilities.span))
         if kernel.backend.value == "cuda" and kernel.backend.value in manifest.built and known:
@@ -57,11 +59,18 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
     for version in dict.fromkeys(stable):
         if findings.is_right(version.span):
             _check_stable_abi(version, findings)
+    if (pyext := framework.pyext) and "py" not in framework.extensions and findings.is_right(pyext.span):
+        message = f"`pyext` in [{framework.table}] does not have `py`: `__init__.py` would not be shipped"
+        findings.add(Code.BAD_VALUE, message, pyext.span, advice='add "py"')
     compiled = any(kernel.backend.value in manifest.built for kernel in manifest.kernels)
-    if framework.table == TORCH and compiled and not _has_source(framework.src) and not findings.has_errors:
-        message = "`src` in [torch] has no source that registers the operators"
-        advice = 'list it, e.g. src = ["torch-ext/torch_binding.cpp"]'
-        findings.add(Code.MISSING_KEY, message, framework.span, advice=advice)
+    table, src = (TORCH,), (TORCH, "src")
+    said = findings.has(table) and findings.value(table) == framework.span
+    if said and compiled and not _has_source(framework.src):
+        span = findings.value(src)
+        if not findings.has(src) or findings.is_right(span):
+            message = "`src` in [torch] has no source that registers the operators"
+            advice = 'list it, e.g. src = ["torch-ext/torch_binding.cpp"]'
+            findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
 def _check_stable_abi(version: Located[Version], findings: Findings) -> None:
@@ -76,6 +85,15 @@ def _check_stable_abi(version: Located[Version], findings: Findings) -> None:
 
 def _has_source(files: Texts) -> bool:
     return any(not text.value.endswith(HEADERS) for text in files)
+
+
+def _check_sources(kernel: Kernel, findings: Findings) -> None:
+    """Collect MISSING_KEY for a section in which there is nothing to compile."""
+    span = findings.value(("kernel", kernel.name.value, "src"))
+    if not _has_source(kernel.src) and findings.is_right(span):
+        message = f"`src` in {kernel.title} has no source, so there is nothing to compile"
+        advice = "list one; headers belong in the section whose sources include them"
+        findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
 def _check_name(kernel: Kernel, findings: Findings) -> None:
@@ -107,7 +125,7 @@ def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: Itera
     """Collect EMPTY_ARCHS for each CUDA release, of those built by default, that a section has nothing for."""
     for release in releases:
         version = numbers(release.version)
-        if not manifest.cuda.admit(version) or (kernel.cuda_minver and version < kernel.cuda_minver.value):
+        if not manifest.cuda.admit(version) or not Bounds(minver=kernel.cuda_minver).admit(version):
             continue
         archs = choose(kernel.requested, release)
         if not archs.kept:

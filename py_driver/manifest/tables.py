@@ -7,7 +7,7 @@ its parser in the `kernels` wheel 0.17.2 answers.
 
 from __future__ import annotations
 
-from py_driver.manifest.keys import CAPABILITY, EXTENSION, GFX, GIT_URL, Key, Kind, Table
+from py_driver.manifest.keys import CAPABILITY, EXTENSION, GFX, GIT_REF, GIT_URL, REPO_ID, Key, Kind, Table
 from py_driver.manifest.model import BACKENDS, DEPENDS, KERNEL_BACKENDS
 
 _PYTHON_DEPENDS = Key(
@@ -212,6 +212,8 @@ TABLES = (
                 name="repo-id",
                 kind=Kind.TEXT,
                 since=2,
+                pattern=REPO_ID,
+                noun="a repository on the Hub",
                 doc="The repository on the Hub.",
                 example='"kernels-community/relu"',
             ),
@@ -219,6 +221,8 @@ TABLES = (
                 name="branch",
                 kind=Kind.TEXT,
                 since=2,
+                pattern=GIT_REF,
+                noun="the name of a branch",
                 doc="The branch to publish to, instead of `v<version>`.",
                 example='"v1"',
             ),
@@ -233,11 +237,21 @@ TABLES = (
                 kind=Kind.TEXT,
                 since=5,
                 required=5,
+                pattern=REPO_ID,
+                noun="a repository on the Hub",
                 doc="The repository of the other kernel on the Hub.",
                 example='"owner/name"',
             ),
             Key(name="version", kind=Kind.INTEGER, since=5, doc="Its major version.", example="1"),
-            Key(name="revision", kind=Kind.TEXT, since=5, doc="Its git revision.", example='"main"'),
+            Key(
+                name="revision",
+                kind=Kind.TEXT,
+                since=5,
+                pattern=GIT_REF,
+                noun="a git revision",
+                doc="Its git revision.",
+                example='"main"',
+            ),
         ),
     ),
     Table(

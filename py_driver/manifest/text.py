@@ -55,10 +55,19 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
     except tomli.TOMLDecodeError as problem:
         at = min(problem.pos, len(source.text))
         raise _syntax(source, at, at + 1, _sentence(problem.msg)) from None
-    except (ValueError, RecursionError) as problem:
-        # An integer of more than 4300 digits: tomli passes Python's own error on, without a place.
-        raise DriverError([Diagnostic(code=Code.TOML_SYNTAX, message=f"{file}: {_sentence(str(problem))}")]) from None
+    except ValueError:
+        # tomli passes on what Python says of an integer of more than 4300 digits, without a place.
+        start, end = _huge_number(source.text)
+        message = f"an integer of {end - start} characters is larger than TOML allows"
+        raise _syntax(source, start, end, message) from None
     return table, locate(source), source
+
+
+def _huge_number(text: str) -> tuple[int, int]:
+    """Where the longest number outside of strings and comments stands."""
+    parts = re.finditer(rf"{_TOKEN.pattern}|(?P<number>[0-9][0-9_]+)", text)
+    numbers = [one.span("number") for one in parts if one["number"]]
+    return max(numbers, key=lambda one: one[1] - one[0], default=(0, 1))
 
 
 def _sentence(message: str) -> str:

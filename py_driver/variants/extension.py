@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 """A table of TOML."""
 
-_VERSION: Final = re.compile(r"\d+\.\d+")
+_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+")
 _TORCH: Final[Mapping[str, type]] = {
     "version": str,
     "release": str,
@@ -55,7 +55,7 @@ def extended(table: Table, path: Path) -> Table:
         path: the user's file.
 
     Raises:
-        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX), or says what a matrix cannot say
+        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
             (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE); all that is wrong at once.
     """
     own = read_extension(path)
@@ -78,8 +78,12 @@ def read_extension(path: Path) -> dict[str, list[Table]]:
         table = tomli.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise error(Code.FILE_MISSING, f"cannot read the matrix {path}: {problem.strerror}") from None
+    except RecursionError:
+        raise error(Code.TOML_LIMIT, f"{path}: too many brackets inside one another") from None
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise error(Code.TOML_SYNTAX, f"{path}: {problem}") from None
+    except ValueError:  # of more than 4300 digits
+        raise error(Code.TOML_SYNTAX, f"{path}: an integer is larger than TOML allows") from None
     if wrong := list(_faults(table, str(path))):
         raise DriverError(wrong)
     return {kind: table.get(kind, []) for kind in _TABLES}

@@ -77,6 +77,10 @@ STRICTER = (
     Difference(what="AMD architectures", said="is not an AMD architecture", reason="upstream looks when it builds"),
     Difference(what="`pyext`", said="is not a file extension", reason="it is compared with the ends of file names"),
     Difference(what="`upstream`, `source`: odd URLs", said="is not a git URL", reason="a URL with blanks is a slip"),
+    Difference(what="`repo-id`", said="is not a repository on the Hub", reason="the Hub has no such name"),
+    Difference(
+        what="`branch`, `revision`", said="is not (the name of a branch|a git revision)", reason="git has no such name"
+    ),
     Difference(what="`minver` above `maxver`", said="is below `", reason="nothing would be built"),
     Difference(
         what='versions with blanks or signs, such as `"+2.9"`',

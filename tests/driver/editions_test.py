@@ -254,6 +254,20 @@ def test_a_key_of_a_later_edition_tells(text: str, old: str, new: str, edition: 
     assert reading(text.replace(old, new, 1))[0].edition == edition
 
 
+def test_a_string_as_version_tells_nothing_where_a_later_key_does() -> None:
+    manifest, found = reading(EDITION_4.replace("version = 3", 'version = "3"'))
+    assert manifest.edition >= 3
+    assert [(one.code, one.span.line if one.span else 0) for one in found] == [(Code.WRONG_TYPE, 3)]
+    manifest, found = reading(EDITION_2.replace("[general]\n", '[general]\nversion = "0.0.1"\n'))
+    assert (manifest.edition, [one.code for one in found]) == (2, [Code.UNKNOWN_KEY])
+
+
+@pytest.mark.parametrize("pyroot", ["../out", "/out", "a b", "a;id", ""])
+def test_the_package_of_edition_0_is_a_path(pyroot: str) -> None:
+    _, found = reading(EDITION_0.replace('"ext-torch"', f'"{pyroot}"'))
+    assert [one.span.text for one in found if one.span] == [f'pyroot = "{pyroot}"']
+
+
 def test_errors_say_why_an_edition_was_chosen() -> None:
     text = EDITION_1.replace("[kernel.activation]", '[kernel.activation]\nbackend = "cuda"')
     found = {one.message: (one.label, one.help) for one in reading(text)[1]}

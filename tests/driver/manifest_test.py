@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
 from py_driver.manifest.locate import KeyPath, Source, locate
 from py_driver.manifest.model import Bounds, Located, Manifest
 from py_driver.manifest.paths import path_problem
 from py_driver.manifest.reader import read
-from py_driver.manifest.section import Findings
 
 ROOT = Path(__file__).parents[2]
 SPAN = Source("build.toml", "").span(0, 1)
@@ -132,6 +130,15 @@ def paths(value: object, at: KeyPath = ()) -> set[KeyPath]:
         ("https://example.org/a.git", "ftp://example.org", [Code.BAD_VALUE]),
         ('revision = "main"', 'revision = "main", version = 2', [Code.BAD_VALUE]),
         ('repo-id = "a/c", ', "", [Code.MISSING_KEY]),
+        ('repo-id = "a/c"', 'repo-id = ""', [Code.BAD_VALUE]),
+        ('repo-id = "a/c"', 'repo-id = "c"', [Code.BAD_VALUE]),
+        ('repo-id = "a/c"', 'repo-id = "not a repo/../x"', [Code.BAD_VALUE]),
+        ('repo-id = "a/c"', 'repo-id = "a/../c"', [Code.BAD_VALUE]),
+        ('repo-id = "a/c"', 'repo-id = "A-1.x_y/c_2.B-"', []),
+        ('"main" }', '"" }', [Code.BAD_VALUE]),
+        ('"main" }', '"a b" }', [Code.BAD_VALUE]),
+        ('"main" }', '"refs/pr/1" }', []),
+        ('repo-id = "a/my-kernel"', 'repo-id = ""\nbranch = ""', [Code.BAD_VALUE] * 2),
         ('"metal"]', '"metall"]', [Code.BAD_VALUE]),
         ('"metal"]', '"cuda"]', [Code.BAD_VALUE]),
         ('["cpu", "cuda", "metal"]', "[]", [Code.BAD_VALUE]),
@@ -295,46 +302,3 @@ def test_paths_that_are_refused(path: str) -> None:
 @pytest.mark.parametrize("path", ["a.cu", "a-b/c_d/e.f.cuh", ".hidden/x.h", "a+b=c,d~e.cpp", "..a/b..c"])
 def test_paths_that_are_admitted(path: str) -> None:
     assert path_problem(path) is None
-
-
-@pytest.mark.parametrize(
-    "flag",
-    ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
-     "-march=native", "-mtune=native", "-Wl,-rpath,/x", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "-lfoo", "-L/x",
-     "--sysroot=/", "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-save-temps", "-x",
-     "-fsanitize=address", "-fsyntax-only", "-fno-pic", "-fopenmp", "-m32", "-mllvm", "-mrelocation-model"],
-)  # fmt: skip
-def test_flags_that_are_refused(flag: str) -> None:
-    for check in (check_cxx_flags, check_cuda_flags):
-        findings = Findings({}, SPAN)
-        check(findings, (Located(value=flag, span=SPAN),))
-        assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
-
-
-@pytest.mark.parametrize("flag", ["-DX=$(id)", "-DX=`id`", "-DX=a\\", "-DX=$HOME", '-Xptxas=a"b'])
-def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
-    findings = Findings({}, SPAN)
-    check_cuda_flags(findings, (Located(value=flag, span=SPAN),))
-    assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["-O3", "-std=c++17", '-DA="b c"', "-U__X__", "-lineinfo", "--use_fast_math", "-Xptxas", "-O3,-v"],
-        ["--expt-relaxed-constexpr", "--expt-extended-lambda", "-maxrregcount=64", "-Xptxas=-v", "--threads=4"],
-        ["-Xcompiler", "-fPIC,-O2", "-Xcompiler=-fno-strict-aliasing", "-static-global-template-stub=false"],
-        ["--diag-suppress=20012,177", "-diag-suppress", "20012", "-Xcudafe", "--diag_suppress=177"],
-    ],
-)  # fmt: skip
-def test_cuda_flags_that_are_admitted(flags: list[str]) -> None:
-    findings = Findings({}, SPAN)
-    check_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
-    assert findings.diagnostics() == ()
-
-
-@pytest.mark.parametrize("flag", ["-O3", "-mavx2", "-mavx512f", "-Wno-unused", "-march=x86-64-v3", "-g", "-w"])
-def test_cxx_flags_that_are_admitted(flag: str) -> None:
-    findings = Findings({}, SPAN)
-    check_cxx_flags(findings, (Located(value=flag, span=SPAN),))
-    assert findings.diagnostics() == ()

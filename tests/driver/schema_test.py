@@ -39,6 +39,7 @@ RIGHT = sorted(
 )
 
 ONLY_THE_READER = {
+    "E004-nothing-to-compile": "which of the files are sources is said by their suffixes",
     "E006-bidi": "a pattern for control and bidirectional characters would need Unicode's categories",
     "E011-unknown-arch": "which capabilities there are is data of toolchains/matrix.toml, not of keys.py",
 }

@@ -110,10 +110,19 @@ def test_files_of_backends_that_are_not_built_must_exist(project: Path) -> None:
         ("depends = []", 'depends = []\ncuda-capabilities = ["7.0", "5.0"]', [Code.EMPTY_ARCHS] * 2),
         ("depends = []", 'depends = []\ncuda-capabilities = ["7.0"]\ncuda-minver = "13.2"', [Code.EMPTY_ARCHS]),
         ("torch-ext/binding.cpp", "csrc/relu.h", [Code.MISSING_KEY]),
+        ('src = ["torch-ext/binding.cpp"]\n', "", [Code.MISSING_KEY]),
+        ('src = ["torch-ext/binding.cpp"]', 'src = []\nminvre = "2.11"', [Code.UNKNOWN_KEY, Code.MISSING_KEY]),
+        ('["torch-ext/binding.cpp"]', "[7]", [Code.WRONG_TYPE]),
+        ('["csrc/relu.cu", "csrc/relu.h"]', "[]", [Code.MISSING_KEY, Code.UNLISTED_HEADER]),
+        ('["csrc/relu.cu", "csrc/relu.h"]', '["csrc/relu.h"]', [Code.MISSING_KEY]),
+        ('["csrc/relu.cu", "csrc/relu.h"]', "7", [Code.WRONG_TYPE, Code.UNLISTED_HEADER]),
+        ("[torch]", '[torch]\npyext = ["json"]', [Code.BAD_VALUE]),
+        ("[torch]", "[torch]\npyext = []", [Code.BAD_VALUE]),
+        ("[torch]", '[torch]\npyext = ["json", "p y"]', [Code.BAD_VALUE]),
         ("[kernel.relu]", "[kernel.binding_cpu]", [Code.BAD_NAME]),
         ("[kernel.relu]", "[kernel.torch213-cxx11-cu130-x86_64-linux]", [Code.BAD_NAME]),
         ("[kernel.relu]", "[kernel.torch-cuda]", [Code.BAD_NAME]),
-        ("csrc/relu.cu", "csrc/Relu.h", [Code.FILE_MISSING, Code.DUPLICATE_FILE]),
+        ("csrc/relu.cu", "csrc/Relu.h", [Code.MISSING_KEY, Code.FILE_MISSING, Code.DUPLICATE_FILE]),
     ],
 )
 def test_what_is_wrong_with_a_manifest_as_a_whole(project: Path, old: str, new: str, expected: list[Code]) -> None:
@@ -147,6 +156,8 @@ def test_errors_of_values_and_of_files_come_together(project: Path) -> None:
         ("csrc/relu.h", '#include "ATen/ATen.h"', Code.TORCH_NOT_DECLARED),
         ("csrc/relu.cu", "#include <more/deep.cuh>", None),
         ("csrc/relu.cu", '#include "../../outside.h"', None),
+        ("csrc/relu.cu", '#include "/etc/x.h"', Code.PATH_ESCAPES),
+        ("csrc/relu.h", "#include </etc/x.h>", Code.PATH_ESCAPES),
         ("csrc/relu.cu", '// #include "more/deep.cuh"', None),
         ("csrc/relu.cu", '/* x\n#include "more/deep.cuh"\n*/', None),
         ("csrc/relu.cu", 'const char *s = R"(\n#include "x.h"\n)";', None),
@@ -166,7 +177,7 @@ def test_includes(project: Path, file: str, line: str, expected: Code | None) ->
     assert found.code is expected
     assert found.span
     assert (found.span.file, found.span.text) == (str(path), line)
-    assert line[found.span.column - 1 :].startswith(("more/", "csrc/", "../csrc/", "torch/", "ATen/"))
+    assert line[found.span.column - 1 :].startswith(("more/", "csrc/", "../csrc/", "torch/", "ATen/", "/etc/"))
 
 
 def test_an_include_inside_an_if_is_a_note(project: Path) -> None:
@@ -184,6 +195,83 @@ def test_a_guarded_include_is_an_error(project: Path) -> None:
     text = '// x\n#ifndef RELU_H\n#define RELU_H 1\n#include "more/deep.cuh"\n#endif\n'
     (project / "csrc/relu.h").write_text(text, encoding="utf-8")
     assert codes(project) == [Code.UNLISTED_HEADER]
+
+
+@pytest.mark.parametrize(
+    ("text", "conditional"),
+    [
+        ("#ifndef BLOCK\n#define BLOCK 256\n#endif\n#if X\n{}\n#endif\n", True),
+        ("#ifndef BLOCK\n#define BLOCK 256\n#endif\n{}\n", False),
+        ("#ifndef BLOCK\n#define BLOCK 256\n{}\n#endif\nint x;\n", True),
+        ("#ifndef BLOCK\n#define BLOCK 256\n#endif\n#ifdef A\n{}\n#endif\n", True),
+        ("#ifndef A\n#define A\n#else\n{}\n#endif\n", True),
+        ("#pragma once\n#ifndef H\n#define H\n{}\n#endif // H\n/* end */\n", False),
+        ("#if !defined(H)\n#define H\n{}\n#endif", False),
+        ("#if ! defined H\n#define H 1\n{}\n#endif\n", False),
+        ("#if !defined(H) && X\n#define H\n{}\n#endif\n", True),
+        ("#ifndef H\n#define G\n{}\n#endif\n", True),
+        ("#ifndef H\n#define H\n#if X\n{}\n#endif\n#endif\n", True),
+        ("#ifndef H\n#define H\n#if X\n#endif\n{}\n#endif\n", False),
+    ],
+)
+def test_include_guards(text: str, *, conditional: bool) -> None:
+    (found,) = scan(text.format('#include "x.h"'))
+    assert found.conditional is conditional
+
+
+def test_a_header_that_no_include_directory_leads_to(project: Path) -> None:
+    with pytest.raises(DriverError) as caught:
+        plan(project, 'include = ["."]\n', "")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.help) == (Code.UNLISTED_HEADER, 'write include = ["."] in [torch]')
+    assert found.span
+    assert found.span.file == str(project / "torch-ext/binding.cpp")
+    with pytest.raises(DriverError) as caught:
+        plan(project, 'include = ["."]\n', 'include = ["torch-ext"]\n')
+    assert [one.help for one in caught.value.diagnostics] == ['add "." to `include` in [torch]']
+    binding = project / "torch-ext/binding.cpp"
+    binding.write_text(BINDING.replace('#include "csrc/relu.h"', '#if X\n#include "csrc/relu.h"\n#endif'))
+    (note,) = notes(project, 'include = ["."]\n', "")
+    assert note.startswith("`csrc/relu.h` is included here, but no directory of `include` in [torch] leads to it; ")
+
+
+def test_a_header_that_lies_beside_the_including_one_is_found(project: Path) -> None:
+    (project / "csrc/more/deep.cuh").write_text('#include "deeper.cuh"\n#include "../relu.h"\n', encoding="utf-8")
+    (project / "csrc/more/deeper.cuh").touch()
+    (project / "deeper.cuh").touch()
+    (project / "csrc/relu.cu").write_text('#include "more/deep.cuh"\n', encoding="utf-8")
+    text = MANIFEST.replace(
+        'include = ["."]\nsrc = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc/more/deeper.cuh", "csrc'
+    )
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert plan_directory(project).notes == ()
+
+
+def test_headers_of_libraries_that_the_project_has_besides(project: Path) -> None:
+    for name in ("torch/all.h", "cutlass/cutlass.h"):
+        (project / name).parent.mkdir()
+        (project / name).touch()
+    (project / "csrc/relu.cu").write_text('#include "torch/all.h"\n#include "cutlass/cutlass.h"\n', encoding="utf-8")
+    depends = 'depends = ["torch", "cutlass_3_6"]'
+    assert notes(project, 'depends = []\ninclude = ["."]', depends) == []
+    assert codes(project, 'depends = []\ninclude = ["."]', "depends = []") == [
+        Code.TORCH_NOT_DECLARED, Code.UNLISTED_HEADER
+    ]  # fmt: skip
+
+
+def test_a_longer_cuda_minver_admits_its_release(project: Path) -> None:
+    same = [one.name for one in plan(project, "depends = []", 'depends = []\ncuda-minver = "13.0"').variants]
+    assert "torch213-cxx11-cu130-x86_64-linux" in same
+    assert [one.name for one in plan(project, "depends = []", 'depends = []\ncuda-minver = "13.0.0"').variants] == same
+    archs = 'depends = []\ncuda-capabilities = ["5.0"]\ncuda-minver = "13.0.0"'
+    assert Code.EMPTY_ARCHS in codes(project, "depends = []", archs)
+
+
+def test_a_name_that_is_not_there_has_no_package(project: Path) -> None:
+    (project / "build.toml").write_text("general = 1\n" + MANIFEST[MANIFEST.index("[torch]") :], encoding="utf-8")
+    with pytest.raises(DriverError) as caught:
+        plan_directory(project)
+    assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
 
 
 def test_a_binding_that_registers_nothing_is_noted(project: Path) -> None:

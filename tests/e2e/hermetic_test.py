@@ -121,7 +121,9 @@ def test_undeclared_header_is_not_found(tiny: Built, base: Path) -> None:
 @pytest.mark.parametrize("header", ["Python.h", "X11/X.h", "zlib.h", "/usr/include/stdio.h"])
 def test_header_of_the_machine_is_not_found(tiny: Built, base: Path, header: str) -> None:
     project = copy_project(tiny.project, base / "machine" / header.replace("/", "_"))
-    (project / "csrc" / "one.cpp").write_text(f'#include "{header}"\n#include "one.h"\nint one() {{ return 1; }}\n')
+    (project / "csrc" / "one.cpp").write_text(
+        f'#if 1\n#include "{header}"\n#endif\n#include "one.h"\nint one() {{ return 1; }}\n'
+    )
     failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
     assert f"'{header}' file not found" in failed.stderr
 

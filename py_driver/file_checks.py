@@ -1,0 +1,151 @@
+"""Whether the files that build.toml lists are there, are files of the project, and can be read."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code
+from py_driver.files import contains, is_directory, is_file, is_readable
+from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from py_driver.errors import Span
+    from py_driver.manifest.model import Manifest, Text, Texts
+    from py_driver.manifest.section import Findings
+
+_PACKAGES = ("BUILD", "BUILD.bazel")
+_SEEN_LIMIT = 20_000
+_KNOWN_LIMIT = 2_000
+_SUGGESTION_LIMIT = 10
+
+
+class FileChecker:
+    """Looks at the files of a project and collects what is wrong.
+
+    Args:
+        directory: the project's.
+        findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE and BAD_VALUE.
+    """
+
+    def __init__(self, directory: Path, findings: Findings) -> None:
+        self._directory = directory
+        self._real = os.path.realpath(directory)
+        self._add = findings.add
+        self._known: list[str] | None = None
+        self._suggestions = 0
+
+    def check_section(self, title: str, files: Texts, directories: Texts, *, any_kind: bool = False) -> None:
+        """Check the files and the include directories of a section.
+
+        Args:
+            title: its header.
+            files: sources and headers.
+            directories: what it includes from.
+            any_kind: whether files may have any suffix: those of backends that are not built.
+        """
+        seen: dict[str, Text] = {}
+        for text in files:
+            if text.value in seen:
+                self._add(Code.DUPLICATE_FILE, f"`{text.value}` is listed twice in {title}", text.span)
+            elif self._is_inside(text):
+                self._check_file(text, any_kind=any_kind)
+            seen.setdefault(text.value, text)
+        for text in directories:
+            if text.value != "." and self._is_inside(text) and not is_directory(self._directory / text.value):
+                self._add(Code.FILE_KIND, f"`{text.value}` in `include` is not a directory", text.span)
+
+    def _is_inside(self, text: Text) -> bool:
+        """Whether a path is well written, exists and stays in the project; collects the error if not."""
+        path = text.value
+        if problem := path_problem(path):
+            self._add(problem[0], f"the path `{path}` {problem[1]}", text.span)
+            return False
+        try:
+            real = os.path.realpath(self._directory / path, strict=True)
+        except FileNotFoundError:
+            self._add(Code.FILE_MISSING, f"there is no file `{path}`", text.span, label=self._suggestion(path))
+            return False
+        except OSError as failure:
+            self._add(Code.FILE_KIND, f"cannot use `{path}`: {failure.strerror}", text.span)
+            return False
+        if not contains(self._real, real):
+            self._add(Code.PATH_ESCAPES, f"`{path}` is a symbolic link out of the project, to {real}", text.span)
+            return False
+        return True
+
+    def _check_file(self, text: Text, *, any_kind: bool) -> None:
+        path = text.value
+        if not stat.S_ISREG((self._directory / path).stat().st_mode):
+            self._add(Code.FILE_KIND, f"`{path}` is not a regular file", text.span, advice="list each file by its name")
+        elif not any_kind and not path.endswith((*SOURCES, *HEADERS)):
+            advice = f"sources: {' '.join(SOURCES)}; headers: {' '.join(HEADERS)}"
+            self._add(Code.FILE_KIND, f"`{path}` is neither a source nor a header", text.span, advice=advice)
+        elif not is_readable(self._directory / path):
+            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not let you", text.span)
+
+    def forbid_cuda(self, reason: str, files: Texts) -> None:
+        """Collect an error for each CUDA source among files that no CUDA compiler sees."""
+        for text in files:
+            if text.value.endswith(".cu"):
+                advice = 'list it in a [kernel.*] section for "cuda"'
+                self._add(Code.FILE_KIND, f"`{text.value}` is CUDA, but {reason}", text.span, advice=advice)
+
+    def _suggestion(self, path: str) -> str:
+        """`did you mean ...?` for a missing file; only for the first ones, since each takes its time."""
+        self._suggestions += 1
+        if self._suggestions > _SUGGESTION_LIMIT:
+            return ""
+        if self._known is None:
+            self._known = self._files()
+        return did_you_mean(path, self._known)
+
+    def _files(self) -> list[str]:
+        """The sources and headers that exist; of a huge project those that are found first."""
+        found: list[str] = []
+        seen = 0
+        for where, directories, files in os.walk(self._directory):
+            directories[:] = sorted(name for name in directories if not name.startswith((".", "bazel-")))
+            named = sorted(name for name in files if name.endswith((*SOURCES, *HEADERS)))
+            found += (os.path.relpath(os.path.join(where, name), self._directory) for name in named)  # noqa: PTH118  (no Path for each file)
+            seen += len(files) + len(directories)
+            if len(found) > _KNOWN_LIMIT or seen > _SEEN_LIMIT:
+                break
+        return found[:_KNOWN_LIMIT]
+
+    def check_case(self, manifest: Manifest) -> None:
+        """Collect an error for each file whose path differs from an earlier one only by case."""
+        seen: dict[str, str] = {}
+        for text in (*manifest.framework.src, *(text for kernel in manifest.kernels for text in kernel.src)):
+            first = seen.setdefault(text.value.casefold(), text.value)
+            if first != text.value:
+                message = f"`{text.value}` and `{first}` differ only by case"
+                advice = "some file systems take them for one file; rename one of them"
+                self._add(Code.DUPLICATE_FILE, message, text.span, advice=advice)
+
+    def check_packages(self, manifest: Manifest, python: Iterable[str]) -> None:
+        """Collect an error for each BUILD file below the project's directory that would hide a file from Bazel.
+
+        Args:
+            manifest: what lists sources and headers.
+            python: the files of the Python package.
+        """
+        listed = (*manifest.framework.src, *(text for kernel in manifest.kernels for text in kernel.src))
+        files = [(text.value, text.span) for text in listed if path_problem(text.value) is None]
+        files = [(path, span) for path, span in files if is_file(self._directory / path)]
+        folders: dict[str, Span] = {}
+        for path, span in (*files, *((path, manifest.name.span) for path in python)):
+            for slash in re.finditer("/", path):
+                folders.setdefault(path[: slash.start()], span)
+        for folder, span in sorted(folders.items()):
+            for name in _PACKAGES:
+                if is_file(self._directory / folder / name):
+                    message = f"{folder}/{name} makes the folder a Bazel package of its own"
+                    advice = "remove it; one BUILD.bazel stands beside build.toml"
+                    self._add(Code.FOREIGN_FILE, message, span, advice=advice)

@@ -1,0 +1,137 @@
+"""The Python package of a project: which of its files are shipped, and whether they can be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code
+from py_driver.files import contains, is_readable
+from py_driver.manifest.paths import path_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from py_driver.manifest.model import Manifest
+    from py_driver.manifest.section import Findings
+
+_GENERATED = ("_ops.py", "metadata.json")
+
+
+def package_files(directory: Path, manifest: Manifest, findings: Findings) -> tuple[str, ...]:
+    """The files of the Python package that are shipped, relative to the project's directory, sorted.
+
+    Args:
+        directory: the project's.
+        manifest: what it says; its name is right.
+        findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, FOREIGN_FILE and BAD_VALUE, at the project's name.
+    """
+    if path_problem(manifest.python_root):
+        return ()  # what edition 0 says is collected where it is read
+    return _Package(directory, manifest, findings).files()
+
+
+class _Package:
+    """One look at a package; see `package_files`."""
+
+    def __init__(self, directory: Path, manifest: Manifest, findings: Findings) -> None:
+        self._directory = directory
+        self._real = os.path.realpath(directory)
+        self._root = manifest.python_root
+        self._name = manifest.name
+        self._suffixes = tuple(f".{extension}" for extension in manifest.framework.extensions)
+        self._findings = findings
+
+    def _add(self, code: Code, message: str, *, label: str = "", advice: str = "") -> None:
+        self._findings.add(code, message, self._name.span, label=label, advice=advice)
+
+    def files(self) -> tuple[str, ...]:
+        """What is shipped; nothing where the package as a whole is wrong, which is collected."""
+        real = os.path.realpath(self._directory / self._root)
+        if not contains(self._real, real):
+            self._add(Code.PATH_ESCAPES, f"`{self._root}` is a symbolic link out of the project, to {real}")
+            return ()
+        if not self._has_init():
+            return ()
+        shipped = tuple(sorted(self._walk()))
+        for name in _GENERATED:
+            if f"{self._root}/{name}" in shipped:
+                self._add(Code.FOREIGN_FILE, f"{self._root}/{name} is generated into each variant", advice="rename it")
+        return shipped
+
+    def _has_init(self) -> bool:
+        """Whether the package has an __init__.py, of whatever kind; collects the error if not."""
+        path = f"{self._root}/__init__.py"
+        try:
+            (self._directory / path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            near = self._other_packages()
+            label = f"there is {near}" if near else ""
+            message = f"there is no {path}, the Python package of `{self._name.value}`"
+            self._add(Code.FILE_MISSING, message, label=label)
+            return False
+        except OSError as problem:
+            self._add(Code.FILE_KIND, f"cannot use `{path}`: {problem.strerror}")
+            return False
+        return True
+
+    def _other_packages(self) -> str:
+        """A package that stands where this one should, or nothing."""
+        parent = Path(self._root).parent
+        try:
+            names = sorted(one.parent.name for one in (self._directory / parent).glob("*/__init__.py"))
+        except OSError:
+            return ""
+        return f"{parent}/{names[0]}" if names else ""
+
+    def _walk(self) -> Iterator[str]:
+        """The files below the package that are shipped; those that cannot be are collected as errors."""
+        waiting = [self._root]
+        while waiting:
+            parent = waiting.pop()
+            try:
+                entries = sorted(os.scandir(self._directory / parent), key=lambda one: one.name)
+            except OSError as problem:
+                self._add(Code.FILE_KIND, f"cannot look into `{parent}`: {problem.strerror}")
+                continue
+            for entry in entries:
+                path = f"{parent}/{entry.name}"
+                if entry.name == "__pycache__" or entry.name.startswith("."):
+                    continue
+                if entry.is_symlink() and self._is_bad_link(path):
+                    continue
+                if entry.is_dir():
+                    waiting.append(path)
+                elif path.endswith(self._suffixes) and self._is_fit(path, is_file=entry.is_file()):
+                    yield path
+
+    def _is_fit(self, path: str, *, is_file: bool) -> bool:
+        """Whether a file can be shipped; collects the error if not."""
+        if problem := path_problem(path):
+            self._add(problem[0], f"the path `{path}` {problem[1]}")
+        elif not is_file:
+            self._add(Code.FILE_KIND, f"`{path}` is not a regular file")
+        elif not is_readable(self._directory / path):
+            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not let you")
+        else:
+            return True
+        return False
+
+    def _is_bad_link(self, path: str) -> bool:
+        """Whether a symbolic link would keep something from being shipped; collects the error if so."""
+        try:
+            real = os.path.realpath(self._directory / path, strict=True)
+        except OSError as problem:
+            if path.endswith(self._suffixes):
+                self._add(Code.FILE_MISSING, f"the symbolic link `{path}` leads nowhere: {problem.strerror}")
+            return True
+        folder = Path(real).is_dir()
+        if not folder and not path.endswith(self._suffixes):
+            return True
+        if not contains(self._real, real):
+            self._add(Code.PATH_ESCAPES, f"`{path}` is a symbolic link out of the project, to {real}")
+            return True
+        if folder:
+            self._add(Code.FILE_KIND, f"`{path}` is a symbolic link to a directory; make it a directory")
+        return folder
