@@ -15,12 +15,31 @@ _NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
 # Options of nvcc that change which phases there are.
 _WHOLE = ["-rdc", "--relocatable-device-code", "-dc", "--device-c", "-dlto", "--dlink-time-opt", "-gen-opt-lto"]
 
+# Options of nvcc that say how many commands it runs at once. Bazel decides that; and nvcc would leave what each prints to
+# a shell, which there is none of.
+_THREADS = ["-t", "--threads"]
+
 # Megabytes that a phase may take at its peak; see docs/performance.md.
 def _small(_os, _inputs):
     return {"cpu": 1, "memory": 300}
 
 def _large(_os, _inputs):
     return {"cpu": 1, "memory": 1500}
+
+def without_threads(flags):
+    """An author's flags for nvcc, less those that say how many commands it runs at once.
+
+    Args:
+        flags: list of string.
+
+    Returns:
+        list of string.
+    """
+    return [
+        flag
+        for i, flag in enumerate(flags)
+        if flag.split("=")[0] not in _THREADS and not (i and flags[i - 1] in _THREADS)
+    ]
 
 def is_split(job):
     """Whether the sources of a target are compiled in phases.

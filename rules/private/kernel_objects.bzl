@@ -5,7 +5,7 @@ load("//rules/settings:setting.bzl", "CellSettingInfo")
 load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
 load(":compile.bzl", "compile_cxx")
-load(":cuda.bzl", "compile_monolithic", "compile_split", "is_split")
+load(":cuda.bzl", "compile_monolithic", "compile_split", "is_split", "without_threads")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":stable_abi.bzl", "target_version")
@@ -79,7 +79,7 @@ def _kernel_objects_impl(ctx):
         cc = ctx.toolchains[_CC].sdk,
         cuda = cuda,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[CellSettingInfo].value,
-        cuda_flags = ctx.attr.cuda_flags,
+        cuda_flags = without_threads(ctx.attr.cuda_flags),
         cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
         headers = ctx.files.hdrs,

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
+load("//rules/private:cuda.bzl", "without_threads")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
@@ -58,6 +59,14 @@ def _target_version_test_impl(ctx):
 
 target_version_test = unittest.make(_target_version_test_impl)
 
+def _without_threads_test_impl(ctx):
+    env = unittest.begin(ctx)
+    flags = ["-O3", "--threads", "4", "-t=2", "-t", "8", "-Xptxas", "-v", "--threads=0"]
+    asserts.equals(env, ["-O3", "-Xptxas", "-v"], without_threads(flags))
+    return unittest.end(env)
+
+without_threads_test = unittest.make(_without_threads_test_impl)
+
 def unit_test_suite(name):
     """Declares the unit tests.
 
@@ -66,6 +75,7 @@ def unit_test_suite(name):
     """
     declare_tests(name, {
         "cc_flags_follow_clang_and_glibc": cc_flags_test,
+        "count_of_threads_is_no_flag_of_a_kernel": without_threads_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "target_version_is_a_number_that_torch_compares": target_version_test,

@@ -48,6 +48,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
             }
         }
         try dryrun.execute(allocator, words.items, &plan.environment);
+        if (phaseOf(command) == .cicc) try leaveDirectory(allocator, words.items[words.items.len - 1]);
     }
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
@@ -95,7 +96,19 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
     try dryrun.execute(allocator, words, &plan.environment);
     if (own) std.fs.cwd().deleteFile(module_id) catch {};
     std.fs.cwd().deleteFile(scratch) catch {};
-    if (phase == .cicc) try work.cleanStub();
+    if (phase == .cicc) {
+        try work.cleanStub();
+        try leaveDirectory(allocator, work.out);
+    }
+}
+
+/// Takes the way to the working directory out of PTX: with line information, cicc writes it before the name of each
+/// source, and no option of it does without.
+fn leaveDirectory(allocator: std.mem.Allocator, path: []const u8) !void {
+    const directory = try std.mem.concat(allocator, u8, &.{ "\"", try std.process.getCwdAlloc(allocator), "/" });
+    const text = try main.read(allocator, path);
+    if (std.mem.indexOf(u8, text, directory) == null) return;
+    try main.write(path, try std.mem.replaceOwned(u8, allocator, text, directory, "\""));
 }
 
 /// Which phase a command is; null for others.
@@ -147,7 +160,7 @@ const Work = struct {
     }
 
     fn preprocess(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = Editor.init(self, command);
+        var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
             if (main.is(word, "-o")) try editor.replace(self.out) else try editor.keep(word);
         }
@@ -155,7 +168,7 @@ const Work = struct {
     }
 
     fn frontend(self: *Work, command: []const []const u8, module_id: []const u8) ![][]const u8 {
-        var editor = Editor.init(self, command);
+        var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
             if (try editor.common(word, module_id)) continue;
             if (main.is(word, "--gen_c_file_name")) {
@@ -168,7 +181,7 @@ const Work = struct {
     }
 
     fn cicc(self: *Work, command: []const []const u8, module_id: []const u8, scratch: []const u8) ![][]const u8 {
-        var editor = Editor.init(self, command);
+        var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
             if (try editor.common(word, module_id)) continue;
             if (main.is(word, "--gen_c_file_name") or main.is(word, "--gen_device_file_name")) {
@@ -185,7 +198,7 @@ const Work = struct {
     }
 
     fn ptxas(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = Editor.init(self, command);
+        var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
             if (main.is(word, "-o")) {
                 try editor.replace(self.out);
@@ -197,7 +210,7 @@ const Work = struct {
     }
 
     fn fatbinary(self: *Work, command: []const []const u8, scratch: []const u8) ![][]const u8 {
-        var editor = Editor.init(self, command);
+        var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
             if (std.mem.startsWith(u8, word, "--create=")) {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
@@ -223,7 +236,7 @@ const Work = struct {
     }
 
     fn compile(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = Editor.init(self, command);
+        var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
             if (main.is(word, "-o")) {
                 try editor.replace(self.out);
@@ -252,9 +265,9 @@ const Editor = struct {
     at: usize = 1,
     words: std.ArrayList([]const u8),
 
-    fn init(work: *Work, command: []const []const u8) Editor {
+    fn init(work: *Work, command: []const []const u8) !Editor {
         var words = std.ArrayList([]const u8).init(work.allocator);
-        words.append(command[0]) catch unreachable;
+        try words.append(command[0]);
         return .{ .work = work, .command = command, .words = words };
     }
 
