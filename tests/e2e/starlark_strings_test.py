@@ -56,7 +56,6 @@ def plan(clone: Driver) -> Plan:
         project,
         {
             "license": " ".join(_SAFE),
-            "revision": " ".join(_SAFE),
             "cxx": "-DNASTY=" + "".join(_SAFE),
             "binding": "-DNASTY=" + "|".join(_SAFE),
             "cuda": "-DNASTY=" + "".join(text for text in _SAFE if not set("$`\\") & set(text)),

@@ -217,6 +217,7 @@ def _link_test_impl(ctx):
         "librt.so.1",
         "libc.so.6",
         "libc_nonshared.a",
+        "single_threaded.o",
         "libstdc++.a",
         "libgcc.a",
         "crtendS.o",

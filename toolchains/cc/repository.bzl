@@ -57,8 +57,16 @@ cc_sdk(
 )
 """
 
-# libstdc++ uses `__libc_single_threaded`, which glibc has since 2.32, wherever there is this header.
-_SINGLE_THREADED = "zig/lib/libc/include/generic-glibc/sys/single_threaded.h"
+# libstdc++, its headers and its archive alike, asks `__libc_single_threaded` whether it may do without atomic
+# operations. glibc has that since 2.32. Each library gets one of its own that says no.
+_SINGLE_THREADED = """.section .rodata.__libc_single_threaded,"a",@progbits
+.globl __libc_single_threaded
+.hidden __libc_single_threaded
+.type __libc_single_threaded, @object
+.size __libc_single_threaded, 1
+__libc_single_threaded: .byte 0
+.section .note.GNU-stack,"",@progbits
+"""
 
 _HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cuda_host")
 
@@ -92,7 +100,6 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
         fetch(rctx, entry, "work/gcc")
     run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
     run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
-    rctx.delete(_SINGLE_THREADED)
     directories = [[name for name in names if rctx.path(name).exists][0] for names in INCLUDES]
     for directory in directories:
         rctx.file(directory + "/.include_marker", "")
@@ -145,6 +152,12 @@ def _cc_sdk_repository_impl(rctx):
     library = "work/gcc/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30"
     _gcc_stub(rctx, zig, library, "libstdc++.so.6", lock["floors"])
     _gcc_stub(rctx, zig, "work/gcc/lib/x86_64-linux-gnu/libgcc_s.so.1", "libgcc_s.so.1", lock["floors"])
+    rctx.file("work/single_threaded.s", _SINGLE_THREADED)
+    run(
+        rctx,
+        [zig, "clang", "--target=x86_64-linux-gnu", "-c", "work/single_threaded.s", "-o", "lib/single_threaded.o"],
+        "Making what older glibc lacks",
+    )
     rctx.delete("work")
     rctx.file("BUILD.bazel", _BUILD.format(
         clang = zig_entry["clang"],
@@ -159,6 +172,7 @@ def _cc_sdk_repository_impl(rctx):
             "librt.so.1",
             "libc.so.6",
             "libc_nonshared.a",
+            "single_threaded.o",
             "libstdc++.a",
             "libgcc.a",
             "crtendS.o",
