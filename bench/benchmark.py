@@ -32,6 +32,7 @@ CELLS = [
 MORE = "torch214-cxx11-cu130-x86_64-linux"
 ARCHS = ("8.0", "8.6", "8.9", "9.0")
 NEW_ARCH = "10.0"
+_COLUMNS = ["ours, split", "ours, monolithic", "ninja", "ninja + ccache"]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -221,30 +222,32 @@ def _measure(column: Column, work: Callable[[], int]) -> Cost:
     return Cost(cpu=round(column.cpu() - cpu, 2), wall=round(time.monotonic() - wall, 2), steps=steps)
 
 
-def rows_of(column: Column, kernel: str, work: Path) -> dict[str, Cost]:
-    """All rows of one column for one kernel."""
+def rows_of(column: Column, kernel: str, work: Path, cells: list[str]) -> dict[str, Cost]:
+    """All rows of one column for one kernel, in a matrix of some cells."""
     project = work / "here" / kernel
     shutil.rmtree(project, ignore_errors=True)
     shutil.copytree(ROOT / "bench" / "kernels" / kernel, project)
     found = {}
 
-    def row(name: str, change: Callable[[Path], None] | None, cells: list[str], place: Path = project) -> None:
+    def row(
+        name: str, change: Callable[[Path], None] | None, place: Path = project, wanted: list[str] | None = None
+    ) -> None:
         if change:
             change(place)
-        found[name] = _measure(column, lambda: column.build(place, cells))
+        found[name] = _measure(column, lambda: column.build(place, wanted or cells))
         print(column.name, kernel, name, found[name], file=sys.stderr, flush=True)  # noqa: T201
 
-    row("cold matrix", None, CELLS)
-    row("no change", None, CELLS)
-    row("comment in a shared file", _edit_comment, CELLS)
-    row("edit of one kernel", _edit_kernel, CELLS)
-    row("edit of the binding", _edit_host, CELLS)
-    row("a torch version more", None, [MORE])
-    row("an architecture more", _add_arch, CELLS)
+    row("cold matrix", None)
+    row("no change", None)
+    row("comment in a shared file", _edit_comment)
+    row("edit of one kernel", _edit_kernel)
+    row("edit of the binding", _edit_host)
+    row("a torch version more", None, wanted=[MORE])
+    row("an architecture more", _add_arch)
     elsewhere = work / "another" / "directory" / kernel
     shutil.rmtree(elsewhere, ignore_errors=True)
     shutil.copytree(project, elsewhere, ignore=shutil.ignore_patterns("build"))
-    row("another directory", None, CELLS, elsewhere)
+    row("another directory", None, elsewhere)
     return found
 
 
@@ -269,25 +272,30 @@ def main() -> None:
     parser.add_argument("kernels", nargs="+", choices=sorted(p.name for p in (ROOT / "bench" / "kernels").iterdir()))
     parser.add_argument("--work", type=Path, required=True, help="an empty directory, not below /tmp")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write or add to")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS, help="the matrix (default: all of these)")
+    parser.add_argument("--columns", nargs="+", choices=_COLUMNS, default=_COLUMNS, help="default: all")
     args = parser.parse_args()
     work = args.work.resolve()
     ours = [Ours(work, "split"), Ours(work, "monolithic")]
-    for column in ours:
+    for column in [one for one in ours if one.name in args.columns or one is ours[0]]:
         warm = work / "warm" / "light"
         shutil.copytree(ROOT / "bench" / "kernels" / "light", warm, dirs_exist_ok=True)
         _replace(warm / "build.toml", '"light"', '"warm"')
         (warm / "torch-ext" / "light").rename(warm / "torch-ext" / "warm")
-        column.build(warm, [*CELLS, MORE])
+        column.build(warm, [*args.cells, MORE])
         shutil.rmtree(warm)
     columns: list[Column] = [*ours, Ninja(work, ours[0], "")]
     columns += [Ninja(work, ours[0], "ccache")] if shutil.which("ccache") else []
+    columns = [column for column in columns if column.name in args.columns]
     result = json.loads(args.out.read_text()) if args.out.is_file() else {}
     result["machine"] = machine()
-    result["cells"] = [*CELLS, MORE]
+    result["cells"] = [*args.cells, MORE]
     for kernel in args.kernels:
-        table = {column.name: rows_of(column, kernel, work) for column in columns}
-        result[kernel] = {name: {row: asdict(cost) for row, cost in rows.items()} for name, rows in table.items()}
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
+        result[kernel] = {}
+        for column in columns:
+            rows = rows_of(column, kernel, work, args.cells)
+            result[kernel][column.name] = {row: asdict(cost) for row, cost in rows.items()}
+            args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

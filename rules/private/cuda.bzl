@@ -19,7 +19,7 @@ _WHOLE = ["-rdc", "--relocatable-device-code", "-dc", "--device-c", "-dlto", "--
 # a shell, which there is none of.
 _THREADS = ["-t", "--threads"]
 
-# Megabytes that a phase may take at its peak; see docs/performance.md.
+# What Bazel takes a phase for, in megabytes, when it decides how many to run at once: estimates, not measured.
 def _small(_os, _inputs):
     return {"cpu": 1, "memory": 300}
 

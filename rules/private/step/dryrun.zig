@@ -5,9 +5,6 @@ const main = @import("main.zig");
 const prefix = "#$ ";
 const map_flag = "-ffile-prefix-map=";
 
-/// What follows is the name that nvcc hashes into symbol names; nvcc puts the absolute path of the source there.
-pub const path_flag = "--orig_src_path_name";
-
 pub const Plan = struct {
     /// The words of each command in the order of nvcc, less the deletions at its end.
     commands: []const [][]const u8,

@@ -8,6 +8,7 @@ const main = @import("main.zig");
 const dryrun = @import("dryrun.zig");
 
 const list_flag = "-D__CUDA_ARCH_LIST__=";
+const ident_flag = "--ident=";
 const stub_name = "stub.c";
 const fatbin_name = "fatbin.c";
 
@@ -39,10 +40,10 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         while (i < command.len) : (i += 1) {
             const word = command[i];
             if (main.is(word, "--gen_module_id_file")) continue;
-            try words.append(word);
+            try words.append(if (std.mem.startsWith(u8, word, ident_flag)) try ident(allocator, name) else word);
             if (i + 1 == command.len) break;
             if (main.is(word, "--module_id_file_name")) try main.write(command[i + 1], try moduleId(allocator, name));
-            if (main.is(word, dryrun.path_flag)) {
+            if (namesSource(word)) {
                 try words.append(name);
                 i += 1;
             }
@@ -128,6 +129,16 @@ fn phaseOf(command: []const []const u8) ?Phase {
     }
     if (preprocesses) return if (for_device) .@"device-preprocess" else .@"host-preprocess";
     return if (compiles) .@"host-compile" else null;
+}
+
+/// Whether the name of the source follows: nvcc hashes it into the names of symbols, and writes it into line tables.
+fn namesSource(word: []const u8) bool {
+    return main.is(word, "--orig_src_path_name") or main.is(word, "--orig_src_file_name");
+}
+
+/// How fatbinary is told, with line information, what the code was made from.
+fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
+    return std.mem.concat(allocator, u8, &.{ ident_flag, name });
 }
 
 /// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package.
@@ -216,6 +227,8 @@ const Work = struct {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
             } else if (std.mem.startsWith(u8, word, "--embedded-fatbin=")) {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--embedded-fatbin=", self.out }));
+            } else if (std.mem.startsWith(u8, word, ident_flag)) {
+                try editor.words.append(try ident(self.allocator, self.name));
             } else if (std.mem.startsWith(u8, word, "--image")) {
                 try editor.words.append(try self.image(word));
             } else try editor.keep(word);
@@ -295,7 +308,7 @@ const Editor = struct {
         if (main.is(word, "--gen_module_id_file")) return true;
         if (main.is(word, "--module_id_file_name")) {
             try self.replace(module_id);
-        } else if (main.is(word, dryrun.path_flag) or main.is(word, "--orig_src_file_name")) {
+        } else if (namesSource(word)) {
             try self.replace(self.work.name);
         } else if (std.mem.endsWith(u8, word, ".ii")) {
             try self.words.append(try self.work.input("code"));
