@@ -35,7 +35,7 @@ LIBRARIES: Final = {
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
 _HASH: Final = 4
-_SHT_DYNSYM, _SYMBOL, _SECTION = 11, 24, 64
+_SHT_DYNSYM, _SECTION = 11, 64
 _DEFAULT, _PROTECTED = 0, 3
 _BINDINGS = (1, 2, 10)  # global, weak, unique
 

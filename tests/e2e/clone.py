@@ -112,6 +112,18 @@ class Driver:
         """Run plain Bazel."""
         return self.run("bazel", "--", *args, cwd=cwd).stdout
 
+    def runners(self, events: Path, *args: str) -> dict[str, int]:
+        """Build with plain Bazel, which writes its events to a file; how many actions each runner took."""
+        self.bazel("build", f"--build_event_json_file={events}", *args)
+        lines = [json.loads(line) for line in events.read_text().splitlines()]
+        [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
+        return {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
+
+    def place(self, label: str, *options: str) -> Path:
+        """Where plain Bazel put the one output of a target that it has built with some options."""
+        [path] = self.bazel("cquery", *options, "--output=files", label).split()
+        return self.root.joinpath(self.bazel("info", "execution_root").strip(), path)
+
 
 def copy_checkout(to: Path) -> None:
     """Copy what git knows or would take of the checkout."""

@@ -90,17 +90,10 @@ def test_all_actions_run_in_a_root_that_has_nothing_else(relu: Built, base: Path
         mounts = {"/bin": base / "shell", "/lib": library, "/lib64": library}
     options = ["--experimental_use_hermetic_linux_sandbox", "--platform_suffix=bare"]
     options += [f"--sandbox_add_mount_pair={source}:{target}" for target, source in mounts.items()]
-    events = base / f"bare-{cell}.json"
     label = f"//examples/relu:{cell}"
-    relu.driver.bazel("build", *options, f"--build_event_json_file={events}", label)
-    [metrics] = [
-        line["buildMetrics"] for text in events.read_text().splitlines() if "buildMetrics" in (line := json.loads(text))
-    ]
-    ran = {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
+    ran = relu.driver.runners(base / f"bare-{cell}.json", *options, label)
     assert ran["linux-sandbox"] >= (5 if cell == CPU else cuda_steps(6))
-    [path] = relu.driver.bazel("cquery", *options, "--output=files", label).split()
-    root = relu.driver.bazel("info", "execution_root").strip()
-    assert digests(relu.driver.root.joinpath(root, path)) == digests(relu.build / cell)
+    assert digests(relu.driver.place(label, *options)) == digests(relu.build / cell)
 
 
 def test_undeclared_header_is_not_found(tiny: Built, base: Path) -> None:

@@ -51,6 +51,4 @@ def test_registered_toolchain_comes_before_ours(relu: Built) -> None:
     assert len(actions) == 2
     assert all("-DMY_COMPILER" in action["arguments"] for action in actions)
     relu.driver.bazel("build", *options, label)
-    [path] = relu.driver.bazel("cquery", *options, "--output=files", label).split()
-    execution_root = relu.driver.bazel("info", "execution_root").strip()
-    assert digests(root.joinpath(execution_root, path)) == digests(relu.build / CPU)
+    assert digests(relu.driver.place(label, *options)) == digests(relu.build / CPU)

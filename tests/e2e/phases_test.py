@@ -65,8 +65,7 @@ def _built_both_ways(clone: Driver, cell: str) -> list[dict[str, bytes]]:
         query = f'mnemonic("Cuda.*|KernelCudaCompile", deps({label}))'
         actions = json.loads(clone.bazel("aquery", *options, "--output=jsonproto", "--noinclude_artifacts", query))
         assert len(actions["actions"]) == (3 if options else 3 * _ALL)
-        [path] = clone.bazel("cquery", *options, "--output=files", label).split()
-        [library] = clone.root.joinpath(clone.bazel("info", "execution_root").strip(), path).glob("*.so")
+        [library] = clone.place(label, *options).glob("*.so")
         found.append(_sections(library))
     return found
 
@@ -121,12 +120,8 @@ def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tm
     phases.driver.run("gen", root)
     counts = []
     for torch in ("213", "214"):
-        events = tmp_path / f"{torch}.json"
         label = f"//examples/sighted:torch{torch}-cxx11-cu130-x86_64-linux"
-        phases.driver.bazel("build", f"--disk_cache={tmp_path}/disk", f"--build_event_json_file={events}", label)
-        lines = [json.loads(line) for line in events.read_text().splitlines()]
-        [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
-        counts.append({one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]})
+        counts.append(phases.driver.runners(tmp_path / f"{torch}.json", f"--disk_cache={tmp_path}/disk", label))
     assert "disk cache hit" not in counts[0]
     # sum.cu is preprocessed again; its later phases are found, and so is the id. Bindings, link, check, variant run.
     assert counts[1]["disk cache hit"] == _LATER

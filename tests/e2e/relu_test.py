@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from clone import CELLS, CPU, CU130, cuda_steps, digests, steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clone import Driver
     from conftest import Built
 
 pytestmark = pytest.mark.e2e
@@ -60,12 +58,10 @@ def test_kernels_are_compiled_once_for_each_cuda_version_and_once_for_the_cpu(ac
     }
 
 
-def test_second_build_does_nothing_in_seconds(relu: Built) -> None:
+def test_second_build_does_nothing(relu: Built) -> None:
     before = digests(relu.build)
     stamps = {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")}
-    start = time.monotonic()
     result = relu.driver.build(relu.project)
-    assert time.monotonic() - start < 10
     assert steps(result) == (0, 1 + 2 * cuda_steps(6), 7 + 2 * cuda_steps(6))
     assert digests(relu.build) == before
     assert {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")} == stamps
@@ -89,36 +85,24 @@ def test_environment_of_every_action_is_fixed(actions: list[dict[str, Any]]) -> 
         assert variables == {"LANG": "C", "PATH": "/nonexistent", "SOURCE_DATE_EPOCH": "0"}, action["mnemonic"]
 
 
-def _runners(driver: Driver, events: Path, *options: str) -> dict[str, int]:
-    """Build the CPU cell with plain Bazel; how many actions each runner took."""
-    driver.bazel("build", "--jobs=1", f"--build_event_json_file={events}", *options, f"{_PACKAGE}:{CPU}")
-    lines = [json.loads(line) for line in events.read_text().splitlines()]
-    [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
-    return {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
-
-
 def test_step_of_another_configuration_is_found_in_the_cache(relu: Built, tmp_path: Path) -> None:
-    cache = f"--disk_cache={tmp_path / 'disk'}"
-    first = _runners(relu.driver, tmp_path / "first.json", cache, "--platform_suffix=first")
+    options = ["--jobs=1", f"--disk_cache={tmp_path / 'disk'}", f"{_PACKAGE}:{CPU}"]
+    first = relu.driver.runners(tmp_path / "first.json", "--platform_suffix=first", *options)
     assert first["linux-sandbox"] >= 5
     assert "disk cache hit" not in first
-    second = _runners(relu.driver, tmp_path / "second.json", cache, "--platform_suffix=second")
+    second = relu.driver.runners(tmp_path / "second.json", "--platform_suffix=second", *options)
     assert second["disk cache hit"] == first["linux-sandbox"]
     assert "linux-sandbox" not in second
 
 
 def test_plain_bazel_builds_a_cell_by_its_name(relu: Built) -> None:
     relu.driver.bazel("build", f"{_PACKAGE}:{CU130}")
-    [path] = relu.driver.bazel("cquery", "--output=files", f"{_PACKAGE}:{CU130}").split()
-    root = relu.driver.bazel("info", "execution_root").strip()
-    assert digests(relu.driver.root.joinpath(root, path)) == digests(relu.build / CU130)
+    assert digests(relu.driver.place(f"{_PACKAGE}:{CU130}")) == digests(relu.build / CU130)
 
 
 def test_bundle_is_the_build_directory(relu: Built) -> None:
     relu.driver.bazel("build", f"{_PACKAGE}:all_variants")
-    [path] = relu.driver.bazel("cquery", "--output=files", f"{_PACKAGE}:all_variants").split()
-    root = relu.driver.bazel("info", "execution_root").strip()
-    assert digests(relu.driver.root.joinpath(root, path)) == digests(relu.build)
+    assert digests(relu.driver.place(f"{_PACKAGE}:all_variants")) == digests(relu.build)
 
 
 @pytest.mark.parametrize("cell", CELLS)
