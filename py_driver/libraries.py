@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from py_driver.layout import module_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,18 +10,17 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
 
 
-@cache
 def _lock() -> dict[str, Any]:
-    path = module_root() / "toolchains" / "lock" / "cutlass.json"
-    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return value
+    from py_driver.lock import read_part  # noqa: PLC0415
+
+    return {f"cutlass_{version.replace('.', '_')}": entry for version, entry in read_part("cutlass").items()}
 
 
 def locked() -> tuple[str, ...]:
     """The values of `depends` that have an archive, e.g. `cutlass_3_6`.
 
     Raises:
-        DriverError: SET_UP if the installation is broken.
+        DriverError: see `read_part`.
     """
     return tuple(_lock())
 

@@ -23,7 +23,7 @@ def lock_files() -> dict[str, Path]:
     Raises:
         DriverError: SET_UP if the installation is broken.
     """
-    return {kind: module_root() / "toolchains" / "lock" / f"{kind}.json" for kind in ("cc", "cuda", "torch")}
+    return {kind: module_root() / "toolchains" / "lock" / f"{kind}.json" for kind in ("cc", "cuda", "cutlass", "torch")}
 
 
 def exports_file() -> Path:
@@ -57,7 +57,15 @@ def read_user_lock() -> dict[str, Any]:
     return value
 
 
-def _read(kind: str) -> dict[str, Any]:
+def read_part(kind: str) -> dict[str, Any]:
+    """A part of the lock, with the user's own releases.
+
+    Args:
+        kind: as in `lock_files`.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken; STALE_LOCK, see `read_user_lock`.
+    """
     value: dict[str, Any] = json.loads(lock_files()[kind].read_text(encoding="utf-8"))
     return {**value, **read_user_lock().get(kind, {})}
 
@@ -72,7 +80,7 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
         The entries of toolchains/lock/*.json; versions that are not locked are left to Bazel, which names them.
     """
     chosen = list(cells)
-    cc, cuda, torch = _read("cc"), _read("cuda"), _read("torch")
+    cc, cuda, torch = read_part("cc"), read_part("cuda"), read_part("torch")
     cudas = sorted({v for cell in chosen if (v := cuda_version(cell.backend))} & set(cuda))
     found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(cuda[one]["host"] for one in cudas)])]
     found += cc["gcc"]
@@ -89,5 +97,5 @@ def release_of(version: str) -> str:
     Raises:
         KeyError: it is not locked.
     """
-    release: str = _read("torch")[version]["archive"]["version"]
+    release: str = read_part("torch")[version]["archive"]["version"]
     return release

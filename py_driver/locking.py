@@ -104,7 +104,7 @@ def read() -> Lock:
 
 
 def texts_of(lock: Lock) -> dict[Path, Texts]:
-    """The files of a lock: three of the driver's own, or one of the user's."""
+    """The files of a lock: those of the driver's own, or one of the user's."""
     own = user_lock()
     parts = {own: lock} if own else {path: lock[kind] for kind, path in lock_files().items()}
     return {path: Texts(_text(path), json.dumps(part, indent=2) + "\n") for path, part in parts.items()}
@@ -128,6 +128,7 @@ def wanted() -> Lock:
     return {
         kind: {version: part for version, part in want[kind].items() if version in versions}
         for kind, versions in sorted(own.items())
+        if versions
     }
 
 
@@ -180,7 +181,8 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         for one in table["cuda"]
     }
     default = {"default": cc["default"], "zig": zigs, "gcc": packages, "glibc": cc["glibc"], "floors": cc["floors"]}
-    return {"cc": default, "cuda": cudas, "torch": torches}
+    cutlasses = {one["version"]: _cutlass(one, table) for one in table["cutlass"]}
+    return {"cc": default, "cuda": cudas, "cutlass": cutlasses, "torch": torches}
 
 
 def _cuda_archive(archive: Mapping[str, Any], version: str, table: Mapping[str, Any]) -> _Place:
@@ -205,22 +207,33 @@ def _cuda_archive(archive: Mapping[str, Any], version: str, table: Mapping[str, 
     return _Place(wish=wish, near=("cuda", version), more={"unpack": unpack})
 
 
+def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """A CUTLASS release."""
+    near, number = ("cutlass", release["version"]), release["release"]
+    if "wheel" in release:
+        wheel = table["cutlass-wheel"]
+        name, _, version = release["wheel"].partition("==")
+        include, exclude = tuple(wheel["include"]), tuple(wheel["exclude"])
+        wish = Wish(origin=Origin.PYTHON_INDEX, name=name, version=version, include=include, exclude=exclude)
+        root = wheel["root"]
+    else:
+        root, url = (table["cutlass-tag"][key].format(release=number) for key in ("root", "url"))
+        wish = _pinned("cutlass", number, f"{root}.tar.gz", url, release)
+    return {"archive": _Place(wish=wish, near=near, more={}), "release": number, "root": root}
+
+
 def _redistributable(archive: Mapping[str, Any], tree: Mapping[str, str]) -> Wish:
     """An archive of the vendor's tree; nothing needs to be looked up."""
     name, _, version = archive["redistributable"].partition("==")
     filename = tree["filename"].format(name=name, version=version)
-    pinned = parse_entry(
-        {
-            "name": name,
-            "version": version,
-            "filename": filename,
-            **({"size": archive["size"]} if "size" in archive else {}),
-            "sha256": archive["sha256"],
-            "origin": Origin.URL.value,
-            "url": tree["url"].format(name=name) + filename,
-        }
-    )
-    return Wish(origin=Origin.URL, name=name, version=version, pinned=pinned)
+    return _pinned(name, version, filename, tree["url"].format(name=name) + filename, archive)
+
+
+def _pinned(name: str, version: str, filename: str, url: str, digests: Mapping[str, Any]) -> Wish:
+    """An archive of which the matrix has the digest, and perhaps the size."""
+    known = {key: digests[key] for key in ("size", "sha256") if key in digests}
+    entry = {"name": name, "version": version, "filename": filename, **known, "origin": Origin.URL.value, "url": url}
+    return Wish(origin=Origin.URL, name=name, version=version, pinned=parse_entry(entry))
 
 
 def complete(want: Lock, old: Lock, found: Mapping[Wish, Entry]) -> tuple[Lock, list[Wish]]:

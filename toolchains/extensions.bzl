@@ -57,13 +57,13 @@ def repository_name(kind, version):
     return "torch_kernels_%s_%s" % (kind, version.replace(".", "_"))
 
 # Of what a user's lock may have releases.
-_EXTENSIBLE = ["cuda", "torch"]
+_EXTENSIBLE = ["cuda", "cutlass", "torch"]
 
 _extend = tag_class(
     attrs = {
         "lock": attr.label(mandatory = True, doc = "What `driver lock --matrix FILE` writes beside FILE."),
     },
-    doc = "Adds releases of torch and CUDA, and replaces those of the same version.",
+    doc = "Adds releases of torch, CUDA and CUTLASS, and replaces those of the same version.",
 )
 
 def _toolchains_impl(mctx):
@@ -102,12 +102,13 @@ def _toolchains_impl(mctx):
             version = version,
             zig = _ZIG,
         )
-    for depends, entry in lock["cutlass"].items():
+    libraries = {"cutlass_" + version.replace(".", "_"): entry for version, entry in lock["cutlass"].items()}
+    for depends, entry in libraries.items():
         cutlass_sdk_repository(name = "torch_kernels_" + depends, depends = depends, lock = json.encode(entry))
     _hub_repository(
         name = "torch_kernels_toolchains",
         cuda = lock["cuda"].keys(),
-        libraries = lock["cutlass"].keys(),
+        libraries = libraries.keys(),
         torch = lock["torch"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_matrix, sentence
-from py_driver.errors import ExitCode
+from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +27,13 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--mirror", metavar="DIR", type=Path, help="copy the archives into DIR, for RULES_TORCH_KERNELS_MIRROR"
     )
+    parser.add_argument(
+        "--depends",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="also what a section's `depends` calls so, e.g. cutlass_3_6; may be repeated",
+    )
     add_matrix(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -35,18 +42,25 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Fetch; the exit code.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT; all that `fetch_all` and `fill_mirror` raise.
+        DriverError: NO_SUCH_VARIANT; UNSUPPORTED for a `--depends` that is not locked; all that `fetch_all` and
+            `fill_mirror` raise.
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.libraries import library_entries, locked  # noqa: PLC0415
     from py_driver.lock import entries_for  # noqa: PLC0415
+    from py_driver.spelling import did_you_mean  # noqa: PLC0415
     from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
     from py_driver.variants.names import parse, spell  # noqa: PLC0415
     from py_driver.variants.select import select  # noqa: PLC0415
 
+    for name in args.depends:
+        if name not in locked():
+            advice = did_you_mean(name, locked()) or f"locked are {', '.join(locked())}"
+            raise error(Code.UNSUPPORTED, f"`--depends {name}`: no archive of it is locked", help=advice)
     cells = [(spell(cell), bundled) for cell, bundled in read_matrix().cells()]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)
-    fetched = fetch_all(entries_for(map(parse, names)), output)
+    fetched = fetch_all([*entries_for(map(parse, names)), *library_entries(args.depends)], output)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)
     sizes = [one.path.stat().st_size for one in fetched]

@@ -142,7 +142,7 @@ def _check_depends(kernel: Kernel, findings: Findings) -> None:
             continue
         if name == "cutlass":
             message = f"CUTLASS {'.'.join(version)} is not locked: it is known, but there is no digest of its archive"
-            advice = f"locked are {', '.join(locked())}"
+            advice = f"locked are {', '.join(locked())}; a matrix of your own can lock it, see docs/toolchains.md"
         else:
             message = f"the dependency `{depend.value}` is not supported"
             advice = "headers of your own can be listed in `src`"

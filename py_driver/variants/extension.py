@@ -1,4 +1,4 @@
-"""A matrix of the user's own, which replaces and adds releases of torch and CUDA."""
+"""A matrix of the user's own, which replaces and adds releases of torch, CUDA and CUTLASS."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ _CUDA: Final[Mapping[str, type]] = {
     "run-here": bool,
     "archives": list,
 }
-_OPTIONAL: Final = {"named"}
-_TABLES: Final = {"torch": _TORCH, "cuda": _CUDA}
+_CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
+_OPTIONAL: Final = {"named", "wheel", "sha256"}
+_TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "cutlass": _CUTLASS}
+_PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
 _ARCHIVES: Final = {
     "wheel": {"wheel", "layout"},
     "deb": {"deb", "suite", "component", "layout"},
@@ -69,7 +71,7 @@ def extended(table: Table, path: Path) -> Table:
 
 
 def read_extension(path: Path) -> dict[str, list[Table]]:
-    """The releases in a user's file: `torch` and `cuda`.
+    """The releases in a user's file: `torch`, `cuda` and `cutlass`.
 
     Raises:
         DriverError: see `extended`.
@@ -93,7 +95,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     """What is wrong with the shape of a file."""
     for name in sorted(table.keys() - _TABLES):
         message = f"{file}: a matrix of your own has no `{name}`"
-        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]] and [[cuda]]")
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]], [[cuda]] and [[cutlass]]")
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
         if not isinstance(releases, list) or not all(isinstance(one, dict) for one in releases):
@@ -141,6 +143,12 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=f"there are: {said}")
         for archive in release["archives"]:
             yield from _archive(archive, merged, place)
+    for release in own["cutlass"]:
+        pins = [key for key in ("wheel", "sha256") if key in release]
+        if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
+            message = f"{file}: [[cutlass]] {release['version']} must have one of `wheel` and `sha256`"
+            advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
+            yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
 
 
 def _archive(archive: object, merged: Table, place: str) -> Iterator[Diagnostic]:

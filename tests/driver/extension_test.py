@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from buildfile_test import CPU, GENERAL, make
+from buildfile_test import TORCH as TORCH_SECTION
 
 from py_driver import __main__
+from py_driver.building import archives
 from py_driver.errors import Code, DriverError
 from py_driver.layout import MATRIX_VARIABLE
 from py_driver.lock import entries_for
@@ -43,6 +46,11 @@ runtime = "libcudart.so.12"
 run-here = true
 archives = [{ layout = "headers", wheel = "nvidia-cuda-runtime-cu12==12.7.1", slim = ["nvidia/{component}/include/"] }]
 """
+CUTLASS = """[[cutlass]]
+version = "4.5"
+release = "4.5.2"
+sha256 = "{}"
+""".format("0a" * 32)
 ENTRY = {
     "name": "torch",
     "version": "2.15.9",
@@ -97,6 +105,28 @@ def test_the_lock_is_written_and_used(own: Callable[[str], Path], capsys: pytest
     assert not lock.exists()
     lock.write_text(json.dumps({"torch": {"2.14": {"archive": {**ENTRY, "version": "2.14.7"}}}}), encoding="utf-8")
     assert "2.14.7" in [one.version for one in entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])]
+
+
+def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path: Path) -> None:
+    path = own(CUTLASS)
+    assert __main__.main(["lock"]) == 0
+    assert json.loads(path.with_name("my.lock.json").read_text(encoding="utf-8"))["cutlass"] == {
+        "4.5": {
+            "archive": {
+                "name": "cutlass",
+                "version": "4.5.2",
+                "filename": "cutlass-4.5.2.tar.gz",
+                "sha256": "0a" * 32,
+                "origin": "url",
+                "url": "https://github.com/NVIDIA/cutlass/archive/refs/tags/v4.5.2.tar.gz",
+            },
+            "release": "4.5.2",
+            "root": "cutlass-4.5.2",
+        }
+    }
+    manifest = GENERAL + TORCH_SECTION + CPU.replace("[]", '["cutlass_4_5"]')
+    made = make(tmp_path / "project", manifest)
+    assert [entry.version for entry in archives(made, made.variants[:1]) if entry.name == "cutlass"] == ["4.5.2"]
 
 
 def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
@@ -158,6 +188,10 @@ def test_the_option_names_the_file(
         (TORCH.replace('"2.15"', '"2"'), [Code.BAD_VALUE]),
         (TORCH.replace('["cpu"]', '["cpu", "cu999"]'), [Code.BAD_VALUE]),
         (TORCH.replace("cxx11", "cxx03"), [Code.BAD_VALUE]),
+        (CUTLASS.replace("0a", "0A"), [Code.BAD_VALUE]),
+        (CUTLASS + 'wheel = "nvidia-cutlass==4.5.2.0"\n', [Code.BAD_VALUE]),
+        (CUTLASS.replace("sha256", "wheel"), [Code.BAD_VALUE]),
+        (CUTLASS.replace("4.5", "latest"), [Code.BAD_VALUE]),
         (CUDA.replace("0.12.1", "0.14.1"), [Code.BAD_VALUE]),
         (CUDA.replace("0.12.1", "0.1"), [Code.BAD_VALUE]),
         (CUDA.replace("==12.7.1", ""), [Code.MISSING_KEY]),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fetch_server import noise, pinned, wheel
 
-from py_driver import __main__, lock
+from py_driver import __main__, libraries, lock
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.names import spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from py_driver.fetch.entry import Entry
     from py_driver.variants.names import Cell
@@ -64,6 +65,38 @@ def test_a_mirror_is_filled(asked: list[str], tmp_path: Path, capsys: pytest.Cap
         "bytes": len(BODY),
         "from": "mirror",
     }
+
+
+def test_what_sections_depend_on_comes_too(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = wheel({"more/data": noise(50_000)})
+    entry = pinned(body, "more-1.0-py3-none-any.whl")
+    names: list[str] = []
+
+    def library_entries(depends: Iterable[str]) -> list[Entry]:
+        names.extend(depends)
+        return [entry]
+
+    monkeypatch.setattr(libraries, "library_entries", library_entries)
+    Path(os.environ["RULES_TORCH_KERNELS_MIRROR"], entry.mirror_name).write_bytes(body)
+    assert __main__.main(["fetch", "--json", "--depends", "cutlass_3_5", "--depends=cutlass_3_6", "*213-*-cpu-*"]) == 0
+    assert names == ["cutlass_3_5", "cutlass_3_6"]
+    assert len(json.loads(capsys.readouterr().out)["archives"]) == 2
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("torch", "locked are cutlass_3_5, ")]
+)
+def test_what_is_not_locked_cannot_be_fetched(
+    asked: list[str], name: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main(["fetch", "--depends", name]) == 2
+    said = capsys.readouterr().err
+    assert f"`--depends {name}`: no archive of it is locked" in said
+    assert advice in said
+    assert asked == []
 
 
 def test_a_pattern_that_matches_nothing(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,8 @@ from buildfile_test import CPU, GENERAL, TORCH, failure, make
 
 from py_driver.buildfile import render
 from py_driver.building import archives
-from py_driver.layout import module_root
 from py_driver.libraries import library_entries, locked
-from py_driver.lock import entries_for
+from py_driver.lock import entries_for, lock_files
 from py_driver.manifest.model import DEPENDS
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ _RELEASES = {
 def test_locked_are_the_releases_that_upstream_takes() -> None:
     assert set(_RELEASES) == {name for name in DEPENDS if name.startswith("cutlass")}
     assert set(locked()) == set(_RELEASES) - {"cutlass_2_10", "cutlass_4_5"}
-    lock = json.loads((module_root() / "toolchains" / "lock" / "cutlass.json").read_text())
+    lock = json.loads(lock_files()["cutlass"].read_text())
     for name, entry in lock.items():
-        assert entry["release"] == _RELEASES[name]
+        assert entry["release"] == _RELEASES[f"cutlass_{name.replace('.', '_')}"]
         assert entry["archive"]["version"] in {entry["release"], f"{entry['release']}.0"}
 
 
