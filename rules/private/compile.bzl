@@ -1,6 +1,7 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
 load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(":resources.bzl", "resources")
 
 # C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
 # version, so that their objects are too.
@@ -117,6 +118,7 @@ def compile_cxx(ctx, job, source, object):
         outputs = [object],
         mnemonic = "KernelCxxCompile",
         progress_message = "Compiling %s for %%{label}" % package_path(source),
+        resource_set = resources("KernelCxxCompile", job),
         toolchain = Label("//toolchains/cc:toolchain_type"),
         **ACTION
     )

@@ -7,6 +7,7 @@ runs the command that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways
 
 load(":actions.bzl", "ACTION", "package_path")
 load(":compile.bzl", "language_flags", "prefix_maps", "preprocessor_flags", "preprocessor_inputs")
+load(":resources.bzl", "resources")
 
 # nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
 # away the operators of half types.
@@ -18,13 +19,6 @@ _WHOLE = ["-rdc", "--relocatable-device-code", "-dc", "--device-c", "-dlto", "--
 # Options of nvcc that say how many commands it runs at once. Bazel decides that; and nvcc would leave what each prints to
 # a shell, which there is none of.
 _THREADS = ["-t", "--threads"]
-
-# What Bazel takes a phase for, in megabytes, when it decides how many to run at once: estimates, not measured.
-def _small(_os, _inputs):
-    return {"cpu": 1, "memory": 300}
-
-def _large(_os, _inputs):
-    return {"cpu": 1, "memory": 1500}
 
 def without_threads(flags):
     """An author's flags for nvcc, less those that say how many commands it runs at once.
@@ -97,7 +91,7 @@ def _nvcc(arguments, job, archs):
     arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
     arguments.add_all(language_flags(job))
 
-def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, resource_set, what):
+def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
     ctx.actions.run(
         executable = ctx.executable._step,
         arguments = arguments,
@@ -106,7 +100,7 @@ def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, resource_set, w
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
-        resource_set = resource_set,
+        resource_set = resources(mnemonic, job),
         toolchain = Label("//toolchains/cuda:toolchain_type"),
         **ACTION
     )
@@ -133,7 +127,7 @@ def compile_monolithic(ctx, job, source, object):
     arguments.add("-c", source)
     arguments.add("-o", object)
     inputs = preprocessor_inputs(job, source, [job.cuda.files])
-    _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], _large, "Compiling")
+    _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
     return [object]
 
 def compile_split(ctx, job, source, object):
@@ -166,11 +160,11 @@ def compile_split(ctx, job, source, object):
         arguments.add("-c", source)
         arguments.add_all(["-o", "object.o"])
         inputs = preprocessor_inputs(job, source, [job.cuda.files])
-        _run(ctx, job, source, mnemonic, [arguments], inputs, [text], _small, what)
+        _run(ctx, job, source, mnemonic, [arguments], inputs, [text], what)
         firsts.append(text)
         return text
 
-    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = [], memory = _small):
+    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = []):
         arguments = ctx.actions.args()
         arguments.add_all(["phase", phase, "--source", package_path(source)])
         for role, file in inputs.items():
@@ -186,7 +180,7 @@ def compile_split(ctx, job, source, object):
         arguments.add_all(["-c", "source.cu", "-o", "object.o"])
         files = inputs.values() + ([stub] if stub and phase != "cicc" else [])
         files = depset(files, transitive = [job.cuda.programs] + headers)
-        _run(ctx, job, source, mnemonic, [arguments], files, outputs, memory, what)
+        _run(ctx, job, source, mnemonic, [arguments], files, outputs, what)
         firsts.append(out)
         return out
 
@@ -196,9 +190,9 @@ def compile_split(ctx, job, source, object):
         text = preprocess("device-preprocess", "CudaDevicePreprocess", "Preprocessing for sm_" + number, number + "/device.ii", arch)
         stub = ctx.actions.declare_file(directory + number + "/stub.c")
         ptx = ctx.actions.declare_file(directory + number + "/device.ptx")
-        later("cicc", "CudaDeviceCompile", "Compiling for sm_" + number, ptx, arch, {"code": text}, stub, memory = _large)
+        later("cicc", "CudaDeviceCompile", "Compiling for sm_" + number, ptx, arch, {"code": text}, stub)
         cubin = ctx.actions.declare_file(directory + number + "/device.cubin")
-        later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx}, memory = _large)
+        later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
         if number in [_number(one) for one in job.archs if one.endswith("+PTX")]:
             images["compute_" + number] = ptx
@@ -209,7 +203,7 @@ def compile_split(ctx, job, source, object):
     host = [job.cuda.archs[-1]]
     text = preprocess("host-preprocess", "CudaHostPreprocess", "Preprocessing", "host.ii", host)
     code = ctx.actions.declare_file(directory + "cudafe1.cpp")
-    later("frontend", "CudaFrontend", "Reading", code, host, {"code": text}, memory = _large)
+    later("frontend", "CudaFrontend", "Reading", code, host, {"code": text})
     later(
         "host-compile",
         "CudaHostCompile",
@@ -219,6 +213,5 @@ def compile_split(ctx, job, source, object):
         {"code": code, "fatbin": fatbin},
         stub,
         [job.cuda.headers, job.cuda.host.files],
-        _large,
     )
     return firsts

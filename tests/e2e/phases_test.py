@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
-from typing import TYPE_CHECKING
+import subprocess
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from clone import CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, make_cache, steps
 from conftest import Built
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from py_driver.lock import read_part
 
 pytestmark = pytest.mark.e2e
 
@@ -82,8 +85,47 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", _SPLIT)
-def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str) -> None:
+def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str, tmp_path: Path) -> None:
     _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
+    _expect_the_known_commands(phases.driver, cell, tmp_path)
+
+
+def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> None:
+    """nvcc runs what it ran when its phases were worked out; an nvcc that does not must not be split unseen.
+
+    UPDATE_EXPECTED=1 writes it anew.
+    """
+    number = cell.partition("-cu")[2].split("-")[0]
+    version = f"{number[:2]}.{number[2:]}"
+    host = read_part("cuda")[version]["host"]
+    compiler = "cc" if host == read_part("cc")["default"] else f"host_{host.replace('.', '_')}"
+    sdks = {}
+    for name, kind in (("CUDA", f"cuda_{version.replace('.', '_')}"), ("HOST", compiler)):
+        places = clone.output.glob(f"*/external/*torch_kernels_{kind}")
+        sdks[name] = next(one for one in places if one.is_dir())
+    (directory / "source.cu").touch()
+    command = [sdks["CUDA"] / "bin" / "nvcc", "--dryrun", "-ccbin", sdks["HOST"] / "clang++", "--objdir-as-tempdir"]
+    archs = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
+    done = subprocess.run(
+        [*command, *archs, "-Xcompiler=-fPIC", "-std=c++17", "-c", "source.cu", "-o", "object.o"],
+        cwd=directory,
+        env={"PATH": "/nonexistent", "LANG": "C"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    text = done.stderr
+    for name, place in {**sdks, "HERE": directory}.items():
+        text = text.replace(str(place), name)
+    shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    expected = Path(__file__).parent / "dryrun" / f"cuda_{version}.txt"
+    if os.environ.get("UPDATE_EXPECTED") == "1":
+        expected.write_text(shown, encoding="utf-8")
+    assert shown == expected.read_text(encoding="utf-8")
+
+
+def test_nvcc_runs_the_known_commands(phases: Built, tmp_path: Path) -> None:
+    _expect_the_known_commands(phases.driver, CU130, tmp_path)
 
 
 def test_each_phase_is_a_step(phases: Built) -> None:
@@ -126,6 +168,23 @@ def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tm
     # sum.cu is preprocessed again; its later phases are found, and so is the id. Bindings, link, check, variant run.
     assert counts[1]["disk cache hit"] == _LATER
     assert counts[1]["linux-sandbox"] == 3 + 4
+
+
+def test_steps_that_run_at_once_fit_into_the_memory(phases: Built, tmp_path: Path) -> None:
+    """1000 MB are enough for one cicc or cudafe++ at a time, each of which is taken for 800."""
+    log = tmp_path / "spawns.json"
+    options = ["--jobs=4", "--local_resources=memory=1000", "--platform_suffix=memory"]
+    phases.driver.bazel("build", *options, f"--execution_log_json_file={log}", f"//examples/relu:{CU130}")
+    text, decoder = log.read_text(), json.JSONDecoder()
+    spans, at = [], 0
+    while (at := text.find("{", at)) >= 0:
+        spawn, at = decoder.raw_decode(text, at)
+        if spawn["mnemonic"] in {"CudaDeviceCompile", "CudaFrontend"}:
+            start = datetime.fromisoformat(spawn["metrics"]["startTime"]).timestamp()
+            spans.append((start, start + float(spawn["metrics"]["executionWallTime"].removesuffix("s"))))
+    assert len(spans) == 1 + 6
+    spans.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
 def test_the_same_bytes_in_another_directory(phases: Built, tmp_path: Path, base: Path) -> None:
