@@ -104,7 +104,13 @@ def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> Non
         places = clone.output.glob(f"*/external/*torch_kernels_{kind}")
         sdks[name] = next(one for one in places if one.is_dir())
     (directory / "source.cu").touch()
-    command = [sdks["CUDA"] / "bin" / "nvcc", "--dryrun", "-ccbin", sdks["HOST"] / "clang++", "--objdir-as-tempdir"]
+    command: list[str | Path] = [
+        sdks["CUDA"] / "bin" / "nvcc",
+        "--dryrun",
+        "-ccbin",
+        sdks["HOST"] / "clang++",
+        "--objdir-as-tempdir",
+    ]
     archs = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
     done = subprocess.run(
         [*command, *archs, "-Xcompiler=-fPIC", "-std=c++17", "-c", "source.cu", "-o", "object.o"],
