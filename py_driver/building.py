@@ -18,14 +18,16 @@ from py_driver.fetch.store import cache_root
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
+from py_driver.memory import step_memory
 from py_driver.project import plan_directory
 from py_driver.steps import CellSteps, cells_of
 from py_driver.variants.capabilities import order
+from py_driver.variants.matrix import read_matrix
 from py_driver.variants.select import select
 from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.fetch.entry import Entry
     from py_driver.output import Output
@@ -47,11 +49,13 @@ class Options:
 
     Attributes:
         jobs: how many actions at once; Bazel decides if None.
+        ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
         strict_archs: whether every arch that is asked for must be built.
         cuda_compile: `split` or `monolithic`, see the setting of this name.
     """
 
     jobs: int | None = None
+    ram: int | None = None
     strict_archs: bool = False
     cuda_compile: str = "split"
 
@@ -119,6 +123,11 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
     output.notes(plan.notes)
     chosen = choose(plan, patterns)
     check_place(directory)
+    whole = unsplit(chosen) if options.cuda_compile == "split" else ()
+    if whole:
+        output.say(
+            f"note: nvcc {', '.join(whole)} compiles as a whole: it is declared only, and its phases are not known"
+        )
     with one_at_a_time(plan, output):
         return _build(directory, plan, chosen, options, output)
 
@@ -134,6 +143,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += [f"--jobs={options.jobs}"] if options.jobs else []
+        args.append(f"--local_resources=memory={step_memory(options.ram)}")
         if options.cuda_compile != Options().cuda_compile:
             args.append(f"--@{MODULE_NAME}//rules/settings:cuda_compile={options.cuda_compile}")
         args += [workspace.label(variant.name) for variant in chosen]
@@ -153,6 +163,12 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,
     )
+
+
+def unsplit(chosen: Iterable[Variant]) -> tuple[str, ...]:
+    """The CUDA releases of variants that are declared only: nobody has looked at the phases of their nvcc."""
+    asked = {variant.needs.backend for variant in chosen}
+    return tuple(one.version for one in read_matrix().cuda if one.backend in asked and not one.run_here)
 
 
 def archives(plan: Plan, chosen: Sequence[Variant]) -> list[Entry]:

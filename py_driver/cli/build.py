@@ -34,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
     parser.add_argument(
+        "--ram",
+        metavar="GB",
+        type=positive,
+        help="start no more steps at once than are known to fit (default: what the machine or the container has)",
+    )
+    parser.add_argument(
         "--cuda-compile",
         choices=["split", "monolithic"],
         default="split",
@@ -45,7 +51,7 @@ def options_of(args: argparse.Namespace) -> Options:
     """The options of a build from the command line."""
     from py_driver.building import Options  # noqa: PLC0415  (`driver --help` does without it)
 
-    return Options(jobs=args.jobs, strict_archs=args.strict_archs, cuda_compile=args.cuda_compile)
+    return Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs, cuda_compile=args.cuda_compile)
 
 
 def add(subparsers: Subparsers) -> None:
