@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.bazel.events import Events
+
+_DEDUPLICATED = "deduplicated"
+"""What Bazel names as the runner of a process that waited for an equal one, whose time its record repeats."""
+
+_PHASES = {
+    "device.ii": "CudaDevicePreprocess",
+    "device.ptx": "CudaDeviceCompile",
+    "device.cubin": "CudaAssemble",
+    "fatbin.c": "CudaFatbinary",
+    "host.ii": "CudaHostPreprocess",
+    "cudafe1.cpp": "CudaFrontend",
+}
+"""The files that the phases of nvcc make; see rules/private/cuda.bzl."""
+
+_PHASE = re.compile(rf"(.+)\.phases/(?:(\w+)/)?({'|'.join(map(re.escape, _PHASES))})", re.DOTALL)
+
+MNEMONICS = (*_PHASES.values(), "CudaHostCompile", "KernelCudaCompile", "KernelCxxCompile")
+"""The actions that compile, in the order in which a page shows them."""
+
+
+class Did(StrEnum):
+    """What a compile step did for a cell.
+
+    Attributes:
+        RUN: it ran for this cell, in this build.
+        SHARED: another cell of this build has the very same step, or one with the same command and inputs.
+        CACHED: its result was there before: from the last build, or from a cache.
+    """
+
+    RUN = "run"
+    SHARED = "shared"
+    CACHED = "cached"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +56,7 @@ class CellSteps:
         variant: the cell's identifier.
         directory: where Bazel put the variant, relative to the execution root.
         run: steps that ran for this cell, in this build.
-        shared: steps that a cell before it in the list has too.
+        shared: steps that another cell of this build has too; it ran for that one, or was counted there.
         cached: steps whose result was there already: from the last build or from a cache.
         seconds: what the steps that ran took, added up.
     """
@@ -39,54 +74,142 @@ class Spawn:
     """A process that Bazel was to run.
 
     Attributes:
-        command: its arguments.
-        seconds: how long it ran; None if a cache had the result.
+        mnemonic: of its action, e.g. `CudaAssemble`.
+        key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
+        runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
+        seconds: how long it ran; None if it was not run.
+        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
     """
 
-    command: tuple[str, ...]
-    seconds: float | None
+    mnemonic: str = ""
+    key: str = ""
+    runner: str = ""
+    seconds: float | None = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
 
-def count_steps(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellStep:
+    """One compile step, as one cell has it.
+
+    Attributes:
+        variant: the cell's identifier.
+        path: of its first output, relative to the execution root.
+        key: equal for steps with the same command and inputs, as far as this build tells.
+        did: what it did for this cell.
+        seconds: how long it ran for this cell; 0 if it did not.
+        spawn: its process; None if Bazel started none, as for a step that was up to date.
+    """
+
+    variant: str
+    path: str
+    key: str
+    did: Did
+    seconds: float
+    spawn: Spawn | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """What a step compiles.
+
+    Attributes:
+        source: path of the file that it compiles, within the project.
+        section: the target that it belongs to, which has the name of a section of build.toml.
+        mnemonic: which action it is.
+        arch: `sm_80`; None if it is not for a single architecture.
+    """
+
+    source: str
+    section: str
+    mnemonic: str
+    arch: str | None
+
+
+def trace_steps(
     records: Iterable[Any], completed: Mapping[str, tuple[str, ...]], spawns: Iterable[Spawn]
-) -> list[CellSteps]:
+) -> list[CellStep]:
+    """What each step did for each cell that has it.
+
+    Args:
+        records: one for each cell, as kernel_variant writes them: `variant`, `directory` and `steps`, the first outputs
+            of the actions that make the objects it links.
+        completed: the actions that were not up to date, by their first output.
+        spawns: the processes of the build.
+
+    Returns:
+        The steps of the first cell, those of the second, and so on, in the order of the records.
+    """
+    made = {path: spawn for spawn in spawns for path in spawn.outputs}
+    ran = {spawn.key for spawn in made.values() if spawn.key and spawn.seconds is not None}
+    seen: set[str] = set()
+    traced = []
+    for record in records:
+        for path in record["steps"]:
+            spawn = made.get(path)
+            key = (spawn.key if spawn else "") or path
+            seconds = spawn.seconds if spawn else 0.0 if path in completed else None
+            did = Did.CACHED if seconds is None else Did.RUN
+            if path in seen or (seconds is None and (key in ran or key in seen)):
+                did, seconds = Did.SHARED, None
+            seen |= {path, key}
+            step = CellStep(variant=record["variant"], path=path, key=key, did=did, seconds=seconds or 0.0, spawn=spawn)
+            traced.append(step)
+    return traced
+
+
+def count_steps(records: Iterable[Any], steps: Iterable[CellStep]) -> list[CellSteps]:
     """Count the compile steps of each cell.
 
     Args:
-        records: one for each cell, as kernel_variant writes them: `variant`, `directory` and `steps`, the paths of the
-            objects it links.
-        completed: the actions that were not up to date: primary output to command.
-        spawns: the processes of the build.
+        records: see `trace_steps`.
+        steps: what it makes of them.
 
     Returns:
         One result for each cell, in the order of the records.
     """
-    # Steps that path mapping makes equal have one command: where one of them ran, the others were hits.
-    outcomes: dict[tuple[str, ...], list[float | None]] = {}
-    for spawn in sorted(spawns, key=lambda spawn: spawn.seconds is None):
-        outcomes.setdefault(spawn.command, []).append(spawn.seconds)
-    seen: set[str] = set()
+    by_cell: dict[str, list[CellStep]] = {}
+    for step in steps:
+        by_cell.setdefault(step.variant, []).append(step)
     counted = []
     for record in records:
-        fresh = [step for step in record["steps"] if step not in seen]
-        seen.update(fresh)
-        ran = []
-        for step in fresh:
-            if step in completed:
-                known = outcomes.get(completed[step])
-                seconds = known.pop(0) if known else 0.0
-                ran += [] if seconds is None else [seconds]
+        own = by_cell.get(record["variant"], [])
+        counts = Counter(step.did for step in own)
         counted.append(
             CellSteps(
                 variant=record["variant"],
                 directory=record["directory"],
-                run=len(ran),
-                shared=len(record["steps"]) - len(fresh),
-                cached=len(fresh) - len(ran),
-                seconds=sum(ran),
+                run=counts[Did.RUN],
+                shared=counts[Did.SHARED],
+                cached=counts[Did.CACHED],
+                seconds=sum(step.seconds for step in own),
             )
         )
     return counted
+
+
+def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
+    """What a step compiles; a step that was up to date says so by the path of its output alone.
+
+    Args:
+        step: of a cell.
+        directory: of that cell, beside which Bazel puts what it is made of.
+        paths: of the first outputs of all steps: an object that has phases among them is made by the last of these.
+    """
+    package = directory.partition("/bin/")[2].rpartition("/")[0]
+    path = step.path.partition("/bin/")[2].removeprefix(f"{package}/" if package else "")
+    section, _, rest = path.partition(".objects/")
+    if phase := _PHASE.fullmatch(rest):
+        source, arch, mnemonic = phase[1], phase[2], _PHASES[phase[3]]
+    else:
+        source, arch = rest.removesuffix(".o"), None
+        if not source.endswith(".cu"):
+            mnemonic = "KernelCxxCompile"
+        else:
+            split = f"{step.path.removesuffix('.o')}.phases/host.ii" in paths
+            mnemonic = "CudaHostCompile" if split else "KernelCudaCompile"
+    named = step.spawn.mnemonic if step.spawn else ""
+    return Place(source=source, section=section, mnemonic=named or mnemonic, arch=f"sm_{arch}" if arch else None)
 
 
 def read_spawns(path: Path) -> Iterator[Spawn]:
@@ -99,9 +222,17 @@ def read_spawns(path: Path) -> Iterator[Spawn]:
     at = 0
     while (at := text.find("{", at)) >= 0:
         spawn, at = decoder.raw_decode(text, at)
-        hit = spawn.get("cacheHit", False)
-        seconds = float(spawn.get("metrics", {}).get("totalTime", "0s").removesuffix("s"))
-        yield Spawn(command=tuple(spawn.get("commandArgs", [])), seconds=None if hit else seconds)
+        runner = spawn.get("runner", "")
+        again = spawn.get("cacheHit", False) or runner == _DEDUPLICATED
+        outputs = dict.fromkeys(spawn.get("listedOutputs", []), "")
+        outputs |= {one["path"]: (one.get("digest") or {}).get("hash", "") for one in spawn.get("actualOutputs", [])}
+        yield Spawn(
+            mnemonic=spawn.get("mnemonic", ""),
+            key=(spawn.get("digest") or {}).get("hash", ""),
+            runner=runner,
+            seconds=None if again else float(spawn.get("metrics", {}).get("totalTime", "0s").removesuffix("s")),
+            outputs=outputs,
+        )
 
 
 def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
@@ -115,12 +246,14 @@ def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
     return [records[name] for name in order if name in records]
 
 
-def cells_of(events: Events, order: Sequence[str], log: Path) -> list[CellSteps]:
-    """Count the steps of a build that ended.
+def cells_of(events: Events, order: Sequence[str], log: Path) -> tuple[list[CellSteps], list[CellStep]]:
+    """The steps of a build that ended: counted for each cell, and one by one.
 
     Args:
         events: of the build.
         order: identifiers of the variants.
         log: its execution log.
     """
-    return count_steps(read_steps(events.groups.get("steps", ()), order), events.completed, read_spawns(log))
+    records = read_steps(events.groups.get("steps", ()), order)
+    steps = trace_steps(records, events.completed, read_spawns(log))
+    return count_steps(records, steps), steps

@@ -1,0 +1,396 @@
+"""What a build did, step by step, and what its sources are made of, for a page and for programs.
+
+Nothing is read or written here: `make_report` gets what the build left, `as_json` and `as_html` make text of it. The
+JSON has the attributes of the dataclasses below as its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from py_driver.output import printable
+from py_driver.steps import MNEMONICS, CellSteps, Did, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from py_driver.steps import CellStep, Place
+
+    Read = Callable[[str], bytes | None]
+    Group = list[tuple[Place, CellStep]]
+
+VERSION = 1
+"""Of the shape of `as_json`; another one where a key has gone or means something else."""
+
+_MARKER = re.compile(rb'^# \d+ "((?:[^"\\\n]|\\.)*)"((?: \d)*)\r?\n', re.MULTILINE)
+_PTX = re.compile(rb'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|^[ \t]*\.target\b[^\n]*', re.DOTALL | re.MULTILINE)
+_UMBRELLAS = ("torch/all.h", "torch/extension.h", "torch/torch.h", "ATen/ATen.h")
+_ADVICE = "is an umbrella header: include only what is used, as ATen/core/Tensor.h, or headers of torch/csrc/stable/."
+_SOURCE, _COMPILER = "the source itself", "the compiler and its command line"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What a step did for one cell.
+
+    Attributes:
+        variant: the cell's identifier.
+        did: `run`, `shared` or `cached`.
+        seconds: how long it ran for this cell.
+        how: who ran it (`linux-sandbox`), which cache had it (`disk cache hit`), or `up to date`; empty if shared.
+    """
+
+    variant: str
+    did: Did
+    seconds: float
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A compile step, with all cells that have it.
+
+    Attributes:
+        source: path of the file that it compiles, within the project.
+        section: the target that it belongs to, which has the name of a section of build.toml.
+        mnemonic: which action it is.
+        arch: `sm_80`; None if it is not for a single architecture.
+        cells: what it did for each, in the order of the build.
+    """
+
+    source: str
+    section: str
+    mnemonic: str
+    arch: str | None
+    cells: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amount:
+    """A part of a preprocessed text.
+
+    Attributes:
+        name: the header that it comes in through, as an `#include` would name it; for what else there is, words.
+        lines: how many; line markers do not count.
+        size: in bytes.
+        percent: of the lines of the text.
+    """
+
+    name: str
+    lines: int
+    size: int
+    percent: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """Where a preprocessed text comes from.
+
+    Attributes:
+        lines: of the text; line markers do not count.
+        size: in bytes.
+        source: what stands in the source itself.
+        compiler: what the compiler and its command line put in front, such as cuda_runtime.h.
+        headers: of the headers that the source includes directly, the five that bring most, with all that they include.
+        advice: what to do about one of torch's umbrella headers with more than half of the lines; else empty.
+    """
+
+    lines: int
+    size: int
+    source: Amount
+    compiler: Amount
+    headers: tuple[Amount, ...]
+    advice: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Text:
+    """The preprocessed text of a source, for those cells that have the same one.
+
+    Attributes:
+        section: as in `Step`.
+        cells: identifiers.
+        share: where it comes from; None if the text is not known.
+    """
+
+    section: str
+    cells: tuple[str, ...]
+    share: Share | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Code:
+    """The PTX of a source, for those cells that have the same one.
+
+    Attributes:
+        section: as in `Step`.
+        cells: identifiers.
+        archs: those whose PTX is known.
+        unknown: those whose PTX is not known; none of both if there is no step for a single architecture.
+        equal: groups of architectures with equal PTX but for its `.target` and comments.
+    """
+
+    section: str
+    cells: tuple[str, ...]
+    archs: tuple[str, ...]
+    unknown: tuple[str, ...]
+    equal: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A source file.
+
+    Attributes:
+        source: its path within the project.
+        texts: its preprocessed texts; each cell that compiles it is in one of them.
+        ptx: its PTX, likewise; empty for C++.
+    """
+
+    source: str
+    texts: tuple[Text, ...]
+    ptx: tuple[Code, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Total:
+    """The steps of one kind, over all cells: how many ran, were shared, were cached, and the seconds that they ran."""
+
+    run: int
+    shared: int
+    cached: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What a build did.
+
+    Attributes:
+        name: of the project.
+        cells: the counts of each, in the order of the build; without `directory` in the JSON.
+        steps: by source, section and phase.
+        sources: in the order in which the cells name them.
+        totals: by mnemonic.
+    """
+
+    name: str
+    cells: tuple[CellSteps, ...]
+    steps: tuple[Step, ...]
+    sources: tuple[Source, ...]
+    totals: Mapping[str, Total]
+
+
+def _by_number(arch: str) -> tuple[int, str]:
+    return int(re.sub(r"\D", "", arch) or 0), arch
+
+
+def _by_kind(mnemonic: str) -> tuple[int, str]:
+    return MNEMONICS.index(mnemonic) if mnemonic in MNEMONICS else len(MNEMONICS), mnemonic
+
+
+def _part(step: CellStep) -> Part:
+    how = "" if step.did is Did.SHARED else step.spawn.runner if step.spawn else "up to date"
+    return Part(variant=step.variant, did=step.did, seconds=round(step.seconds, 3), how=how)
+
+
+def _total(steps: Sequence[CellStep]) -> Total:
+    run, shared, cached = (sum(step.did is did for step in steps) for did in Did)
+    return Total(run=run, shared=shared, cached=cached, seconds=round(sum(step.seconds for step in steps), 3))
+
+
+def make_report(name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep], read: Read) -> Report:
+    """The report of a build.
+
+    Args:
+        name: of the project.
+        cells: their counts, in the order of the build.
+        steps: what each step did for each cell; see `py_driver.steps.trace_steps`.
+        read: the content of a file that the build made, by its SHA-256; None if it is not there.
+    """
+    steps = list(steps)
+    paths = {step.path for step in steps}
+    directories = {cell.variant: cell.directory for cell in cells}
+    same: dict[str, Group] = {}
+    sources: dict[str, Group] = {}
+    kinds: dict[str, list[CellStep]] = {}
+    for step in steps:
+        place = place_of(step, directories[step.variant], paths)
+        same.setdefault(step.key, []).append((place, step))
+        sources.setdefault(place.source, []).append((place, step))
+        kinds.setdefault(place.mnemonic, []).append(step)
+    rank = {source: at for at, source in enumerate(sources)}
+    found = [Step(**asdict(group[0][0]), cells=tuple(_part(step) for _, step in group)) for group in same.values()]
+    # What is for one architecture comes first, architecture by architecture.
+    found.sort(
+        key=lambda s: (rank[s.source], s.section, s.arch is None, _by_number(s.arch or ""), _by_kind(s.mnemonic))
+    )
+    parts = tuple(
+        Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read))
+        for source, group in sources.items()
+    )
+    totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}
+    return Report(name=name, cells=tuple(cells), steps=tuple(found), sources=parts, totals=totals)
+
+
+def _known(group: Group, mnemonic: str) -> dict[tuple[str, str], dict[str, str]]:
+    """For each section and cell, by architecture, the digest of what steps of a kind made; empty if not known."""
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    for place, step in group:
+        digests = known.setdefault((place.section, step.variant), {})
+        if place.mnemonic == mnemonic:
+            digests[place.arch or ""] = step.spawn.outputs.get(step.path, "") if step.spawn else ""
+    return known
+
+
+def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
+    cells: dict[tuple[str, str], list[str]] = {}
+    for (section, variant), digests in _known(group, "CudaHostPreprocess").items():
+        cells.setdefault((section, digests.get("", "")), []).append(variant)
+    found = []
+    for (section, digest), variants in cells.items():
+        content = read(digest) if digest else None
+        share = None if content is None else header_share(content, source)
+        found.append(Text(section=section, cells=tuple(variants), share=share))
+    return tuple(found)
+
+
+def _codes(group: Group, read: Read) -> tuple[Code, ...]:
+    if all(place.mnemonic == "KernelCxxCompile" for place, _ in group):
+        return ()
+    cells: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for (section, variant), digests in _known(group, "CudaDeviceCompile").items():
+        archs = tuple((arch, digests[arch]) for arch in sorted(digests, key=_by_number))
+        cells.setdefault((section, archs), []).append(variant)
+    found = []
+    for (section, archs), variants in cells.items():
+        texts = {arch: content for arch, digest in archs if digest and (content := read(digest)) is not None}
+        equal: dict[bytes, list[str]] = {}
+        for arch, content in texts.items():
+            equal.setdefault(ptx_code(content), []).append(arch)
+        found.append(
+            Code(
+                section=section,
+                cells=tuple(variants),
+                archs=tuple(texts),
+                unknown=tuple(arch for arch, _ in archs if arch not in texts),
+                equal=tuple(tuple(names) for names in equal.values() if len(names) > 1),
+            )
+        )
+    return tuple(found)
+
+
+def ptx_code(text: bytes) -> bytes:
+    """PTX without comments, its `.target` and blanks around lines: equal for architectures that get the same code."""
+    return b"\n".join(line.strip() for line in _PTX.sub(rb"\1", text).splitlines() if line.strip())
+
+
+def header_share(text: bytes, source: str) -> Share:
+    """Where a preprocessed text comes from, by its line markers (`# 12 "file" flags`).
+
+    What a header includes counts for the header that the source itself includes, the first one that does.
+
+    Args:
+        text: what clang or gcc -E writes.
+        source: path of the source within the project.
+    """
+    stack: list[str] = []
+    found: dict[tuple[str, ...], list[int]] = {}
+    at = 0
+    for marker in [*_MARKER.finditer(text), None]:
+        end = marker.start() if marker else len(text)
+        # The source, `<built-in>` or another thing that is no file, or a header that the source includes.
+        amount = found.setdefault(tuple(stack[1:2]), [0, 0])
+        amount[0] += text.count(b"\n", at, end) + (marker is None and end > at and not text.endswith(b"\n"))
+        amount[1] += end - at
+        if marker:
+            at = marker.end()
+            _follow(stack, re.sub(rb"\\(.)", rb"\1", marker[1]).decode(errors="replace"), marker[2].split())
+    root = stack[0].removesuffix(source) if stack and stack[0].endswith(source) else ""
+    named: dict[str, list[int]] = {_SOURCE: [0, 0], _COMPILER: [0, 0]}
+    for way, amount in found.items():
+        name = _spelled(way[0], root) if way else _SOURCE
+        sums = named.setdefault(_COMPILER if name.startswith("<") else name, [0, 0])
+        sums[:] = [one + other for one, other in zip(sums, amount, strict=True)]
+    lines, size = (sum(sums[i] for sums in named.values()) for i in (0, 1))
+    own, compiler, *headers = (
+        Amount(name=name, lines=n, size=m, percent=round(100 * n / lines, 1) if lines else 0.0)
+        for name, (n, m) in named.items()
+    )
+    headers.sort(key=lambda one: (-one.lines, -one.size, one.name))
+    umbrella = headers and headers[0].name in _UMBRELLAS and 2 * headers[0].lines > lines
+    advice = f"{headers[0].name} {_ADVICE}" if umbrella else ""
+    headers = headers[:_SHOWN]
+    return Share(lines=lines, size=size, source=own, compiler=compiler, headers=tuple(headers), advice=advice)
+
+
+def _follow(stack: list[str], name: str, flags: Sequence[bytes]) -> None:
+    """Do to the files that are open, the source first, what a line marker says: 1 enters a file, 2 returns to one."""
+    if not stack or b"1" in flags or (name.startswith("<") and name not in stack):
+        stack.append(name)
+    elif b"2" in flags or name == stack[0]:
+        # The file that is left goes in any case: a header may include itself. A `#line` may have renamed the other.
+        del stack[max(1, len(stack) - 1) :]
+        while name in stack and stack[-1] != name:
+            stack.pop()
+
+
+def _spelled(path: str, root: str) -> str:
+    """A header as an `#include` would name it: within the project, or below the include directory that it is in."""
+    if root and path.startswith(root):
+        return path.removeprefix(root)
+    return re.sub(r"^(c\+\+/[^/]+|cccl)/", "", path.rpartition("/include/")[2])
+
+
+def columns(report: Report) -> list[str]:
+    """The cells, each beside that of the others with which it shares most steps."""
+    has: dict[str, set[int]] = {cell.variant: set() for cell in report.cells}
+    for at, step in enumerate(report.steps):
+        for part in step.cells:
+            has[part.variant].add(at)
+    left = list(has)
+    placed = left[:1]
+    while left := [name for name in left if name not in placed]:
+        placed.append(max(left, key=lambda name: len(has[name] & has[placed[-1]])))
+    return placed
+
+
+def runs(step: Step, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
+    """What a step did, by the index of the column; columns that stand beside each other are in one list."""
+    parts = {part.variant: part for part in step.cells}
+    own = [(at, parts[name]) for at, name in enumerate(names) if name in parts]
+    return [[pair for _, pair in group] for _, group in groupby(enumerate(own), lambda pair: pair[1][0] - pair[0])]
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """A report as a value for JSON: `version`, and the attributes of the dataclasses."""
+    value = asdict(report)
+    for cell in value["cells"]:
+        del cell["directory"]
+        cell["seconds"] = round(cell["seconds"], 3)
+    return {"version": VERSION, **value}
+
+
+def as_html(report: Report, template: str) -> str:
+    """A report as a page that needs nothing else.
+
+    Args:
+        report: of a build.
+        template: `resources/report.html.j2`.
+    """
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  (slow to load, and few builds need it)
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    names = columns(report)
+    drawn = [(step, runs(step, names)) for step in report.steps]
+    return environment.from_string(template).render(report=report, columns=names, drawn=drawn, kinds=list(Did))

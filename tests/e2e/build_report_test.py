@@ -1,0 +1,202 @@
+"""`driver build --report`: the page and the JSON of a real build say what the build did, and what its sources hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import PROJECTS, Driver, copy_project, cuda_steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_CELLS = [f"torch{torch}-cxx11-cu130-x86_64-linux" for torch in ("213", "215")]
+_ALONE, _TORCH = "csrc/two.cu", "csrc/three.cu"
+_SECTION = """
+[kernel.three]
+backend = "cuda"
+depends = ["torch"]
+src = ["csrc/three.cu", "csrc/one.h"]
+cuda-capabilities = ["9.0"]
+"""
+_THREE = """\
+#include "one.h"
+#include <c10/util/BFloat16.h>
+
+__global__ void three(c10::BFloat16* out) { *out = c10::BFloat16(3.0f); }
+"""
+_VARIANTS = [f"--variant={cell}" for cell in _CELLS]
+_COUNTS = ("run", "shared", "cached")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reported:
+    """A project that was built with a report, for two torch versions.
+
+    Attributes:
+        driver: which.
+        project: the project's directory.
+        result: what `--json` printed.
+        facts: the JSON beside the page.
+        page: the page.
+    """
+
+    driver: Driver
+    project: Path
+    result: Any
+    facts: Any
+    page: str
+
+
+def _build(driver: Driver, project: Path, page: Path, *options: str) -> Reported:
+    done = driver.run("build", project, "--json", "--report", page, *options)
+    assert f"wrote {page} and {page.with_suffix('.json')}" in done.stderr
+    facts = json.loads(page.with_suffix(".json").read_text())
+    return Reported(driver=driver, project=project, result=json.loads(done.stdout), facts=facts, page=page.read_text())
+
+
+@pytest.fixture(scope="module")
+def reported(installed: Driver, base: Path) -> Reported:
+    project = copy_project(PROJECTS / "tiny", base / "reported")
+    (project / "torch-ext" / "tiny").rename(project / "torch-ext" / "reported")
+    manifest = project / "build.toml"
+    text = manifest.read_text().replace('name = "tiny"', 'name = "reported"')
+    manifest.write_text(text.replace('cuda-capabilities = ["9.0"]', 'cuda-capabilities = ["8.0", "8.6"]') + _SECTION)
+    (project / "csrc" / "three.cu").write_text(_THREE)
+    return _build(installed, project, base / "report pages" / "a&b.html", *_VARIANTS)
+
+
+def _source(reported: Reported, name: str) -> Any:  # noqa: ANN401  (JSON)
+    [found] = [one for one in reported.facts["sources"] if one["source"] == name]
+    return found
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not {name for name, _ in attrs} & {"src", "href", "xlink:href", "action"}
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def _text(page: str) -> str:
+    parser = _Page()
+    parser.feed(page)
+    parser.close()
+    assert parser.open == []
+    return " ".join(" ".join(parser.text).split())
+
+
+def test_counts_are_those_of_the_build(reported: Reported) -> None:
+    built = {one["variant"]: (one["steps"], one["seconds"]) for one in reported.result["variants"]}
+    told = {one["variant"]: ({key: one[key] for key in _COUNTS}, one["seconds"]) for one in reported.facts["cells"]}
+    assert told == built
+    assert list(told) == _CELLS
+    for key in _COUNTS:
+        by_step = sum(part["did"] == key for step in reported.facts["steps"] for part in step["cells"])
+        by_kind = sum(total[key] for total in reported.facts["totals"].values())
+        assert by_step == by_kind == sum(counts[key] for counts, _ in told.values())
+    # In each cell the binding, a source for two architectures, and one for one.
+    assert [sum(counts.values()) for counts, _ in told.values()] == [1 + cuda_steps(2) + cuda_steps(1)] * 2
+    assert sum(counts["cached"] for counts, _ in told.values()) == 0
+    assert set(reported.facts["totals"]) == {
+        "CudaDevicePreprocess",
+        "CudaDeviceCompile",
+        "CudaAssemble",
+        "CudaFatbinary",
+        "CudaHostPreprocess",
+        "CudaFrontend",
+        "CudaHostCompile",
+        "KernelCxxCompile",
+    }
+
+
+def test_source_without_torch_runs_once_and_is_shared(reported: Reported) -> None:
+    steps = [step for step in reported.facts["steps"] if step["source"] == _ALONE]
+    assert len(steps) == cuda_steps(2)
+    for step in steps:
+        assert [(part["variant"], part["did"]) for part in step["cells"]] == list(
+            zip(_CELLS, ("run", "shared"), strict=True)
+        )
+        assert step["cells"][0]["seconds"] > 0
+    assert {step["arch"] for step in steps} == {"sm_80", "sm_86", None}
+
+
+def test_step_of_equal_inputs_is_shared_though_torch_was_in_sight(reported: Reported) -> None:
+    def did(mnemonic: str) -> list[list[str]]:
+        steps = [one for one in reported.facts["steps"] if (one["source"], one["mnemonic"]) == (_TORCH, mnemonic)]
+        return [sorted(part["did"] for part in step["cells"]) for step in steps]
+
+    # Each torch is preprocessed to a text of its own; the PTX is the same.
+    assert did("CudaHostPreprocess") == did("CudaDevicePreprocess") == [["run"], ["run"]]
+    assert did("CudaAssemble") == [["run", "shared"]]
+
+
+def test_headers_are_named_with_what_they_bring(reported: Reported) -> None:
+    texts = _source(reported, _TORCH)["texts"]
+    assert sorted(cell for text in texts for cell in text["cells"]) == _CELLS
+    for text in texts:
+        share = text["share"]
+        brought = {one["name"]: one for one in share["headers"]}
+        assert set(brought) == {"c10/util/BFloat16.h", "csrc/one.h"}
+        assert brought["c10/util/BFloat16.h"]["lines"] > 1000
+        parts = [*share["headers"], share["compiler"], share["source"]]
+        assert sum(one["lines"] for one in parts) == share["lines"]
+        assert share["source"]["lines"] < 10 < share["compiler"]["lines"]
+    assert "c10/util/BFloat16.h brings " in _text(reported.page)
+    [alone] = _source(reported, _ALONE)["texts"]
+    assert alone["cells"] == _CELLS
+    assert alone["share"]["headers"] == []
+    [binding] = _source(reported, "torch-ext/binding.cpp")["texts"]
+    assert binding["share"] is None
+
+
+def test_equal_ptx_is_found(reported: Reported) -> None:
+    [code] = _source(reported, _ALONE)["ptx"]
+    assert (code["cells"], code["archs"], code["unknown"]) == (_CELLS, ["sm_80", "sm_86"], [])
+    assert code["equal"] == [["sm_80", "sm_86"]]
+    assert "sm_80 and sm_86 have equal PTX." in _text(reported.page)
+
+
+def test_page_is_whole_and_needs_nothing(reported: Reported) -> None:
+    text = _text(reported.page)
+    for name in (*_CELLS, _ALONE, _TORCH, "CudaHostPreprocess"):
+        assert name in text
+    assert "://" not in reported.page
+    assert "<script" not in reported.page
+
+
+def test_second_build_runs_nothing(reported: Reported, base: Path) -> None:
+    again = _build(reported.driver, reported.project, base / "report pages" / "a&b.html", *_VARIANTS)
+    assert {total["run"] for total in again.facts["totals"].values()} == {0}
+    assert {total["seconds"] for total in again.facts["totals"].values()} == {0.0}
+    assert {part["how"] for step in again.facts["steps"] for part in step["cells"]} == {"", "up to date"}
+    assert {text["share"] for source in again.facts["sources"] for text in source["texts"]} == {None}
+    assert _source(again, _ALONE)["ptx"][0]["unknown"] == ["sm_80", "sm_86"]
+    assert "unknown" in _text(again.page)
+
+
+def test_monolithic_compile_is_one_step_and_its_contents_are_unknown(reported: Reported, base: Path) -> None:
+    page = base / "report pages" / "whole.html"
+    whole = _build(reported.driver, reported.project, page, "--cuda-compile=monolithic", *_VARIANTS[:1])
+    steps = [step for step in whole.facts["steps"] if step["source"] == _ALONE]
+    assert [(step["mnemonic"], step["arch"]) for step in steps] == [("KernelCudaCompile", None)]
+    assert [part["did"] for part in steps[0]["cells"]] == ["run"]
+    assert [text["share"] for text in _source(whole, _ALONE)["texts"]] == [None]
+    assert _source(whole, _ALONE)["ptx"][0]["archs"] == []
+    assert "one action compiles it for all architectures" in _text(whole.page)
