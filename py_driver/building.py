@@ -1,25 +1,31 @@
-"""One build from beginning to end: plan, fetch, Bazel, copy, count."""
+"""One build from beginning to end: plan, fetch, Bazel, copy, count, report."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.collect import check_place, collect
+from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.fetch.store import cache_root
+from py_driver.files import is_directory, is_file, write
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
+from py_driver.locking import check_user_lock
 from py_driver.memory import step_memory
+from py_driver.output import printable
 from py_driver.project import plan_directory
+from py_driver.remote import Remote, bazel_options
 from py_driver.steps import CellSteps, cells_of
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
@@ -32,12 +38,15 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
+    from py_driver.steps import CellStep
 
 _ACTIONS = "actions"
 """Where the results of actions are kept, below the cache."""
 
 _ACTIONS_SIZE = "20G"
 """What Bazel lets them grow to: when its server idles, it deletes those that were not used for the longest time."""
+
+_TEMPLATE = Path(__file__).parent / "resources" / "report.html.j2"
 
 PYTHON_VARIABLE = "RULES_TORCH_KERNELS_PYTHON"
 """Names the Python that repository rules run."""
@@ -52,12 +61,16 @@ class Options:
         ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
         strict_archs: whether every arch that is asked for must be built.
         cuda_compile: `split` or `monolithic`, see the setting of this name.
+        report: page to write, with the same as JSON beside it; None writes neither.
+        remote: a cache and an executor to use besides this machine.
     """
 
     jobs: int | None = None
     ram: int | None = None
     strict_archs: bool = False
     cuda_compile: str = "split"
+    report: Path | None = None
+    remote: Remote = field(default_factory=Remote)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,9 +129,13 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
         options: how; as by default if None.
 
     Raises:
-        DriverError: whatever is wrong with the project, the machine or the sources.
+        DriverError: whatever is wrong with the project, the machine or the sources; FOREIGN_FILE or PERMISSION if the
+            report cannot be written.
     """
     options = options or Options()
+    if options.report is not None:
+        _check_report(options.report)
+    check_user_lock()
     plan = plan_directory(directory, strict_archs=options.strict_archs)
     output.notes(plan.notes)
     chosen = choose(plan, patterns)
@@ -144,19 +161,23 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += [f"--jobs={options.jobs}"] if options.jobs else []
         args.append(f"--local_resources=memory={step_memory(options.ram)}")
+        args += bazel_options(options.remote, Path(name))
         if options.cuda_compile != Options().cuda_compile:
             args.append(f"--@{MODULE_NAME}//rules/settings:cuda_compile={options.cuda_compile}")
         args += [workspace.label(variant.name) for variant in chosen]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
-        steps = {s.variant: s for s in cells_of(done.events, [v.name for v in chosen], log)}
+        counted, steps = cells_of(done.events, [v.name for v in chosen], log)
     for note in done.notes:
         output.say(note)
     root = done.events.exec_root or workspace.root
+    counts = {one.variant: one for one in counted}
     cells = []
     for variant in chosen:
-        path, size = collect(root / steps[variant.name].directory, directory, variant.name)
-        cells.append(Built(variant=variant, path=path, size=size, steps=steps[variant.name]))
+        path, size = collect(root / counts[variant.name].directory, directory, variant.name)
+        cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
+    if options.report is not None:
+        _write_report(options.report, plan.name, counted, steps, output)
     return Build(
         plan=plan,
         cells=tuple(cells),
@@ -169,6 +190,42 @@ def unsplit(chosen: Iterable[Variant]) -> tuple[str, ...]:
     """The CUDA releases of variants that are declared only: nobody has looked at the phases of their nvcc."""
     asked = {variant.needs.backend for variant in chosen}
     return tuple(one.version for one in read_matrix().cuda if one.backend in asked and not one.run_here)
+
+
+def _check_report(page: Path) -> None:
+    """Make the directory of a report, and refuse a place that cannot hold one, before anything is built."""
+    facts = page.with_suffix(".json")
+    for path in (page, facts):
+        if is_directory(path):
+            raise error(Code.FOREIGN_FILE, f"{path} is a directory", help="choose another name for the report")
+    if is_file(facts) and not is_file(page):
+        message = f"{facts} exists, and {page} does not: it may be no report"
+        raise error(Code.FOREIGN_FILE, message, help="move it away, or choose another name for the report")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise error(Code.PERMISSION, f"cannot make {page.parent}: {problem.strerror}") from None
+    if not os.access(page.parent, os.W_OK | os.X_OK):
+        raise error(Code.PERMISSION, f"cannot write {page}: its directory is not writable")
+
+
+def _write_report(page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], output: Output) -> None:
+    """Write a page, and the same as JSON beside it."""
+    from py_driver.report import as_html, as_json, make_report  # noqa: PLC0415  (few builds need it)
+
+    made = make_report(name, cells, steps, _action_output)
+    facts = page.with_suffix(".json")
+    write(page, as_html(made, _TEMPLATE.read_text(encoding="utf-8")).encode())
+    write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())
+    output.say(f"wrote {printable(str(page))} and {printable(str(facts))}")
+
+
+def _action_output(digest: str) -> bytes | None:
+    """The content of a file that an action made, by its SHA-256; None if it is not kept."""
+    try:
+        return (cache_root() / _ACTIONS / "cas" / digest[:2] / digest).read_bytes()
+    except OSError:
+        return None
 
 
 def archives(plan: Plan, chosen: Sequence[Variant]) -> list[Entry]:

@@ -155,7 +155,7 @@ def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
     policy = module_root() / "rules" / "private" / "policy"
     flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
     flags |= {"--torch-exports": str(exports_file()), **options}
-    command = [str(program), "check", str(library), "--json"]
+    command = [str(program), "check", str(library.resolve()), "--json"]
     command += [word for pair in flags.items() for word in pair]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())
     if done.returncode not in {_FOUND_NOTHING, _FOUND_SOMETHING}:

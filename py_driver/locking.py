@@ -14,7 +14,7 @@ from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.resolution import resolve, resolve_slim
 from py_driver.layout import user_matrix
-from py_driver.lock import lock_files, user_lock
+from py_driver.lock import lock_files, read_user_lock, user_lock
 from py_driver.variants.extension import read_extension
 from py_driver.variants.matrix import read_table
 
@@ -101,6 +101,24 @@ def read() -> Lock:
     except ValueError as wrong:
         advice = "`driver lock --update` writes it anew"
         raise error(Code.BAD_VALUE, f"the lock is not JSON: {wrong}", help=advice) from wrong
+
+
+def check_user_lock() -> None:
+    """See that the lock of the user's matrix, if there is one, is what the matrix says.
+
+    Raises:
+        DriverError: STALE_LOCK if it is not, or cannot be read.
+    """
+    if user_matrix() is None:
+        return
+    old = read_user_lock()
+    try:
+        new, missing = complete(wanted(), old, {})
+    except (AttributeError, KeyError, TypeError):
+        new, missing = {}, []
+    if missing or new != old:
+        advice = f"run `driver lock --matrix {user_matrix()}`"
+        raise error(Code.STALE_LOCK, f"the lock {user_lock()} is not what your matrix says", help=advice)
 
 
 def texts_of(lock: Lock) -> dict[Path, Texts]:

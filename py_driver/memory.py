@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -9,24 +10,45 @@ _MEGABYTE: Final = 1 << 20
 _OTHERS: Final = 1024
 """What is left to Bazel's own server and to the system, in megabytes."""
 
-_MEMINFO: Final = Path("/proc/meminfo")
-_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Where a container's limit stands: control groups version 2 and version 1 (admin-guide of the Linux kernel)."""
+_ROOT: Final = Path("/")
+_LIMITS: Final = {"": "memory.max", "memory": "memory.limit_in_bytes"}
+"""The file with a group's limit, by controller: control groups version 2 have none, version 1 has one for memory."""
 
 
-def machine_memory(meminfo: Path = _MEMINFO, limits: tuple[Path, ...] = _LIMITS) -> int:
-    """The memory of the machine, or of the container that this runs in if that is less, in megabytes.
+def machine_memory(root: Path = _ROOT) -> int:
+    """The memory of the machine, or of the container or the control group that this runs in if that is less.
 
     Args:
-        meminfo: as /proc/meminfo.
-        limits: files that have a limit in bytes, or a word if there is none; those that are not there are left out.
+        root: where `proc` and `sys` are.
+
+    Returns:
+        Megabytes.
     """
-    total = next(line for line in meminfo.read_text(encoding="ascii").splitlines() if line.startswith("MemTotal:"))
-    found = [int(total.split()[1]) * 1024]
-    for file in limits:
-        text = file.read_text(encoding="ascii").strip() if file.is_file() else ""
-        found += [int(text)] if text.isdigit() else []
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")] if root == _ROOT else []
+    for line in _lines(root / "proc" / "meminfo"):
+        name, _, amount = line.partition(":")
+        if name == "MemTotal" and amount.split()[:1] and amount.split()[0].isdigit():
+            found.append(int(amount.split()[0]) * 1024)
+    for line in _lines(root / "proc" / "self" / "cgroup"):
+        controllers, _, group = line.partition(":")[2].partition(":")
+        for controller in {"", "memory"} & set(controllers.split(",")):
+            base = root / "sys" / "fs" / "cgroup" / controller
+            here = base / group.strip().lstrip("/")
+            # A container sees its own group as the root, or as a path that is not there.
+            for place in (here, *here.parents):
+                text = "".join(_lines(place / _LIMITS[controller])).strip()
+                found += [int(text)] if text.isascii() and text.isdigit() and int(text) else []
+                if place == base:
+                    break
     return min(found) // _MEGABYTE
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a file; none if it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def step_memory(ram: int | None = None) -> int:

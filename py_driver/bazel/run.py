@@ -41,7 +41,13 @@ _FAILURES = {
     45: (Code.NO_NETWORK, "Bazel could not report its build events"),
     48: (Code.SET_UP, "Bazel could not resolve the modules of MODULE.bazel"),
 }
-_OPTIONS = ("--color=no", "--curses=no", "--show_progress_rate_limit=0.2")
+# Without path conversion events name files of this machine, where with it they name blobs of a remote cache.
+_OPTIONS = (
+    "--color=no",
+    "--curses=no",
+    "--show_progress_rate_limit=0.2",
+    "--nobuild_event_json_file_path_conversion",
+)
 _LABELS_SHOWN = 5
 _FULL_DISK = (
     "free some space; Bazel keeps its files below ~/.cache/bazel, the driver below ~/.cache/rules_torch_kernels"

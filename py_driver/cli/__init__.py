@@ -29,6 +29,7 @@ VERBS = {
     "abi-check": "check whether built libraries load wherever they should, beside others",
     "bazel": "run Bazel in the current workspace",
     "build": "build variants into build/",
+    "cache": "serve a remote cache on this machine",
     "check": "say everything that is wrong with build.toml and the files it lists",
     "demo": "build a project and run its example on what was built",
     "explain": "say what an error means and how to put it right",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_project, sentence
@@ -20,6 +21,13 @@ def positive(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 9999")
     return int(text)
+
+
+def page(text: str) -> Path:
+    """The path of a page from the command line."""
+    if Path(text).suffix != ".html":
+        raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
+    return Path(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,13 +53,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="split",
         help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole (default: split)",
     )
+    parser.add_argument(
+        "--remote-cache",
+        metavar="URL",
+        help="take results from a server and put them there, e.g. grpc://127.0.0.1:8980 (default: as configured)",
+    )
+    parser.add_argument(
+        "--remote-executor",
+        metavar="URL",
+        help="run the steps on a server's machines; it is the cache too (default: as configured)",
+    )
 
 
 def options_of(args: argparse.Namespace) -> Options:
-    """The options of a build from the command line."""
-    from py_driver.building import Options  # noqa: PLC0415  (`driver --help` does without it)
+    """The options of a build from the command line and the user's configuration.
 
-    return Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs, cuda_compile=args.cuda_compile)
+    Raises:
+        DriverError: see `remote_of`.
+    """
+    from py_driver.building import Options  # noqa: PLC0415  (`driver --help` does without them)
+    from py_driver.remote import remote_of  # noqa: PLC0415
+
+    return Options(
+        jobs=args.jobs,
+        ram=args.ram,
+        strict_archs=args.strict_archs,
+        cuda_compile=args.cuda_compile,
+        report=getattr(args, "report", None),
+        remote=remote_of(args.remote_cache, args.remote_executor),
+    )
 
 
 def add(subparsers: Subparsers) -> None:
@@ -59,6 +89,12 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("build", help=VERBS["build"], description=sentence("build"))
     add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        type=page,
+        help="write a page about every step, what cells share, and what headers bring; and FILE.json with the same",
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

@@ -48,13 +48,15 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.libraries import library_entries, locked  # noqa: PLC0415
     from py_driver.lock import entries_for  # noqa: PLC0415
+    from py_driver.locking import check_user_lock  # noqa: PLC0415
     from py_driver.spelling import did_you_mean  # noqa: PLC0415
     from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
     from py_driver.variants.names import parse, spell  # noqa: PLC0415
     from py_driver.variants.select import select  # noqa: PLC0415
 
+    check_user_lock()
     for name in args.depends:
-        if name not in locked():
+        if name not in ("torch", *locked()):
             advice = did_you_mean(name, locked()) or f"locked are {', '.join(locked())}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: no archive of it is locked", help=advice)
     cells = [(spell(cell), bundled) for cell, bundled in read_matrix().cells()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import queue
 import shutil
@@ -65,7 +66,7 @@ def fill_mirror(fetched: Sequence[Fetched], directory: Path) -> None:
 
     Args:
         fetched: what fetch_all returned.
-        directory: made if it does not exist; files that are there already are left alone.
+        directory: made if it does not exist; files that are there already, with the same bytes, are left alone.
 
     Raises:
         DriverError: the directory cannot be written (NO_SPACE, PERMISSION).
@@ -74,11 +75,14 @@ def fill_mirror(fetched: Sequence[Fetched], directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for one in fetched:
             target = directory / one.entry.mirror_name
-            if target.is_file() and target.stat().st_size == one.path.stat().st_size:
+            if target.is_file() and filecmp.cmp(target, one.path, shallow=False):
                 continue
             partial = target.with_name(f".{target.name}.{os.getpid()}")
-            shutil.copyfile(one.path, partial)
-            partial.replace(target)
+            try:
+                shutil.copyfile(one.path, partial)
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
 
 
 def _megabytes(count: int) -> str:

@@ -24,7 +24,7 @@ _LOCK_POLL_SECONDS: Final = 0.1
 """How often a process that waits for another one's download looks again; short, as it is all it costs to be stopped."""
 
 _NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_ALLOWED: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
+_NOT_ALLOWED: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
 def cache_root(environ: Mapping[str, str] | None = None) -> Path:

@@ -75,19 +75,19 @@ A pattern is compiled when a flag is compared with it: all of them together take
 
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
-    r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-G|--device-debug|-g|--?restrict"
+    r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
     r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
     r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
-    r"|--?(split-compile|threads|t|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
+    r"|-t=\d+|--threads=\d+|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
     r"|--?default-stream=(legacy|null|per-thread)"
-    r"|-res-usage|--resource-usage|-src-in-ptx|--source-in-ptx|-err-no|--(no-)?display-error-number"
+    r"|-res-usage|--resource-usage|-err-no|--(no-)?display-error-number"
     r"|--?diag-(suppress|error|warn)=[\w,-]+|--?Wno-[\w-]+|--?W(reorder|[a-z]+-[a-z-]+)|--?Werror=[a-z,-]+"
     r"|--?forward-unknown-to-host-compiler",
 }
 """nvcc's flags, after NVIDIA's nvcc manual."""
 
 _TAKER = (
-    r"--?(std|default-stream|split-compile|threads|t|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
+    r"-t|--threads|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
     r"|ftemplate-(depth|backtrace-limit))"
 )
 """The options of nvcc whose value may be the next flag."""
@@ -136,6 +136,8 @@ _ADVICE = (
     (r"-o|-c$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M", "the rules decide what is written"),
     (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide what is written"),
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
+    (r"-G|--device-debug", "it writes the build's directory into the GPU code; -lineinfo does not"),
+    (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
     (r"-f(no-)?lto", "each file is compiled to machine code for itself"),
     (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),

@@ -15,7 +15,7 @@ HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")
 PATH_LIMIT = 500
 """Most characters of a path. File systems take more, but not once an output base stands before it."""
 
-_PART = r"[A-Za-z0-9_.+][A-Za-z0-9_.+=,~-]*"
+_PART = r"[A-Za-z0-9_.+][A-Za-z0-9_.+=~-]*"
 _RULES = (
     (r"//|@", Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
     (r"/|~|[A-Za-z]:", Code.PATH_ESCAPES, "is not relative to the project"),
@@ -41,5 +41,5 @@ def path_problem(path: str) -> tuple[Code, str] | None:
     if len(path) > PATH_LIMIT:
         return Code.BAD_VALUE, f"has {len(path)} characters; at most {PATH_LIMIT} are allowed"
     if bad := next((part for part in path.split("/") if not re.fullmatch(_PART, part)), None):
-        return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `_ . + = , ~ -`"
+        return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `_ . + = ~ -`"
     return None

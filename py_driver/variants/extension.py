@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 """A table of TOML."""
 
-_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+")
+_VERSIONS: Final = {
+    "torch": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of torch, e.g. 2.13"),
+    "cuda": (re.compile(r"[1-9][0-9]\.[0-9]"), "of CUDA, e.g. 13.0"),
+    "cutlass": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of CUTLASS, e.g. 4.5"),
+}
+"""What a version may look like: others have no place in the identifiers of variants, or one that is taken."""
+
 _TORCH: Final[Mapping[str, type]] = {
     "version": str,
     "release": str,
@@ -38,6 +44,9 @@ _CUDA: Final[Mapping[str, type]] = {
     "archives": list,
 }
 _CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
+_MOST: Final = 1000
+_ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
+_CAPABILITY: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?")
 _OPTIONAL: Final = {"named", "wheel", "sha256"}
 _TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "cutlass": _CUTLASS}
 _PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
@@ -104,8 +113,13 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
         for number, release in enumerate(releases, 1):
             place = f"{file}: [[{kind}]] {release.get('version', f'number {number}')}"
             yield from _keys(release, keys, place)
-            if not _VERSION.fullmatch(str(release.get("version", "0.0"))):
-                yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `version` must be a major and a minor number")
+            pattern, words = _VERSIONS[kind]
+            if "version" in release and not pattern.fullmatch(str(release["version"])):
+                message = f"{place}: `version` must be a major and a minor number {words}"
+                yield Diagnostic(code=Code.BAD_VALUE, message=message)
+        versions = [str(release.get("version")) for release in releases]
+        for version in sorted({one for one in versions if versions.count(one) > 1}):
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{file}: [[{kind}]] {version} is there more than once")
 
 
 def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diagnostic]:
@@ -120,6 +134,12 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be of the type {kind.__name__}")
         elif kind is list and name != "archives" and not all(isinstance(one, str) for one in release[name]):
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be a list of strings")
+        elif kind is list and name != "named" and not release[name]:
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` is empty")
+        elif kind is list and name != "archives" and len(set(release[name])) < len(release[name]):
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` has something twice")
+        elif kind is int and not 0 < release[name] < _MOST:
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` must be from 1 to {_MOST - 1}")
 
 
 def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) -> Iterator[Diagnostic]:
@@ -135,14 +155,7 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
         if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
     for release in own["cuda"]:
-        place = f"{file}: [[cuda]] {release['version']}"
-        clang = merged["cc"]["zig"].get(release["host"])
-        if clang is None or clang > release["max-clang"]:
-            said = ", ".join(f"{zig} (clang {number})" for zig, number in merged["cc"]["zig"].items())
-            message = f"{place}: `host` must be a zig whose clang is at most {release['max-clang']}"
-            yield Diagnostic(code=Code.BAD_VALUE, message=message, help=f"there are: {said}")
-        for archive in release["archives"]:
-            yield from _archive(archive, merged, place)
+        yield from _cuda(release, merged, f"{file}: [[cuda]] {release['version']}")
     for release in own["cutlass"]:
         pins = [key for key in ("wheel", "sha256") if key in release]
         if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
@@ -151,11 +164,32 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
 
 
+def _cuda(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
+    for key, form in (("archs", _ARCH), ("default-capabilities", _CAPABILITY)):
+        if wrong := [one for one in release[key] if not form.fullmatch(one)]:
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{key}`: `{wrong[0]}` is no architecture")
+    if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `runtime` must be the name of a library")
+    clang = merged["cc"]["zig"].get(release["host"])
+    if clang is None or clang > release["max-clang"]:
+        said = ", ".join(f"{zig} (clang {number})" for zig, number in merged["cc"]["zig"].items())
+        message = f"{place}: `host` must be a zig whose clang is at most {release['max-clang']}"
+        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=f"there are: {said}")
+    for archive in release["archives"]:
+        yield from _archive(archive, merged, place)
+
+
 def _archive(archive: object, merged: Table, place: str) -> Iterator[Diagnostic]:
     kind = next((one for one in _ARCHIVES if isinstance(archive, dict) and one in archive), None)
     if kind is None or not isinstance(archive, dict):
         message = f"{place}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
+        return
+    texts = all(isinstance(value, str) for key, value in archive.items() if key not in ("slim", "size"))
+    slim = archive.get("slim", [])
+    if not texts or not isinstance(slim, list) or not all(isinstance(one, str) for one in slim):
+        message = f"{place}: the values of an archive are strings, and `slim` is a list of strings"
+        yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
     missing = _ARCHIVES[kind] - archive.keys()
     pinned = kind == "deb" or "==" in str(archive[kind])

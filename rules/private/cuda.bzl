@@ -77,7 +77,8 @@ def _preprocessor_options(flags):
     for i, flag in enumerate(flags):
         begins = flag[:2] in ["-D", "-U"]
         before = flags[i - 1] if i else ""
-        found.append((begins and not (before.startswith("-X") or before.startswith("--x"))) or before in ["-D", "-U"])
+        passed_on = before.startswith("-X") or before.startswith("--X") or before.endswith("-options")
+        found.append((begins and not passed_on) or before in ["-D", "-U"])
     return found
 
 def _nvcc(arguments, job, archs):

@@ -87,7 +87,7 @@ def test_what_sections_depend_on_comes_too(
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("torch", "locked are cutlass_3_5, ")]
+    ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("mpi", "locked are cutlass_3_5, ")]
 )
 def test_what_is_not_locked_cannot_be_fetched(
     asked: list[str], name: str, advice: str, capsys: pytest.CaptureFixture[str]

@@ -299,6 +299,6 @@ def test_paths_that_are_refused(path: str) -> None:
     assert path_problem(path) is not None
 
 
-@pytest.mark.parametrize("path", ["a.cu", "a-b/c_d/e.f.cuh", ".hidden/x.h", "a+b=c,d~e.cpp", "..a/b..c"])
+@pytest.mark.parametrize("path", ["a.cu", "a-b/c_d/e.f.cuh", ".hidden/x.h", "a+b=c~e.cpp", "..a/b..c"])
 def test_paths_that_are_admitted(path: str) -> None:
     assert path_problem(path) is None

@@ -9,27 +9,40 @@ import pytest
 from py_driver import memory
 
 MEMINFO = "MemTotal:        8388608 kB\nMemFree:          100 kB\n"
+V1, V2 = "3:cpu:/\n7:memory:/a/b\n", "0::/a/b\n"
 
 
 @pytest.mark.parametrize(
-    ("limits", "expected"),
-    [((), 8192), (("max\n",), 8192), (("4294967296\n",), 4096), (("9223372036854771712\n", "1073741824"), 1024)],
+    ("group", "limits", "expected"),
+    [
+        ("", {}, 8192),
+        (V2, {"memory.max": "max\n"}, 8192),
+        (V2, {"memory.max": "4294967296\n"}, 4096),
+        (V2, {"a/memory.max": "4294967296\n", "a/b/memory.max": "max\n"}, 4096),
+        (V2, {"a/memory.max": "4294967296\n", "a/b/memory.max": "2147483648\n"}, 2048),
+        (V2, {"a/b/memory.max": "\xff", "memory.max": "0"}, 8192),
+        (V1, {"memory/memory.limit_in_bytes": "9223372036854771712\n"}, 8192),
+        (V1, {"memory/a/b/memory.limit_in_bytes": "1073741824\n"}, 1024),
+        ("0::/../elsewhere\n", {"memory.max": "1073741824\n"}, 1024),
+    ],
 )
-def test_the_smallest_limit_counts(tmp_path: Path, limits: tuple[str, ...], expected: int) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text(MEMINFO)
-    files = [tmp_path / str(number) for number in range(3)]
-    for file, text in zip(files, limits, strict=False):
+def test_the_smallest_limit_counts(tmp_path: Path, group: str, limits: dict[str, str], expected: int) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "meminfo").write_text(MEMINFO)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(group)
+    for name, text in limits.items():
+        file = tmp_path / "sys" / "fs" / "cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    assert memory.machine_memory(meminfo, tuple(files)) == expected
+    assert memory.machine_memory(tmp_path) == expected
 
 
 def test_some_is_left_to_others() -> None:
     assert memory.step_memory(8) == 7 * 1024
     assert memory.step_memory(1) == 512
-    assert memory.step_memory() == memory.machine_memory() - 1024
+    assert memory.step_memory() == max(memory.machine_memory() - 1024, memory.machine_memory() // 2)
 
 
 def test_this_machine_has_what_its_page_says() -> None:
     pages = int(Path("/proc/meminfo").read_text().split()[1]) // 1024
-    assert 0 < memory.machine_memory() <= pages
+    assert 0 < memory.machine_memory() <= pages + 1

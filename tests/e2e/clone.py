@@ -103,9 +103,11 @@ class Driver:
         env: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
         jobs: int | None = None,
+        remote_cache: str = "",
     ) -> Any:  # noqa: ANN401  (JSON)
         """Build; what `--json` printed."""
         options = [f"--variant={glob}" for glob in variants] + ([f"--jobs={jobs}"] if jobs else [])
+        options += [f"--remote-cache={remote_cache}"] if remote_cache else []
         return json.loads(self.run("build", project, "--json", *options, env=env, within=within).stdout)
 
     def bazel(self, *args: str, cwd: Path | None = None) -> str:

@@ -68,6 +68,14 @@ __libc_single_threaded: .byte 0
 .section .note.GNU-stack,"",@progbits
 """
 
+# clang reads SOURCE_DATE_EPOCH, which actions.bzl sets, since version 16. An older one is told what it would make of it.
+_EPOCH = [
+    "-Wno-builtin-macro-redefined",
+    "'-D__DATE__=\"Jan  1 1970\"'",
+    "'-D__TIME__=\"00:00:00\"'",
+    "'-D__TIMESTAMP__=\"Thu Jan  1 00:00:00 1970\"'",
+]
+
 _HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cuda_host")
 
 package(default_visibility = ["//visibility:public"])
@@ -103,8 +111,9 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
     directories = [[name for name in names if rctx.path(name).exists][0] for names in INCLUDES]
     for directory in directories:
         rctx.file(directory + "/.include_marker", "")
+    dates = _EPOCH if zig["clang"] < 16 else []
     rctx.file("clang++", _LAUNCHER.format(
-        flags = " ".join(cc_flags(zig["clang"], glibc)),
+        flags = " ".join(cc_flags(zig["clang"], glibc) + dates),
         includes = " ".join(["-isystem \"$sdk/%s\"" % directory for directory in directories]),
     ))
     return directories

@@ -14,8 +14,8 @@ pub const Plan = struct {
 };
 
 /// Asks nvcc what it would run. nvcc names its own headers by absolute paths, so each `-ffile-prefix-map` is given for
-/// the absolute spelling too.
-pub fn ask(allocator: std.mem.Allocator, command: []const []const u8) !Plan {
+/// the absolute spelling too. What else it says, warnings about its flags, is shown only if `loud`: once is enough.
+pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool) !Plan {
     if (command.len == 0) return main.fail("nvcc: no command", .{});
     var words = std.ArrayList([]const u8).init(allocator);
     try words.append(command[0]);
@@ -45,7 +45,7 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8) !Plan {
     var lines = std.mem.splitScalar(u8, said.stderr, '\n');
     while (lines.next()) |line| {
         if (!std.mem.startsWith(u8, line, prefix)) {
-            if (line.len > 0) try std.io.getStdErr().writer().print("{s}\n", .{line});
+            if (loud and line.len > 0) try std.io.getStdErr().writer().print("{s}\n", .{line});
             continue;
         }
         const text = line[prefix.len..];

@@ -33,6 +33,8 @@ const symbol_size = 24;
 const relocation_size = 24;
 /// More versions than any library asks for.
 const most_versions = 1024;
+/// More bytes than any name has: where many symbols share one name, each of them reads it.
+const longest_name = 1 << 16;
 
 pub const Error = error{ Malformed, OutOfMemory };
 
@@ -72,7 +74,8 @@ pub const Bytes = struct {
     /// The text at an offset, which a zero byte ends.
     fn text(self: Bytes, offset: u64) Error![]const u8 {
         if (offset > self.data.len) return error.Malformed;
-        const end = std.mem.indexOfScalarPos(u8, self.data, offset, 0) orelse return error.Malformed;
+        const near = self.data[0..@min(self.data.len, offset +| longest_name)];
+        const end = std.mem.indexOfScalarPos(u8, near, offset, 0) orelse return error.Malformed;
         return self.data[offset..end];
     }
 };

@@ -33,7 +33,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         if (!main.is(flag, "--source")) return main.fail("nvcc: no such flag: {s}", .{flag});
         name = try arguments.value(flag);
     }
-    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..]);
+    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], true);
     for (plan.commands) |command| {
         var words = std.ArrayList([]const u8).init(allocator);
         var i: usize = 0;
@@ -74,7 +74,7 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
             try work.inputs.put(value, try arguments.value(flag));
         } else return main.fail("phase: no such flag: {s}", .{flag});
     }
-    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..]);
+    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], phase == .@"host-preprocess");
     var chosen: ?[][]const u8 = null;
     for (plan.commands) |command| {
         if (phaseOf(command) != phase) continue;

@@ -1,0 +1,58 @@
+"""`driver cache serve`: a remote cache on the loopback interface."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, sentence
+from py_driver.cli.build import positive
+
+if TYPE_CHECKING:
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+_PORT = 8980
+_SIZE = 20
+
+
+def port(text: str) -> int:
+    """A number of a port from the command line."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 65535")
+    return int(text)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("cache", help=VERBS["cache"], description=sentence("cache"))
+    parser.add_argument("action", choices=["serve"], help="serve until Ctrl-C")
+    parser.add_argument("--port", metavar="N", type=port, default=_PORT, help=f"default: {_PORT}")
+    parser.add_argument(
+        "--directory", metavar="DIR", type=Path, help="where results are kept (default: `served` in the driver's cache)"
+    )
+    parser.add_argument("--size", metavar="GB", type=positive, default=_SIZE, help=f"at most (default: {_SIZE})")
+    parser.add_argument("--execute", action="store_true", help="run steps too, in roots of their own, with bubblewrap")
+    parser.add_argument("--jobs", metavar="N", type=positive, help="steps at once (default: one a processor)")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Serve; the server's exit code.
+
+    Raises:
+        DriverError: see `py_driver.cache_server.serve`.
+    """
+    import os  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    from py_driver.cache_server import Serving, serve  # noqa: PLC0415
+    from py_driver.fetch.store import cache_root  # noqa: PLC0415
+
+    serving = Serving(
+        port=args.port,
+        directory=args.directory or cache_root() / "served",
+        size=args.size,
+        execute=args.execute,
+        jobs=args.jobs or os.cpu_count() or 1,
+    )
+    return serve(serving, output)

@@ -1,0 +1,201 @@
+"""Remote caches and executors: what a build is to use, and how Bazel is told, without a secret on its command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import tomli
+
+from py_driver.errors import Code, error
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SCHEMES: Final = {"cache": ("grpc", "grpcs", "http", "https", "unix"), "executor": ("grpc", "grpcs", "unix")}
+_KEYS: Final = ("cache", "executor", "instance-name", "credential-helper", "headers-file", "exec-properties")
+_PROPERTY: Final = re.compile(r"[^=\s]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remote:
+    """What to use besides this machine.
+
+    Attributes:
+        cache: address of a cache, or empty.
+        executor: address of an executor, or empty; it is the cache too, unless `cache` names another.
+        instance: name of an instance on the servers.
+        helper: a program after Bazel's protocol for credential helpers, or None.
+        headers: a file with a header a line, `Name: value`, that is sent with each request, or None.
+        properties: of the machine that an executor is to run steps on, e.g. `container-image`.
+    """
+
+    cache: str = ""
+    executor: str = ""
+    instance: str = ""
+    helper: Path | None = None
+    headers: Path | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def used(self) -> bool:
+        """Whether there is anything to use."""
+        return bool(self.cache or self.executor)
+
+
+def config_file(environ: Mapping[str, str] | None = None) -> Path:
+    """The user's configuration: `rules_torch_kernels/config.toml` in $XDG_CONFIG_HOME, or in ~/.config."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base, "rules_torch_kernels", "config.toml")
+
+
+def remote_of(cache: str | None, executor: str | None, file: Path | None = None) -> Remote:
+    """What a build is to use: the user's configuration, with what the command line says in its place.
+
+    Args:
+        cache: of the command line; empty for none, None to take the configuration's.
+        executor: likewise.
+        file: the configuration (default: `config_file`).
+
+    Raises:
+        DriverError: USAGE or BAD_VALUE for an address that is none, or that has a password in it; what is wrong with
+            the configuration (TOML_SYNTAX, UNKNOWN_KEY, WRONG_TYPE, FILE_MISSING).
+    """
+    found = _read(config_file() if file is None else file)
+    if cache is not None:
+        found = replace(found, cache=_address("cache", cache, "--remote-cache", Code.USAGE))
+    if executor is not None:
+        found = replace(found, executor=_address("executor", executor, "--remote-executor", Code.USAGE))
+    return found
+
+
+def _address(kind: str, text: str, place: str, code: Code) -> str:
+    """An address, checked; empty is none."""
+    if not text:
+        return ""
+    try:
+        parts = urlsplit(text)
+        secret = parts.username is not None or parts.query or parts.fragment
+        whole = parts.scheme == "unix" or (parts.hostname and (parts.port is None or parts.port > 0))
+    except ValueError as wrong:
+        raise error(code, f"{place}: no address: {wrong}") from None
+    if parts.scheme not in _SCHEMES[kind] or not whole or not text.isprintable() or " " in text:
+        forms = ", ".join(f"{scheme}://" for scheme in _SCHEMES[kind])
+        advice = f"e.g. grpc://127.0.0.1:8980; schemes: {forms}"
+        raise error(code, f"{place}: `{text.rpartition('@')[2]}` is no address of a remote {kind}", help=advice)
+    if secret:
+        advice = "name a file with headers, or a credential helper, in the configuration: see docs/remote.md"
+        raise error(code, f"{place}: an address has no user, password or token in it", help=advice)
+    return text
+
+
+def _read(file: Path) -> Remote:
+    """The table `[remote]` of the configuration; nothing if there is no such file."""
+    try:
+        table: Any = tomli.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Remote()
+    except OSError as wrong:
+        raise error(Code.FILE_MISSING, f"cannot read {file}: {wrong.strerror}") from None
+    except (ValueError, RecursionError) as wrong:
+        raise error(Code.TOML_SYNTAX, f"{file}: {wrong}") from None
+    for name in table.keys() - {"remote"}:
+        raise error(Code.UNKNOWN_KEY, f"{file}: unknown table `{name}`", help="it has [remote]")
+    remote = table.get("remote", {})
+    if not isinstance(remote, dict):
+        raise error(Code.WRONG_TYPE, f"{file}: `remote` must be a table: [remote]")
+    _check_keys(remote, file)
+    files = {name: _file(remote[name], file, name) for name in ("credential-helper", "headers-file") if name in remote}
+    if len(files) > 1:
+        raise error(Code.BAD_VALUE, f"{file}: [remote] has both `credential-helper` and `headers-file`; choose one")
+    if headers := files.get("headers-file"):
+        read_headers(headers)
+    return Remote(
+        cache=_address("cache", remote.get("cache", ""), f"{file}: [remote] `cache`", Code.BAD_VALUE),
+        executor=_address("executor", remote.get("executor", ""), f"{file}: [remote] `executor`", Code.BAD_VALUE),
+        instance=remote.get("instance-name", ""),
+        helper=files.get("credential-helper"),
+        headers=files.get("headers-file"),
+        properties=tuple(sorted(remote.get("exec-properties", {}).items())),
+    )
+
+
+def _check_keys(remote: Mapping[str, Any], file: Path) -> None:
+    for name, value in remote.items():
+        if name not in _KEYS:
+            advice = did_you_mean(name, _KEYS) or f"it has {', '.join(_KEYS)}"
+            raise error(Code.UNKNOWN_KEY, f"{file}: [remote] has no `{name}`", help=advice)
+        if name == "exec-properties":
+            if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+                raise error(Code.WRONG_TYPE, f"{file}: [remote] `{name}` must be a table of strings")
+            if wrong := [one for one in value if not _PROPERTY.fullmatch(one)]:
+                raise error(Code.BAD_VALUE, f"{file}: [remote] `{name}`: `{wrong[0]}` is no name of a property")
+        elif not isinstance(value, str):
+            raise error(Code.WRONG_TYPE, f"{file}: [remote] `{name}` must be a string")
+
+
+def _file(text: str, config: Path, name: str) -> Path:
+    path = config.parent / Path(text).expanduser()
+    if not path.is_file():
+        raise error(Code.FILE_MISSING, f"{config}: [remote] `{name}`: there is no file {path}")
+    return path
+
+
+def read_headers(path: Path) -> dict[str, list[str]]:
+    """The headers in a file: `Name: value`, one a line; empty lines and those that begin with `#` say nothing.
+
+    Raises:
+        DriverError: FILE_MISSING; BAD_VALUE for another line, which is not shown, since it may be secret; PERMISSION if
+            others than the owner may read the file.
+    """
+    found: dict[str, list[str]] = {}
+    try:
+        if path.stat().st_mode & 0o077:
+            advice = f"chmod 600 {shlex.quote(str(path))}"
+            raise error(Code.PERMISSION, f"{path} holds credentials, and others may read it", help=advice)
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError as wrong:
+        raise error(Code.FILE_MISSING, f"cannot read {path}: {wrong.strerror}") from None
+    except UnicodeDecodeError:
+        raise error(Code.BAD_VALUE, f"{path}: headers are ASCII") from None
+    for number, line in enumerate(lines, 1):
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not colon or not value or not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            raise error(Code.BAD_VALUE, f"{path}:{number}: not of the form `Name: value`")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def bazel_options(remote: Remote, scratch: Path) -> list[str]:
+    """The options that make Bazel use it; none of them is secret.
+
+    Args:
+        remote: what to use.
+        scratch: a directory that is there as long as Bazel runs, and that nobody else can write to.
+
+    Raises:
+        DriverError: the file with headers is no longer what it was, see `read_headers`.
+    """
+    options = [f"--remote_cache={remote.cache}"] if remote.cache else []
+    options += [f"--remote_executor={remote.executor}"] if remote.executor else []
+    options += [f"--remote_instance_name={remote.instance}"] if remote.instance else []
+    options += [f"--remote_default_exec_properties={name}={value}" for name, value in remote.properties]
+    helper = remote.helper
+    if remote.headers:
+        answer, helper = scratch / "headers.json", scratch / "credentials"
+        answer.touch(0o600)
+        answer.write_text(json.dumps({"headers": read_headers(remote.headers)}), encoding="ascii")
+        helper.touch(0o700)
+        helper.write_text(f"#!/bin/sh\nexec cat {shlex.quote(str(answer))}\n", encoding="utf-8")
+    options += [f"--credential_helper={helper}"] if helper else []
+    return options
