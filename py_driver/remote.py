@@ -90,7 +90,8 @@ def _address(kind: str, text: str, place: str, code: Code) -> str:
     if parts.scheme not in _SCHEMES[kind] or not whole or not text.isprintable() or " " in text:
         forms = ", ".join(f"{scheme}://" for scheme in _SCHEMES[kind])
         advice = f"e.g. grpc://127.0.0.1:8980; schemes: {forms}"
-        raise error(code, f"{place}: `{text.rpartition('@')[2]}` is no address of a remote {kind}", help=advice)
+        shown = re.split("[?#]", text.rpartition("@")[2])[0]
+        raise error(code, f"{place}: `{shown}` is no address of a remote {kind}", help=advice)
     if secret:
         advice = "name a file with headers, or a credential helper, in the configuration: see docs/remote.md"
         raise error(code, f"{place}: an address has no user, password or token in it", help=advice)

@@ -44,6 +44,7 @@ def check_extension(ctx, extension, objects, id):
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
     arguments.add("--torch-exports", ctx.file._torch_exports)
     arguments.add("--torch", ctx.attr.torch)
+    arguments.add("--torch-wheel", ctx.toolchains["//toolchains/torch:toolchain_type"].sdk.wheel)
     arguments.add("--backend", ctx.attr.backend)
     if ctx.attr.stable_abi:
         arguments.add("--torch-stable-abi", ctx.attr.stable_abi)

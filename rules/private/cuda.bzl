@@ -64,21 +64,21 @@ def _gencode(arch):
         targets = "[%s,compute_%s]" % (targets, _number(arch))
     return "-gencode=arch=compute_%s,code=%s" % (_number(arch), targets)
 
-def _preprocessor_options(flags):
-    """Which of an author's flags only preprocessing reads; the later phases do without them, and so are shared more.
+def without_definitions(flags):
+    """An author's flags for nvcc, less those that only preprocessing reads; so the later phases are shared more.
 
     Args:
         flags: list of string.
 
     Returns:
-        list of bool, one for each flag.
+        list of string.
     """
     found = []
     for i, flag in enumerate(flags):
-        begins = flag[:2] in ["-D", "-U"]
         before = flags[i - 1] if i else ""
         passed_on = before.startswith("-X") or before.startswith("--X") or before.endswith("-options")
-        found.append((begins and not passed_on) or before in ["-D", "-U"])
+        if before not in ["-D", "-U"] and (passed_on or flag[:2] not in ["-D", "-U"]):
+            found.append(flag)
     return found
 
 def _nvcc(arguments, job, archs):
@@ -145,7 +145,7 @@ def compile_split(ctx, job, source, object):
     """
     directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
     archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
-    later_flags = [f for f, early in zip(job.cuda_flags, _preprocessor_options(job.cuda_flags)) if not early]
+    later_flags = without_definitions(job.cuda_flags)
     firsts = []
 
     def preprocess(phase, mnemonic, what, name, archs):

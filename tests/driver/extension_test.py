@@ -192,6 +192,19 @@ def test_the_option_names_the_file(
         (CUTLASS + 'wheel = "nvidia-cutlass==4.5.2.0"\n', [Code.BAD_VALUE]),
         (CUTLASS.replace("sha256", "wheel"), [Code.BAD_VALUE]),
         (CUTLASS.replace("4.5", "latest"), [Code.BAD_VALUE]),
+        (TORCH + TORCH, [Code.BAD_VALUE]),
+        (TORCH.replace('"2.15"', '"21.3"'), [Code.BAD_VALUE]),
+        (TORCH.replace("20", "-20"), [Code.BAD_VALUE]),
+        (TORCH.replace('["cxx11"]', "[]"), [Code.BAD_VALUE]),
+        (TORCH.replace('["cpu"]', '["cpu", "cpu"]'), [Code.BAD_VALUE]),
+        (CUDA.replace('"12.7"', '"1.30"'), [Code.BAD_VALUE]),
+        (CUDA.replace('"12.7"', '"13.10"'), [Code.BAD_VALUE]),
+        (CUDA.replace('"8.0", "9.0"', '"x"'), [Code.BAD_VALUE]),
+        (CUDA.replace('["8.0"]', '["nope"]'), [Code.BAD_VALUE]),
+        (CUDA.replace("libcudart.so.12", "a')"), [Code.BAD_VALUE]),
+        (CUDA.replace("18", str(10**23)), [Code.BAD_VALUE]),
+        (CUDA.replace('slim = ["nvidia/{component}/include/"]', "slim = 5"), [Code.WRONG_TYPE]),
+        (CUDA.replace('layout = "headers"', "layout = []"), [Code.WRONG_TYPE]),
         (CUDA.replace("0.12.1", "0.14.1"), [Code.BAD_VALUE]),
         (CUDA.replace("0.12.1", "0.1"), [Code.BAD_VALUE]),
         (CUDA.replace("==12.7.1", ""), [Code.MISSING_KEY]),
@@ -213,6 +226,20 @@ def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MATRIX_VARIABLE, "/nowhere/my.toml")
     with pytest.raises(DriverError, match=r"cannot read the matrix /nowhere/my\.toml: No such file"):
         read_matrix()
+
+
+@pytest.mark.parametrize(
+    "lock",
+    ["[]", "{}", '{"torch": []}', '{"torch": {"2.15": 5}}', '{"torch": {"2.15": {}}}', '{"cuda": {}, "torch": {}}'],
+)
+def test_a_lock_of_something_else_is_stale(
+    own: Callable[[str], Path], lock: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own(TORCH).with_name("my.lock.json").write_text(lock, encoding="utf-8")
+    assert __main__.main(["fetch", "torch215-*-cpu-*"]) == 1
+    said = capsys.readouterr().err
+    assert "my.lock.json is not what your matrix says" in said
+    assert "run `driver lock --matrix " in said
 
 
 def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:

@@ -67,6 +67,25 @@ def test_a_mirror_is_filled(asked: list[str], tmp_path: Path, capsys: pytest.Cap
     }
 
 
+def test_a_damaged_file_of_a_mirror_is_put_right(asked: list[str], tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    file = mirror / pinned(BODY).mirror_name
+    file.write_bytes(bytes(len(BODY)))
+    assert __main__.main(["fetch", "--mirror", str(mirror)]) == 0
+    assert file.read_bytes() == BODY
+    assert list(mirror.iterdir()) == [file]
+    assert asked == DEFAULT
+
+
+def test_a_mirror_that_is_a_file(asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.touch()
+    assert __main__.main(["fetch", "--mirror", str(mirror)]) == 4
+    assert f"error[E309]: cannot write {mirror}: File exists" in capsys.readouterr().err
+    assert asked == DEFAULT
+
+
 def test_what_sections_depend_on_comes_too(
     asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
-load("//rules/private:cuda.bzl", "without_threads")
+load("//rules/private:cuda.bzl", "without_definitions", "without_threads")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
@@ -67,6 +67,21 @@ def _without_threads_test_impl(ctx):
 
 without_threads_test = unittest.make(_without_threads_test_impl)
 
+def _without_definitions_test_impl(ctx):
+    env = unittest.begin(ctx)
+    cases = [
+        (["-O3", "-DA=1", "-UB", "-lineinfo"], ["-O3", "-lineinfo"]),
+        (["-D", "A", "-U", "B", "-O3"], ["-O3"]),
+        (["-Xcompiler", "-DA", "-DB"], ["-Xcompiler", "-DA"]),
+        (["--compiler-options", "-DA", "-Xptxas", "-O1"], ["--compiler-options", "-DA", "-Xptxas", "-O1"]),
+        (["--Xcudafe", "-DA", "--ptxas-options", "-DB"], ["--Xcudafe", "-DA", "--ptxas-options", "-DB"]),
+    ]
+    for flags, expected in cases:
+        asserts.equals(env, expected, without_definitions(flags))
+    return unittest.end(env)
+
+without_definitions_test = unittest.make(_without_definitions_test_impl)
+
 def unit_test_suite(name):
     """Declares the unit tests.
 
@@ -76,6 +91,7 @@ def unit_test_suite(name):
     declare_tests(name, {
         "cc_flags_follow_clang_and_glibc": cc_flags_test,
         "count_of_threads_is_no_flag_of_a_kernel": without_threads_test,
+        "definitions_are_no_flags_of_later_phases": without_definitions_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "target_version_is_a_number_that_torch_compares": target_version_test,

@@ -19,6 +19,7 @@ torch_sdk(
     headers = glob(["include/**"]),
     include_markers = ["include/.include_marker", "include/torch/csrc/api/include/.include_marker"],
     version = "{version}",
+    wheel = "{wheel}",
 )
 """
 
@@ -34,6 +35,7 @@ def _torch_sdk_repository_impl(rctx):
         cuda = json.encode(["lib/" + name for name in _CUDA_LIBRARIES]),
         standard = lock["cxx_standard"],
         version = rctx.attr.version,
+        wheel = lock["archive"]["sha256"],
     ))
     return reproducible(rctx)
 

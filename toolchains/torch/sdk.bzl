@@ -10,6 +10,7 @@ TorchSdkInfo = provider(
         "headers": "depset of File; all headers",
         "include_markers": "list of File; each stands in an include directory, in the order of the search",
         "version": "string; e.g. `2.13`",
+        "wheel": "string; the SHA-256 of the wheel that the headers are of, in hexadecimal",
     },
 )
 
@@ -22,6 +23,7 @@ def _torch_sdk_impl(ctx):
         headers = depset(ctx.files.headers + ctx.files.include_markers),
         include_markers = ctx.files.include_markers,
         version = ctx.attr.version,
+        wheel = ctx.attr.wheel,
     ))]
 
 torch_sdk = rule(
@@ -34,6 +36,7 @@ torch_sdk = rule(
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers."),
         "include_markers": attr.label_list(allow_files = True, mandatory = True, doc = "A file in each directory."),
         "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
+        "wheel": attr.string(doc = "The SHA-256 of the wheel that the headers are of, in hexadecimal."),
     },
     doc = "A slim torch SDK.",
 )

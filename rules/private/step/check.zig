@@ -89,6 +89,8 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
             options.wanted.stable_abi = value;
         } else if (main.is(flag, "--torch")) {
             options.wanted.torch = value;
+        } else if (main.is(flag, "--torch-wheel")) {
+            options.wanted.torch_wheel = value;
         } else if (main.is(flag, "--torch-exports")) {
             options.exports = try tables.Exports.read(allocator, value);
         } else if (main.is(flag, "--gpu-symbols")) {

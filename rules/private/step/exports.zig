@@ -43,13 +43,13 @@ pub const Exports = struct {
         return 0;
     }
 
-    /// The columns of a release: of one C++ ABI, and those of the CUDA libraries only if these are loaded.
-    pub fn of(self: *const Exports, torch: []const u8, abi: ?[]const u8, gpu: bool) Mask {
+    /// The columns of a release: of one wheel and one C++ ABI, and those of the CUDA libraries only if these are loaded.
+    pub fn of(self: *const Exports, torch: []const u8, wheel: ?[]const u8, abi: ?[]const u8, gpu: bool) Mask {
         var found: Mask = 0;
         for (self.columns, 0..) |column, i| {
-            const fits = main.is(column.torch, torch) and (abi == null or main.is(column.abi, abi.?)) and
-                (gpu or main.is(column.backend, "cpu"));
-            if (fits) found |= bit(i);
+            if (!main.is(column.torch, torch) or (wheel != null and !main.is(column.sha256, wheel.?))) continue;
+            if (abi != null and !main.is(column.abi, abi.?)) continue;
+            if (gpu or main.is(column.backend, "cpu")) found |= bit(i);
         }
         return found;
     }

@@ -8,7 +8,7 @@
 //!   step bundle  --out DIR [--variant NAME DIR]...
 //!   step check   LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
 //!                [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--cxx-abi ABI] [--torch-stable-abi M.N]
-//!                [--torch-exports FILE --gpu-symbols FILE [--torch M.N] [--backend NAME]]
+//!                [--torch-exports FILE --gpu-symbols FILE [--torch M.N [--torch-wheel SHA256]] [--backend NAME]]
 //!
 //! An argument `@FILE` stands for the lines of FILE. Errors go to stderr as one line; the exit code is then 1, for
 //! `check` 2.

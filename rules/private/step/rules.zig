@@ -23,6 +23,8 @@ pub const Wanted = struct {
     cxx_abi: ?[]const u8 = null,
     stable_abi: ?[]const u8 = null,
     torch: ?[]const u8 = null,
+    /// The SHA-256 of the wheel of that torch, if it is known: of another build of it nothing is recorded.
+    torch_wheel: ?[]const u8 = null,
     gpu: bool = true,
     code: ?[]const device.Code = null,
 };
@@ -270,10 +272,11 @@ pub const Check = struct {
     fn undefinedSymbols(self: *Check) elf.Error!void {
         const torch = self.wanted.torch orelse return;
         const table = self.exports orelse return;
-        const of_release = table.of(torch, null, self.wanted.gpu);
+        const wheel = self.wanted.torch_wheel;
+        const of_release = table.of(torch, wheel, null, self.wanted.gpu);
         if (of_release == 0) return;
         const abi = self.wanted.cxx_abi;
-        const of_abi = table.of(torch, abi, self.wanted.gpu);
+        const of_abi = table.of(torch, wheel, abi, self.wanted.gpu);
         const columns = if (of_abi == 0) of_release else of_abi;
         for (self.library.symbols) |symbol| {
             if (symbol.defined or symbol.binding != elf.STB_GLOBAL or symbol.version > 1) continue;
