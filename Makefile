@@ -1,7 +1,7 @@
 # Two commands: `make demo` shows the product at work, `make test` proves it. Both set up all they need.
 # Needed on the machine: Linux x86_64, Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
 
-.PHONY: demo test test-all lint
+.PHONY: demo test test-all lint bench
 
 demo:
 	@./driver gen examples/relu
@@ -16,3 +16,9 @@ test-all:
 
 lint:
 	@python3 tests/run.py --lint
+
+# Hours, with ninja on PATH; cmake, ccache and sccache for their columns. WORK is an empty directory, not below /tmp.
+bench:
+	@test -n "$(WORK)" || { echo "make bench WORK=DIR: name an empty directory, not below /tmp"; exit 2; }
+	@python3 bench/benchmark.py --work "$(WORK)" --out bench/results.json
+	@python3 bench/page.py

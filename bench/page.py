@@ -1,51 +1,196 @@
 # ruff: noqa: INP001  (a program of its own)
-"""Writes the tables of docs/performance.md from bench/results.json: python bench/page.py."""
+"""Writes tables and plots of docs/performance.md from bench/results.json: python bench/page.py."""
 
 from __future__ import annotations
 
 import json
+import math
+from html import escape
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "performance.md"
+IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "bench" / "results.json"
 BEGIN, END = "<!-- tables: written by bench/page.py -->", "<!-- end of the tables -->"
+SPLIT = "ours, split"
+MISSING = "missing"
 _TITLES = {
     "norm": "norm: ten files without torch headers, 90 kernels",
+    "cub": "cub: CUB's sum and radix sort, two files without torch headers",
+    "gemm": "gemm: four shapes of a CUTLASS GEMM, two files without torch headers",
     "light": "light: one small kernel without torch headers",
     "light_torch": "light_torch: the same kernel, in a file that includes torch/all.h",
 }
+# What docs/performance.md promises of `norm`: a row, what it is called, and how many times less CPU than the best peer.
+_RATIOS = {
+    "a torch version more": ("add a torch version", 20),
+    "an architecture more": ("add an architecture", 3.5),
+    "cold matrix": ("cold matrix", 1.8),
+    "critical path of one source": ("critical path", 2),
+}
+_MOST_WALL = 2
+_MOST_PERCENT = 5
+
+Rows = dict[str, dict[str, Any]]
+
+_COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7")
+_STYLE = (
+    "text{font:11px sans-serif;fill:#24292f}.row{font-weight:bold}line{stroke:#8888;stroke-width:1}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}}"
+)
+_LEFT, _WIDTH, _RIGHT, _BAR, _GAP = 10, 620, 80, 14, 30
+_LOWEST = 0.1
 
 
-def _table(rows: dict[str, dict[str, dict[str, float]]]) -> list[str]:
-    """One kernel's table: CPU seconds, wall seconds and steps of each column."""
-    columns = list(rows)
-    lines = ["| " + " | ".join(["", *columns, "best peer / split"]) + " |", "|---" + "|---:" * (len(columns) + 1) + "|"]
-    for name in rows[columns[0]]:
-        cells = [rows[column][name] for column in columns]
-        peers = [rows[column][name]["cpu"] for column in columns if not column.startswith("ours")]
-        split = rows["ours, split"][name]["cpu"]
-        ratio = f"{min(peers) / split:.1f}" if peers and split else "-"
-        shown = [f"{one['cpu']:.1f} ({one['wall']:.1f}; {one['steps']})" for one in cells]
-        lines.append("| " + " | ".join([name, *shown, ratio]) + " |")
+def _entry(columns: dict[str, Rows], column: str, row: str) -> dict[str, Any]:
+    """What was measured; empty if nothing was, or if it failed."""
+    found = columns.get(column, {}).get(row, {})
+    return {} if "error" in found else found
+
+
+def best_peer(columns: dict[str, Rows], row: str) -> tuple[str, float] | None:
+    """Which column that is not ours took the least CPU for a row, and how many seconds."""
+    found = {
+        column: entry["cpu"]
+        for column in columns
+        if not column.startswith("ours") and (entry := _entry(columns, column, row))
+    }
+    best = min(found, key=lambda column: found[column], default=None)
+    return None if best is None else (best, found[best])
+
+
+def _against_best(columns: dict[str, Rows], row: str) -> tuple[str, float] | None:
+    """The best peer of a row, and its CPU seconds in relation to ours."""
+    peer, ours = best_peer(columns, row), _entry(columns, SPLIT, row)
+    return (peer[0], peer[1] / ours["cpu"]) if peer and ours.get("cpu") else None
+
+
+def _verdict(met: bool) -> str:  # noqa: FBT001  (its one argument)
+    return "reached" if met else "not reached"
+
+
+def bars(results: dict[str, Any]) -> list[str]:
+    """A line for each bar that is set: what was measured, and whether that reaches it."""
+    norm = results.get("norm", {})
+    lines = []
+    for row, (name, bar) in _RATIOS.items():
+        what = "fewer seconds" if row == "critical path of one source" else "less CPU"
+        if found := _against_best(norm, row):
+            said = f"{found[1]:.1f} times {what} than the best peer, {found[0]} (bar: {bar}): "
+            lines.append(f"- {name}: {said}{_verdict(found[1] >= bar)}")
+        else:
+            lines.append(f"- {name}: {MISSING} (bar: {bar} times {what} than the best peer)")
+    steps = _entry(norm, SPLIT, "another directory").get("steps")
+    lines.append(
+        f"- other directory: {MISSING} (bar: 0 compile steps)"
+        if steps is None
+        else f"- other directory: {steps} compile steps (bar: 0): {_verdict(steps == 0)}"
+    )
+    wall = _entry(norm, SPLIT, "no change").get("wall")
+    lines.append(
+        f"- no change: {MISSING} (bar: {_MOST_WALL} s)"
+        if wall is None
+        else f"- no change: {wall:.1f} s (bar: {_MOST_WALL} s): {_verdict(wall <= _MOST_WALL)}"
+    )
+    limit = f"bar: at most {_MOST_PERCENT} % more CPU than the best peer"
+    if found := _against_best(results.get("light_torch", {}), "cold matrix"):
+        more = 100 / found[1] - 100
+        said = f"{abs(more):.0f} % {'more' if more > 0 else 'less'} CPU than {found[0]}"
+        lines.append(f"- light_torch, cold matrix: {said} ({limit}): {_verdict(more <= _MOST_PERCENT)}")
+    else:
+        lines.append(f"- light_torch, cold matrix: {MISSING} ({limit})")
     return lines
+
+
+def _rows(columns: dict[str, Rows]) -> list[str]:
+    """The names of all rows, in the order in which they were measured."""
+    return list(dict.fromkeys(row for rows in columns.values() for row in rows))
+
+
+def _cell(entry: dict[str, Any] | None) -> str:
+    """What a table says."""
+    if entry is None:
+        return MISSING
+    if "error" in entry:
+        return "failed"
+    if "same" in entry:
+        return "yes" if entry["same"] else "no"
+    return f"{entry['cpu']:.1f} ({entry['wall']:.1f}; {entry['steps']})"
+
+
+def table(columns: dict[str, Rows]) -> list[str]:
+    """One kernel's table: CPU seconds, wall seconds and steps of each column."""
+    lines = ["| " + " | ".join(["", *columns, "best peer / split"]) + " |", "|---" + "|---:" * (len(columns) + 1) + "|"]
+    for row in _rows(columns):
+        compared = (
+            None if any("same" in rows.get(row, {}) for rows in columns.values()) else _against_best(columns, row)
+        )
+        ratio = f"{compared[1]:.1f}" if compared else "-"
+        lines.append("| " + " | ".join([row, *(_cell(rows.get(row)) for rows in columns.values()), ratio]) + " |")
+    return lines
+
+
+def plot(kernel: str, columns: dict[str, Rows]) -> str:
+    """An SVG of the CPU seconds of each column in each row, on a logarithmic scale."""
+    rows = [row for row in _rows(columns) if not any("same" in one.get(row, {}) for one in columns.values())]
+    seconds = [entry["cpu"] for one in columns for row in rows if (entry := _entry(columns, one, row))]
+    decades = max(1, math.ceil(math.log10(max([1, *seconds]) / _LOWEST)))
+    legend = 20 + _BAR * len(columns)
+    height = legend + len(rows) * (_GAP + _BAR * len(columns)) + 30
+
+    def length(value: float) -> float:
+        return _WIDTH * math.log10(max(value, _LOWEST) / _LOWEST) / decades
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {height}">',
+        f"<title>{escape(kernel)}: CPU seconds</title><style>{_STYLE}</style>",
+        f'<text x="{_LEFT}" y="14">CPU seconds, logarithmic scale</text>',
+    ]
+    for i in range(decades + 1):
+        x = _LEFT + _WIDTH * i / decades
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{legend + 6}" y2="{height - 20}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="middle">{_LOWEST * 10**i:g}</text>')
+    y = 20
+    for i, column in enumerate(columns):
+        parts.append(f'<rect x="{_LEFT}" y="{y + 2}" width="10" height="10" fill="{_COLORS[i % len(_COLORS)]}"/>')
+        parts.append(f'<text x="{_LEFT + 16}" y="{y + 11}">{escape(column)}</text>')
+        y += _BAR
+    for row in rows:
+        parts.append(f'<text class="row" x="{_LEFT + 4}" y="{y + 22}">{escape(row)}</text>')
+        y += _GAP
+        for i, column in enumerate(columns):
+            entry = _entry(columns, column, row)
+            wide = length(entry["cpu"]) if entry else 0
+            said = f"{entry['cpu']:.1f}" if entry else _cell(columns[column].get(row))
+            color = _COLORS[i % len(_COLORS)]
+            parts.append(f'<rect x="{_LEFT}" y="{y}" width="{wide:.1f}" height="{_BAR - 3}" fill="{color}"/>')
+            parts.append(f'<text x="{_LEFT + wide + 4:.1f}" y="{y + 10}">{escape(said)}</text>')
+            y += _BAR
+    return "\n".join([*parts, "</svg>", ""])
 
 
 def tables(results: dict[str, Any]) -> str:
     """The part of the page between the two marks."""
     where = results["machine"]
     cells = ", ".join(f"`{cell}`" for cell in results["cells"][:-1])
+    programs = ", ".join(f"{name} {version}" for name, version in results.get("programs", {}).items())
     lines = [
         BEGIN,
         "",
         f"Measured on {where['date']}: {where['cores']} cores of {where['processor']}, {where['memory-gib']} GiB, "
-        f"{where['system']}. Cells: {cells}; the further torch version is `{results['cells'][-1]}`. Each entry: CPU "
-        "seconds (wall seconds; compile steps that ran).",
+        f"{where['system']}; {programs}. Cells: {cells}; the further torch version is `{results['cells'][-1]}`. Each "
+        "entry: CPU seconds (wall seconds; compile steps that ran).",
+        "",
+        "For the kernel `norm` if no other is named:",
+        "",
+        *bars(results),
     ]
     for kernel, title in _TITLES.items():
         if kernel in results:
-            lines += ["", f"### {title}", "", *_table(results[kernel])]
+            lines += ["", f"### {title}", "", *table(results[kernel])]
+            lines += ["", f"![CPU seconds of {kernel}](images/performance_{kernel}.svg)"]
     return "\n".join([*lines, "", END])
 
 
@@ -55,5 +200,15 @@ def page(text: str, results: dict[str, Any]) -> str:
     return before + tables(results) + rest.partition(END)[2]
 
 
+def main() -> None:
+    """Write the page and its plots."""
+    results = json.loads(RESULTS.read_text("utf-8"))
+    PAGE.write_text(page(PAGE.read_text("utf-8"), results), "utf-8")
+    IMAGES.mkdir(exist_ok=True)
+    for kernel in _TITLES:
+        if kernel in results:
+            (IMAGES / f"performance_{kernel}.svg").write_text(plot(kernel, results[kernel]), "utf-8")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), "utf-8")
+    main()

@@ -1,0 +1,169 @@
+# ruff: noqa: INP001  (a program of its own)
+"""The columns of the benchmark: what each of them can do, and ours. peers.py has the others."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import resource
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).resolve().parent.parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+_DEVICE = ("CudaDevicePreprocess", "CudaDeviceCompile", "CudaAssemble")
+_HOST = ("CudaHostPreprocess", "CudaFrontend")
+
+
+class Column(Protocol):
+    """A way to build."""
+
+    name: str
+
+    def build(self, project: Path, cells: list[str]) -> int:
+        """Build cells; how many compile steps ran."""
+
+    def alone(self, project: Path, cell: str) -> tuple[float, int]:
+        """Seconds and steps of the longest chain that compiles the first source, built with nothing beside it."""
+
+    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
+        """The digest of each binary of some cells, by name."""
+
+    def cpu(self) -> float:
+        """CPU seconds that its processes have taken up to now."""
+
+    def close(self) -> None:
+        """End the processes that it left running."""
+
+
+def children() -> float:
+    """CPU seconds of all processes that this one started and that ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def server(pid: int) -> float:
+    """CPU seconds of a process that still runs, and of all that it started and that ended; layout: proc(5)."""
+    stat = Path("/proc", str(pid), "stat")
+    if not stat.exists():
+        return 0.0
+    return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:15])) / _TICKS
+
+
+def sources(project: Path) -> list[Path]:
+    """The CUDA sources of a project."""
+    return sorted(project.glob("csrc/*.cu"))
+
+
+def digests(files: Iterable[Path], root: Path) -> dict[str, str]:
+    """The digest of each file, by its path below a directory.
+
+    Raises:
+        ValueError: there are no files.
+    """
+    found = {file.relative_to(root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    if not found:
+        raise ValueError("nothing was built")
+    return found
+
+
+def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tuple[float, int]:
+    """Seconds and steps of the longest chain of actions from a source to its object.
+
+    Args:
+        actions: mnemonic, what Bazel says of the action while it runs, and seconds.
+        source: the path of the source in its package.
+
+    Raises:
+        ValueError: an action of the chain is not there.
+    """
+    host: dict[str, float] = {}
+    device: dict[str, dict[str, float]] = {}
+    for mnemonic, said, seconds in actions:
+        if f" {source} " in said:
+            arch = re.search(r" for (sm_\w+) ", said)
+            (device.setdefault(arch[1], {}) if arch else host)[mnemonic] = seconds
+    try:
+        if "KernelCudaCompile" in host:
+            return host["KernelCudaCompile"], 1
+        images = max(sum(phases[one] for one in _DEVICE) for phases in device.values()) + host["CudaFatbinary"]
+        code = sum(host[one] for one in _HOST)
+        steps = len(_DEVICE) + 2 if images > code else len(_HOST) + 1
+        return max(images, code) + host["CudaHostCompile"], steps
+    except (KeyError, ValueError) as missing:
+        raise ValueError(f"the profile has not all actions of {source}") from missing
+
+
+class Ours:
+    """`driver build`, with a cache and a Bazel of its own.
+
+    Args:
+        work: directory for them.
+        mode: `split` or `monolithic`.
+    """
+
+    def __init__(self, work: Path, mode: str) -> None:
+        self.name = f"ours, {mode}"
+        self._mode = mode
+        self._output = work / mode / "output"
+        self._cache = work / mode / "cache"
+        self._cache.mkdir(parents=True)
+        shared = Path(os.environ.get("RULES_TORCH_KERNELS_CACHE", Path.home() / ".cache" / "rules_torch_kernels"))
+        for name in ("bazel", "store", "venvs"):
+            (self._cache / name).symlink_to(shared / name)
+        self._environ = {
+            **os.environ,
+            "RULES_TORCH_KERNELS_CACHE": str(self._cache),
+            "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT": str(self._output),
+        }
+
+    def build(self, project: Path, cells: list[str]) -> int:
+        """Build cells; how many compile steps ran."""
+        return self._build(project, cells)
+
+    def alone(self, project: Path, cell: str) -> tuple[float, int]:
+        """One action after another; their seconds are those of the profile that Bazel writes, sandbox and cache too."""
+        self._build(project, [cell], "--jobs=1")
+        [profile] = self._output.glob("*/command.profile.gz")
+        with gzip.open(profile) as file:
+            events = json.load(file)["traceEvents"]
+        actions = [
+            (event["args"]["mnemonic"], event["name"], event["dur"] / 1e6)
+            for event in events
+            if event.get("cat") == "action processing"
+        ]
+        return longest_chain(actions, sources(project)[0].relative_to(project).as_posix())
+
+    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
+        """Of the extensions."""
+        build = project / "build"
+        return digests((file for cell in cells for file in (build / cell).rglob("*.so")), build)
+
+    def cpu(self) -> float:
+        """CPU seconds of the driver and of Bazel's server with all that it ran."""
+        files = self._output.glob("*/server/server.pid.txt")
+        return sum(server(int(file.read_text())) for file in files) + children()
+
+    def close(self) -> None:
+        """Shut down Bazel."""
+        for workspace in self._cache.glob("workspaces/*/MODULE.bazel"):
+            command = [str(ROOT / "driver"), "bazel", "--", "shutdown"]
+            subprocess.run(command, cwd=workspace.parent, env=self._environ, check=False, capture_output=True)
+
+    def external(self, name: str) -> Path:
+        """A repository of the toolchains, in this column's Bazel."""
+        return next(path for path in self._output.glob(f"*/external/*torch_kernels_{name}") if path.is_dir())
+
+    def _build(self, project: Path, cells: list[str], *options: str) -> int:
+        variants = [f"--variant={cell}" for cell in cells]
+        command = [str(ROOT / "driver"), "build", str(project), "--json", f"--cuda-compile={self._mode}"]
+        command += [*options, *variants]
+        done = subprocess.run(command, env=self._environ, check=True, capture_output=True, text=True)
+        return sum(one["steps"]["run"] for one in json.loads(done.stdout)["variants"])
