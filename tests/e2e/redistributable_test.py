@@ -1,0 +1,80 @@
+"""NVIDIA's archives, which no machine of ours can reach: all that follows them, with one of the same shape."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+import tomlkit
+from clone import PROJECTS, Driver, copy_project, make_cache, steps
+
+from py_driver.fetch.entry import parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.store import Store
+from py_driver.fetch.unpacking import unpack
+from py_driver.lock import read_part
+from py_driver.variants.matrix import read_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Built
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+_CUDA = "12.6"
+_CELL = "torch28-cxx11-cu126-x86_64-linux"
+_PROGRAMS = ("bin2c", "cudafe++", "fatbinary", "nvlink", "ptxas")
+
+
+def _archive(driver: Driver, directory: Path, stem: str) -> bytes:
+    """nvcc 12.4 of Debian's package, arranged as in NVIDIA's archives; unlike them, not compressed well."""
+    entry = parse_entry(read_part("cuda")["12.4"]["archives"][0])
+    fetched = Fetcher(Store(driver.cache)).fetch(entry)
+    unpack(fetched.path, entry, directory)
+    own = directory / "usr" / "lib" / "nvidia-cuda-toolkit"
+    places = {f"bin/{name}": directory / "usr" / "bin" / name for name in _PROGRAMS}
+    places |= {"bin/nvcc": own / "bin" / "nvcc", "bin/crt": own / "bin" / "crt"}
+    places |= {"nvvm/bin/cicc": own / "bin" / "cicc", "nvvm/libdevice": own / "libdevice"}
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:xz", preset=0) as tar:
+        for name, place in places.items():
+            tar.add(place.resolve(), f"{stem}/{name}")
+    return content.getvalue()
+
+
+def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -> None:
+    here = base / "redistributable"
+    here.mkdir()
+    driver = relu.driver
+    [release] = [one for one in read_table()["cuda"] if one["version"] == _CUDA]
+    wanted, *headers = release["archives"]
+    name, _, version = wanted["redistributable"].partition("==")
+    stem = f"{name}-linux-x86_64-{version}-archive"
+    body = _archive(driver, here / "unpacked", stem)
+    (here / "mirror").mkdir()
+    (here / "mirror" / f"{stem}.tar.xz").write_bytes(body)
+    ours = {**wanted, "sha256": hashlib.sha256(body).hexdigest(), "size": len(body)}
+    matrix = here / "my.toml"
+    matrix.write_text(tomlkit.dumps({"cuda": [{**release, "archives": [ours, *headers]}]}))
+    links = {part: driver.cache / part for part in ("bazel", "store", "venvs")}
+    another = Driver(
+        command=driver.command,
+        root=driver.root,
+        cache=make_cache(here / "cache", links),
+        output=here / "output",
+        environ={"RULES_TORCH_KERNELS_MIRROR": str(here / "mirror"), "RULES_TORCH_KERNELS_MATRIX": str(matrix)},
+    )
+    another.run("lock")
+    project = copy_project(PROJECTS / "tiny", here / "tiny")
+    said = another.run("build", project, f"--variant={_CELL}").stderr
+    assert f"note: nvcc {_CUDA} compiles as a whole" in said
+    assert steps(another.build(project, _CELL)) == (0, 0, 2)
+    [library] = (project / "build" / _CELL).glob("*.so")
+    assert b"sm_90" in library.read_bytes()
+    [sdk] = [one for one in another.output.glob("*/external/*torch_kernels_cuda_12_6") if one.is_dir()]
+    nvcc = here / "unpacked" / "usr" / "lib" / "nvidia-cuda-toolkit" / "bin" / "nvcc"
+    assert (sdk / "bin" / "nvcc").read_bytes() == nvcc.read_bytes()
