@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
-_DEVICE = ("CudaDevicePreprocess", "CudaDeviceCompile", "CudaAssemble")
-_HOST = ("CudaHostPreprocess", "CudaFrontend")
+_DEVICE = ("CudaDeviceCompile", "CudaAssemble")
+_HOST = ("CudaFrontend",)
 
 
 class Column(Protocol):
@@ -95,8 +95,8 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
             return host["KernelCudaCompile"], 1
         images = max(sum(phases[one] for one in _DEVICE) for phases in device.values()) + host["CudaFatbinary"]
         code = sum(host[one] for one in _HOST)
-        steps = len(_DEVICE) + 2 if images > code else len(_HOST) + 1
-        return max(images, code) + host["CudaHostCompile"], steps
+        steps = len(_DEVICE) + 3 if images > code else len(_HOST) + 2
+        return host["CudaPreprocess"] + max(images, code) + host["CudaHostCompile"], steps
     except (KeyError, ValueError) as missing:
         raise ValueError(f"the profile has not all actions of {source}") from missing
 

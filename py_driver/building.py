@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
+from py_driver.bazel.spawns import options as log_options
 from py_driver.collect import check_place, collect
 from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
@@ -155,9 +156,9 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen), output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
-        log = Path(name, "spawns.json")
+        log = Path(name, "spawns.bin")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
-        args += [f"--execution_log_json_file={log}", "--experimental_convenience_symlinks=ignore"]
+        args += [*log_options(log), "--experimental_convenience_symlinks=ignore"]
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += [f"--jobs={options.jobs}"] if options.jobs else []
         args.append(f"--local_resources=memory={step_memory(options.ram)}")

@@ -193,6 +193,11 @@ def _by_kind(mnemonic: str) -> tuple[int, str]:
     return MNEMONICS.index(mnemonic) if mnemonic in MNEMONICS else len(MNEMONICS), mnemonic
 
 
+def _turn(step: Step) -> int:
+    """Of the steps of a source, preprocessing is first, then comes what is for one architecture, then the rest."""
+    return 0 if step.mnemonic == "CudaPreprocess" else 1 if step.arch else 2
+
+
 def _part(step: CellStep) -> Part:
     how = "" if step.did is Did.SHARED else step.spawn.runner if step.spawn else "up to date"
     return Part(variant=step.variant, did=step.did, seconds=round(step.seconds, 3), how=how)
@@ -225,10 +230,7 @@ def make_report(name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep]
         kinds.setdefault(place.mnemonic, []).append(step)
     rank = {source: at for at, source in enumerate(sources)}
     found = [Step(**asdict(group[0][0]), cells=tuple(_part(step) for _, step in group)) for group in same.values()]
-    # What is for one architecture comes first, architecture by architecture.
-    found.sort(
-        key=lambda s: (rank[s.source], s.section, s.arch is None, _by_number(s.arch or ""), _by_kind(s.mnemonic))
-    )
+    found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
     parts = tuple(
         Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read))
         for source, group in sources.items()
@@ -249,7 +251,10 @@ def _known(group: Group, mnemonic: str) -> dict[tuple[str, str], dict[str, str]]
 
 def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
     cells: dict[tuple[str, str], list[str]] = {}
-    for (section, variant), digests in _known(group, "CudaHostPreprocess").items():
+    step = (
+        "KernelCxxPreprocess" if any(place.mnemonic.startswith("KernelCxx") for place, _ in group) else "CudaPreprocess"
+    )
+    for (section, variant), digests in _known(group, step).items():
         cells.setdefault((section, digests.get("", "")), []).append(variant)
     found = []
     for (section, digest), variants in cells.items():
@@ -260,7 +265,7 @@ def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
 
 
 def _codes(group: Group, read: Read) -> tuple[Code, ...]:
-    if all(place.mnemonic == "KernelCxxCompile" for place, _ in group):
+    if all(place.mnemonic.startswith("KernelCxx") for place, _ in group):
         return ()
     cells: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for (section, variant), digests in _known(group, "CudaDeviceCompile").items():

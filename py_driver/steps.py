@@ -5,32 +5,38 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from py_driver.bazel.spawns import read_spawns
+
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.bazel.events import Events
-
-_DEDUPLICATED = "deduplicated"
-"""What Bazel names as the runner of a process that waited for an equal one, whose time its record repeats."""
+    from py_driver.bazel.spawns import Spawn
 
 _PHASES = {
-    "device.ii": "CudaDevicePreprocess",
+    "host.ii": "CudaPreprocess",
     "device.ptx": "CudaDeviceCompile",
     "device.cubin": "CudaAssemble",
     "fatbin.c": "CudaFatbinary",
-    "host.ii": "CudaHostPreprocess",
     "cudafe1.cpp": "CudaFrontend",
+    "cxx.ii": "KernelCxxPreprocess",
 }
-"""The files that the phases of nvcc make; see rules/private/cuda.bzl."""
+"""The files that the steps before the last one of a source make; see rules/private/cuda.bzl and compile.bzl."""
 
 _PHASE = re.compile(rf"(.+)\.phases/(?:(\w+)/)?({'|'.join(map(re.escape, _PHASES))})", re.DOTALL)
 
-MNEMONICS = (*_PHASES.values(), "CudaHostCompile", "KernelCudaCompile", "KernelCxxCompile")
+MNEMONICS = (
+    *(mnemonic for mnemonic in _PHASES.values() if mnemonic.startswith("Cuda")),
+    "CudaHostCompile",
+    "KernelCudaCompile",
+    "KernelCxxPreprocess",
+    "KernelCxxCompile",
+)
 """The actions that compile, in the order in which a page shows them."""
 
 
@@ -67,25 +73,6 @@ class CellSteps:
     shared: int
     cached: int
     seconds: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spawn:
-    """A process that Bazel was to run.
-
-    Attributes:
-        mnemonic: of its action, e.g. `CudaAssemble`.
-        key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
-        runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
-        seconds: how long it ran; None if it was not run.
-        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
-    """
-
-    mnemonic: str = ""
-    key: str = ""
-    runner: str = ""
-    seconds: float | None = None
-    outputs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,29 +197,6 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
             mnemonic = "CudaHostCompile" if split else "KernelCudaCompile"
     named = step.spawn.mnemonic if step.spawn else ""
     return Place(source=source, section=section, mnemonic=named or mnemonic, arch=f"sm_{arch}" if arch else None)
-
-
-def read_spawns(path: Path) -> Iterator[Spawn]:
-    """The processes in a log of --execution_log_json_file."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return
-    decoder = json.JSONDecoder()
-    at = 0
-    while (at := text.find("{", at)) >= 0:
-        spawn, at = decoder.raw_decode(text, at)
-        runner = spawn.get("runner", "")
-        again = spawn.get("cacheHit", False) or runner == _DEDUPLICATED
-        outputs = dict.fromkeys(spawn.get("listedOutputs", []), "")
-        outputs |= {one["path"]: (one.get("digest") or {}).get("hash", "") for one in spawn.get("actualOutputs", [])}
-        yield Spawn(
-            mnemonic=spawn.get("mnemonic", ""),
-            key=(spawn.get("digest") or {}).get("hash", ""),
-            runner=runner,
-            seconds=None if again else float(spawn.get("metrics", {}).get("totalTime", "0s").removesuffix("s")),
-            outputs=outputs,
-        )
 
 
 def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:

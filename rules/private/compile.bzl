@@ -39,8 +39,9 @@ def prefix_maps(arguments, job, source, compiler, before_each = None):
     files = [compiler, job.registration]
     if job.cuda:
         files.append(job.cuda.nvcc)
-    files += [sdk.include_markers[0] for sdk in _sdks(job)]
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
+    roots = [sdk.root for sdk in _sdks(job) if sdk.root]
+    arguments.add_all(["-ffile-prefix-map=%s/=" % root for root in roots], before_each = before_each)
     arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
 
 def language_flags(job):
@@ -69,7 +70,7 @@ def preprocessor_flags(arguments, job):
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
     arguments.add_all(job.include_directories, before_each = "-I")
     for sdk in _sdks(job):
-        arguments.add_all(sdk.include_markers, map_each = dirname, before_each = "-isystem")
+        arguments.add_all(sdk.includes, before_each = "-isystem")
     if job.id:
         arguments.add("-include", job.id.header)
 
@@ -89,36 +90,77 @@ def preprocessor_inputs(job, source, sdk_files):
         direct = direct + [job.id.header]
     return depset(direct, transitive = sdk_files + [sdk.headers for sdk in _sdks(job)])
 
+def without_definitions(flags):
+    """An author's flags for a compiler, less those that only preprocessing reads; so the later phases are shared more.
+
+    Args:
+        flags: list of string.
+
+    Returns:
+        list of string.
+    """
+    found = []
+    for i, flag in enumerate(flags):
+        before = flags[i - 1] if i else ""
+        passed_on = before.startswith("-X") or before.startswith("--X") or before.endswith("-options")
+        if before not in ["-D", "-U"] and (passed_on or flag[:2] not in ["-D", "-U"]):
+            found.append(flag)
+    return found
+
 def compile_cxx(ctx, job, source, object):
     """Compiles a C++ source with the host compiler.
+
+    A source that sees the id of the kernel is preprocessed in an action of its own: the id changes with every edit of any
+    source, and the text does not if the source asks registration.h alone for it.
 
     Args:
         ctx: rule context.
         job: struct of what all sources of a target have in common; see kernel_objects.bzl.
         source: File to compile.
         object: File to make.
+
+    Returns:
+        list of File, the first output of each action.
     """
-    arguments = ctx.actions.args()
-    arguments.add("clang")
-    arguments.add_all(job.cc.flags)
-    arguments.add_all(job.cc.include_markers, map_each = dirname, before_each = "-isystem")
-    arguments.add_all(["-fPIC", "-fvisibility=hidden"])
-    arguments.add_all(language_flags(job))
-    preprocessor_flags(arguments, job)
+    headers = preprocessor_inputs(job, source, [job.cc.files] + ([job.cuda.headers] if job.cuda else []))
+    common = ctx.actions.args()
+    common.add("clang")
+    common.add_all(job.cc.flags)
+    common.add_all(["-fPIC", "-fvisibility=hidden"])
+    common.add_all(language_flags(job))
+    prefix_maps(common, job, source, job.cc.compiler)
+    find = ctx.actions.args()
+    find.add_all(job.cc.includes, before_each = "-isystem")
+    preprocessor_flags(find, job)
     if job.cuda:
-        arguments.add_all([job.cuda.include_marker], map_each = dirname, before_each = "-isystem")
-    prefix_maps(arguments, job, source, job.cc.compiler)
-    arguments.add_all(job.cxx_flags)
-    arguments.add("-c", source)
-    arguments.add("-o", object)
+        find.add("-isystem", job.cuda.include)
+    find.add_all(job.cxx_flags)
+    if not job.id:
+        _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, find], headers, [source, object])
+        return [object]
+    text = ctx.actions.declare_file("%s.objects/%s.phases/cxx.ii" % (ctx.label.name, package_path(source)))
+    find.add("-E")
+    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [common, find], headers, [source, text])
+    flags = ctx.actions.args()
+    flags.add_all(without_definitions(job.cxx_flags))
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], depset([text]), [text, object])
+    return [text, object]
+
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, files):
+    """Runs the host compiler from the first of two files to the second."""
+    last = ctx.actions.args()
+    if "KernelCxxPreprocess" != mnemonic:
+        last.add("-c")
+    last.add(files[0])
+    last.add("-o", files[1])
     ctx.actions.run(
         executable = job.cc.compiler,
-        arguments = [arguments],
-        inputs = preprocessor_inputs(job, source, [job.cc.files] + ([job.cuda.headers] if job.cuda else [])),
-        outputs = [object],
-        mnemonic = "KernelCxxCompile",
-        progress_message = "Compiling %s for %%{label}" % package_path(source),
-        resource_set = resources("KernelCxxCompile", job),
+        arguments = arguments + [last],
+        inputs = inputs,
+        outputs = [files[1]],
+        mnemonic = mnemonic,
+        progress_message = "%s %s for %%{label}" % (what, package_path(source)),
+        resource_set = resources(mnemonic, job),
         toolchain = Label("//toolchains/cc:toolchain_type"),
         **ACTION
     )

@@ -6,7 +6,7 @@ runs the command that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways
 """
 
 load(":actions.bzl", "ACTION", "package_path")
-load(":compile.bzl", "language_flags", "prefix_maps", "preprocessor_flags", "preprocessor_inputs")
+load(":compile.bzl", "language_flags", "prefix_maps", "preprocessor_flags", "preprocessor_inputs", "without_definitions")
 load(":resources.bzl", "resources")
 
 # nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
@@ -63,23 +63,6 @@ def _gencode(arch):
     if arch.endswith("+PTX"):
         targets = "[%s,compute_%s]" % (targets, _number(arch))
     return "-gencode=arch=compute_%s,code=%s" % (_number(arch), targets)
-
-def without_definitions(flags):
-    """An author's flags for nvcc, less those that only preprocessing reads; so the later phases are shared more.
-
-    Args:
-        flags: list of string.
-
-    Returns:
-        list of string.
-    """
-    found = []
-    for i, flag in enumerate(flags):
-        before = flags[i - 1] if i else ""
-        passed_on = before.startswith("-X") or before.startswith("--X") or before.endswith("-options")
-        if before not in ["-D", "-U"] and (passed_on or flag[:2] not in ["-D", "-U"]):
-            found.append(flag)
-    return found
 
 def _nvcc(arguments, job, archs):
     """Adds the call of nvcc with what each phase needs."""
@@ -146,24 +129,27 @@ def compile_split(ctx, job, source, object):
     directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
     archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
     later_flags = without_definitions(job.cuda_flags)
-    firsts = []
 
-    def preprocess(phase, mnemonic, what, name, archs):
-        text = ctx.actions.declare_file(directory + name)
-        arguments = ctx.actions.args()
-        arguments.add_all(["phase", phase, "--source", package_path(source)])
-        arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.cuda.archs))
-        arguments.add("--out", text)
-        _nvcc(arguments, job, archs)
-        prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
-        preprocessor_flags(arguments, job)
-        arguments.add_all(job.cuda_flags)
-        arguments.add("-c", source)
-        arguments.add_all(["-o", "object.o"])
-        inputs = preprocessor_inputs(job, source, [job.cuda.files])
-        _run(ctx, job, source, mnemonic, [arguments], inputs, [text], what)
-        firsts.append(text)
-        return text
+    # Which architecture is named to the host's phases is of no effect, if it is always the same.
+    host = [job.cuda.archs[-1]]
+    texts = {number: ctx.actions.declare_file("%s%s/device.ii" % (directory, number)) for number in archs}
+    host_text = ctx.actions.declare_file(directory + "host.ii")
+    arguments = ctx.actions.args()
+    arguments.add_all(["preprocess", "--source", package_path(source)])
+    arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.cuda.archs))
+    arguments.add_all("--host", [host_text, _gencode(host[0])])
+    for number, arch in archs.items():
+        arguments.add_all("--device", [texts[number], _gencode(arch[0])])
+    _nvcc(arguments, job, [])
+    prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
+    preprocessor_flags(arguments, job)
+    arguments.add_all(job.cuda_flags)
+    arguments.add("-c", source)
+    arguments.add_all(["-o", "object.o"])
+    inputs = preprocessor_inputs(job, source, [job.cuda.files])
+    outputs = [host_text] + texts.values()
+    _run(ctx, job, source, "CudaPreprocess", [arguments], inputs, outputs, "Preprocessing")
+    firsts = [host_text]
 
     def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = []):
         arguments = ctx.actions.args()
@@ -188,10 +174,9 @@ def compile_split(ctx, job, source, object):
     images = {}
     stub = None
     for number, arch in archs.items():
-        text = preprocess("device-preprocess", "CudaDevicePreprocess", "Preprocessing for sm_" + number, number + "/device.ii", arch)
         stub = ctx.actions.declare_file(directory + number + "/stub.c")
         ptx = ctx.actions.declare_file(directory + number + "/device.ptx")
-        later("cicc", "CudaDeviceCompile", "Compiling for sm_" + number, ptx, arch, {"code": text}, stub)
+        later("cicc", "CudaDeviceCompile", "Compiling for sm_" + number, ptx, arch, {"code": texts[number]}, stub)
         cubin = ctx.actions.declare_file(directory + number + "/device.cubin")
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
@@ -200,11 +185,8 @@ def compile_split(ctx, job, source, object):
     fatbin = ctx.actions.declare_file(directory + "fatbin.c")
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
 
-    # The host's phases do not depend on the architectures: which one is named is of no effect, if it is always the same.
-    host = [job.cuda.archs[-1]]
-    text = preprocess("host-preprocess", "CudaHostPreprocess", "Preprocessing", "host.ii", host)
     code = ctx.actions.declare_file(directory + "cudafe1.cpp")
-    later("frontend", "CudaFrontend", "Reading", code, host, {"code": text})
+    later("frontend", "CudaFrontend", "Reading", code, host, {"code": host_text})
     later(
         "host-compile",
         "CudaHostCompile",

@@ -1,8 +1,10 @@
 """kernel_id: the unique id of a kernel, from the content of its sources."""
 
-load(":actions.bzl", "ACTION", "package_path")
+load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(":providers.bzl", "KernelIdInfo")
 load(":transitions.bzl", "neutral_transition")
+
+_CC = "//toolchains/cc:toolchain_type"
 
 def _named(file):
     return ["--src", package_path(file), file.path]
@@ -29,8 +31,36 @@ def _kernel_id_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([header, text])),
-        KernelIdInfo(header = header, text = text),
+        KernelIdInfo(
+            header = header,
+            objects = [_object(ctx, source, header) for source in ctx.files._linked],
+            text = text,
+        ),
     ]
+
+def _object(ctx, source, header):
+    """Compiles what has the id in it for those bindings whose own text does not."""
+    cc = ctx.toolchains[_CC].sdk
+    object = ctx.actions.declare_file("%s/%s.o" % (ctx.label.name, source.basename.removesuffix(".cpp")))
+    arguments = ctx.actions.args()
+    arguments.add("clang")
+    arguments.add_all(cc.flags)
+    arguments.add_all(["-O2", "-fPIC", "-fvisibility=hidden"])
+    arguments.add_all([ctx.file._registration], map_each = dirname, before_each = "-I")
+    arguments.add("-include", header)
+    arguments.add("-c", source)
+    arguments.add("-o", object)
+    ctx.actions.run(
+        executable = cc.compiler,
+        arguments = [arguments],
+        inputs = [source, header, ctx.file._registration],
+        outputs = [object],
+        mnemonic = "KernelIdObject",
+        progress_message = "Compiling the id of %{label}",
+        toolchain = Label(_CC),
+        **ACTION
+    )
+    return object
 
 kernel_id = rule(
     implementation = _kernel_id_impl,
@@ -53,6 +83,14 @@ kernel_id = rule(
             mandatory = True,
             doc = "All source files of the kernel for this backend, Python files too.",
         ),
+        "_linked": attr.label_list(
+            default = ["//rules/private/include:id.cpp", "//rules/private/include:module.cpp"],
+            allow_files = True,
+        ),
+        "_registration": attr.label(
+            default = "//rules/private/include:registration.h",
+            allow_single_file = True,
+        ),
         "_step": attr.label(
             default = "//rules/private/step",
             executable = True,
@@ -60,6 +98,7 @@ kernel_id = rule(
         ),
     },
     provides = [KernelIdInfo],
+    toolchains = [_CC],
     doc = """The unique id of a kernel for one backend.
 
 The id names the extension module and the namespace of its ops, so that two versions of a kernel can live in one

@@ -101,8 +101,7 @@ def _kernel_objects_impl(ctx):
             compile_cuda = compile_split if is_split(job) else compile_monolithic
             steps += compile_cuda(ctx, job, source, object)
         else:
-            compile_cxx(ctx, job, source, object)
-            steps.append(object)
+            steps += compile_cxx(ctx, job, source, object)
         objects.append(object)
     return [
         DefaultInfo(files = depset(objects)),

@@ -42,7 +42,7 @@ def _kernel_variant_impl(ctx):
     identity = ctx.attr.id[KernelIdInfo]
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     objects = [object for one in compiled for object in one.objects]
-    extension = link_extension(ctx, objects) if objects else None
+    extension = link_extension(ctx, objects, identity.objects) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     ctx.actions.write(ops, _OPS.format(import_extension = "from . import @ID@\n" if objects else ""))
     template = ctx.actions.declare_file(name + ".parts/metadata.json")

@@ -3,7 +3,7 @@
 load(":actions.bzl", "ACTION")
 load(":errors.bzl", "fail_with")
 
-def link_extension(ctx, objects):
+def link_extension(ctx, objects, optional):
     """Links objects to one shared library that exports nothing but its PyInit function.
 
     Torch and CUDA are named as needed libraries by stubs; their symbols are bound when torch, which has loaded them,
@@ -12,6 +12,7 @@ def link_extension(ctx, objects):
     Args:
         ctx: context of kernel_variant.
         objects: list of File.
+        optional: list of File, objects of which those are linked that others need.
 
     Returns:
         File, the shared library.
@@ -56,13 +57,14 @@ def link_extension(ctx, objects):
     arguments.add("-o", library)
     arguments.add_all(cc.link_inputs[:1])
     arguments.add_all(objects)
+    arguments.add_all(["--start-lib"] + optional + ["--end-lib"])
     arguments.add_all(libraries)
     arguments.add("--as-needed")
     arguments.add_all(cc.link_inputs[1:])
     ctx.actions.run(
         executable = cc.compiler,
         arguments = ["ld.lld", arguments],
-        inputs = objects + libraries + cc.link_inputs + [ctx.file._exports],
+        inputs = objects + optional + libraries + cc.link_inputs + [ctx.file._exports],
         outputs = [library],
         mnemonic = "KernelLink",
         progress_message = "Linking %{label}",

@@ -4,6 +4,7 @@ KernelIdInfo = provider(
     doc = "The unique id of a kernel for one backend.",
     fields = {
         "header": "File; C header that defines TORCH_EXTENSION_NAME as the id",
+        "objects": "list of File; ELF objects with the id and the entry point, to link where another object asks for them",
         "text": "File; the id `_<module>_<backend>_<hash>` alone, without a line break",
     },
 )

@@ -33,13 +33,13 @@ def _torch_device(_os, _inputs):
 _PLAIN = {
     "CudaAssemble": _assembler,
     "CudaDeviceCompile": _front,
-    "CudaDevicePreprocess": _preprocessor,
     "CudaFatbinary": _preprocessor,
     "CudaFrontend": _front,
     "CudaHostCompile": _compiler,
-    "CudaHostPreprocess": _preprocessor,
+    "CudaPreprocess": _preprocessor,
     "KernelCudaCompile": _front,
     "KernelCxxCompile": _compiler,
+    "KernelCxxPreprocess": _preprocessor,
 }
 
 _TORCH = _PLAIN | {

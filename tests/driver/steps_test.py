@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from py_driver.bazel.events import Events
+from py_driver.bazel.spawns import Spawn
 from py_driver.steps import (
     CellStep,
     CellSteps,
     Did,
     Place,
-    Spawn,
     cells_of,
     count_steps,
     place_of,
-    read_spawns,
     read_steps,
     trace_steps,
 )
@@ -89,39 +88,14 @@ def test_cell_without_steps() -> None:
     assert (cell.variant, cell.directory) == ("torch-universal", "bazel-out/torch-universal")
 
 
-def test_spawns_are_read_from_objects_one_after_another(tmp_path: Path) -> None:
-    log = tmp_path / "log.json"
-    output = {"path": "a.ptx", "digest": {"hash": "d"}}
-    spawns: list[dict[str, Any]] = [
-        {"commandArgs": ["x", "{"], "cacheHit": True, "runner": "disk cache hit", "metrics": {"totalTime": "3s"}},
-        {
-            "cacheHit": False,
-            "metrics": {"totalTime": "1.25s"},
-            "mnemonic": "CudaDeviceCompile",
-            "digest": {"hash": "k"},
-            "listedOutputs": ["a.ptx", "stub.c"],
-            "actualOutputs": [output],
-        },
-        {"cacheHit": False, "runner": "deduplicated", "metrics": {"totalTime": "1.25s"}},
-        {},
-    ]
-    log.write_text("\n".join(json.dumps(spawn, indent=2) for spawn in spawns))
-    assert list(read_spawns(log)) == [
-        Spawn(runner="disk cache hit"),
-        Spawn(mnemonic="CudaDeviceCompile", key="k", seconds=1.25, outputs={"a.ptx": "d", "stub.c": ""}),
-        Spawn(runner="deduplicated"),
-        Spawn(seconds=0.0),
-    ]
-    assert list(read_spawns(tmp_path / "missing.json")) == []
-
-
 @pytest.mark.parametrize(
     ("path", "place"),
     [
         ("k.objects/a/b.cu.phases/90a/device.ptx", ("a/b.cu", "k", "CudaDeviceCompile", "sm_90a")),
-        ("k.objects/a/b.cu.phases/host.ii", ("a/b.cu", "k", "CudaHostPreprocess", None)),
+        ("k.objects/a/b.cu.phases/host.ii", ("a/b.cu", "k", "CudaPreprocess", None)),
         ("k.objects/a/b.cu.o", ("a/b.cu", "k", "CudaHostCompile", None)),
         ("k.objects/whole.cu.o", ("whole.cu", "k", "KernelCudaCompile", None)),
+        ("k.objects/b.cpp.phases/cxx.ii", ("b.cpp", "k", "KernelCxxPreprocess", None)),
         ("k.objects/b.cpp.o", ("b.cpp", "k", "KernelCxxCompile", None)),
         ("x.objects.objects/y.objects/z.phases/c.cu.phases/fatbin.c", None),
     ],

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import PROJECTS, Driver, copy_project, cuda_steps
+from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,16 +112,16 @@ def test_counts_are_those_of_the_build(reported: Reported) -> None:
         by_kind = sum(total[key] for total in reported.facts["totals"].values())
         assert by_step == by_kind == sum(counts[key] for counts, _ in told.values())
     # In each cell the binding, a source for two architectures, and one for one.
-    assert [sum(counts.values()) for counts, _ in told.values()] == [1 + cuda_steps(2) + cuda_steps(1)] * 2
+    assert [sum(counts.values()) for counts, _ in told.values()] == [BINDING + cuda_steps(2) + cuda_steps(1)] * 2
     assert sum(counts["cached"] for counts, _ in told.values()) == 0
     assert set(reported.facts["totals"]) == {
-        "CudaDevicePreprocess",
+        "CudaPreprocess",
         "CudaDeviceCompile",
         "CudaAssemble",
         "CudaFatbinary",
-        "CudaHostPreprocess",
         "CudaFrontend",
         "CudaHostCompile",
+        "KernelCxxPreprocess",
         "KernelCxxCompile",
     }
 
@@ -143,7 +143,7 @@ def test_step_of_equal_inputs_is_shared_though_torch_was_in_sight(reported: Repo
         return [sorted(part["did"] for part in step["cells"]) for step in steps]
 
     # Each torch is preprocessed to a text of its own; the PTX is the same.
-    assert did("CudaHostPreprocess") == did("CudaDevicePreprocess") == [["run"], ["run"]]
+    assert did("CudaPreprocess") == [["run"], ["run"]]
     assert did("CudaAssemble") == [["run", "shared"]]
 
 
@@ -162,8 +162,8 @@ def test_headers_are_named_with_what_they_bring(reported: Reported) -> None:
     [alone] = _source(reported, _ALONE)["texts"]
     assert alone["cells"] == _CELLS
     assert alone["share"]["headers"] == []
-    [binding] = _source(reported, "torch-ext/binding.cpp")["texts"]
-    assert binding["share"] is None
+    for text in _source(reported, "torch-ext/binding.cpp")["texts"]:
+        assert [one["name"] for one in text["share"]["headers"]] == ["registration.h"]
 
 
 def test_equal_ptx_is_found(reported: Reported) -> None:
@@ -175,7 +175,7 @@ def test_equal_ptx_is_found(reported: Reported) -> None:
 
 def test_page_is_whole_and_needs_nothing(reported: Reported) -> None:
     text = _text(reported.page)
-    for name in (*_CELLS, _ALONE, _TORCH, "CudaHostPreprocess"):
+    for name in (*_CELLS, _ALONE, _TORCH, "CudaPreprocess"):
         assert name in text
     assert "://" not in reported.page
     assert "<script" not in reported.page

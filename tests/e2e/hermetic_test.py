@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import CPU, CU130, copy_project, cuda_steps, digests
+from clone import BINDING, CPU, CU130, copy_project, cuda_steps, digests
 
 if TYPE_CHECKING:
     from conftest import Built
@@ -48,7 +48,7 @@ def graph(relu: Built) -> dict[str, Any]:
 
 
 def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
-    assert len(graph["actions"]) >= 6 + cuda_steps(6)
+    assert len(graph["actions"]) >= 4 + BINDING + cuda_steps(6)
     for action in graph["actions"]:
         texts = action["arguments"] + [text for file in action.get("paramFiles", []) for text in file["arguments"]]
         assert [text for text in texts if _HOST.match(text)] == [], action["mnemonic"]

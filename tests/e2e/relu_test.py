@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import CELLS, CPU, CU130, cuda_steps, digests, steps
+from clone import BINDING, CELLS, CPU, CU130, cuda_steps, digests, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,16 +42,18 @@ def test_sizes_are_those_of_the_files(relu: Built) -> None:
 
 
 def test_each_step_runs_once_cold(relu: Built) -> None:
-    assert steps(relu.result) == (7 + 2 * cuda_steps(6), 1 + 2 * cuda_steps(6), 0)
+    assert steps(relu.result) == (1 + 6 * BINDING + 2 * cuda_steps(6), 1 + 2 * cuda_steps(6), 0)
 
 
 def test_kernels_are_compiled_once_for_each_cuda_version_and_once_for_the_cpu(actions: list[dict[str, Any]]) -> None:
     assert Counter(action["mnemonic"] for action in actions) == {
         "ZigBuild": 1,
         "KernelId": 2,
+        "KernelIdObject": 4,
         "KernelCxxCompile": 7,
-        **dict.fromkeys(("CudaDevicePreprocess", "CudaDeviceCompile", "CudaAssemble"), 12),
-        **dict.fromkeys(("CudaHostPreprocess", "CudaFrontend", "CudaFatbinary", "CudaHostCompile"), 2),
+        "KernelCxxPreprocess": 6,
+        **dict.fromkeys(("CudaDeviceCompile", "CudaAssemble"), 12),
+        **dict.fromkeys(("CudaPreprocess", "CudaFrontend", "CudaFatbinary", "CudaHostCompile"), 2),
         "KernelLink": 6,
         "KernelVariant": 6,
         "KernelBundle": 1,
@@ -62,7 +64,7 @@ def test_second_build_does_nothing(relu: Built) -> None:
     before = digests(relu.build)
     stamps = {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")}
     result = relu.driver.build(relu.project)
-    assert steps(result) == (0, 1 + 2 * cuda_steps(6), 7 + 2 * cuda_steps(6))
+    assert steps(result) == (0, 1 + 2 * cuda_steps(6), 1 + 6 * BINDING + 2 * cuda_steps(6))
     assert digests(relu.build) == before
     assert {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")} == stamps
 

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, CU130, TWO, Driver, copy_project, cuda_steps, digests, make_cache, steps
+from clone import BINDING, CPU, CU130, TWO, Driver, copy_project, cuda_steps, digests, make_cache, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ _CELLS = (CPU, CU130)
 
 
 def test_installed_driver_elsewhere_gives_the_same_bytes(relu: Built, alone: Built) -> None:
-    assert steps(alone.result) == (3 + cuda_steps(6), 0, 0)
+    assert steps(alone.result) == (1 + 2 * BINDING + cuda_steps(6), 0, 0)
     expected = digests(relu.build, _CELLS)
     assert len(expected) == 8
     assert digests(alone.build) == expected
@@ -35,7 +35,7 @@ def test_nothing_but_build_is_left_in_the_project(relu: Built, alone: Built, tmp
 
 
 def test_hostile_environment_gives_the_same_bytes(relu: Built, hostile: Built) -> None:
-    assert steps(hostile.result) == (3 + cuda_steps(6), 0, 0)
+    assert steps(hostile.result) == (1 + 2 * BINDING + cuda_steps(6), 0, 0)
     assert digests(hostile.build) == digests(relu.build, _CELLS)
 
 
@@ -58,7 +58,7 @@ def test_order_of_sources_in_the_manifest_does_not_matter(tiny: Built, base: Pat
 def test_file_that_the_manifest_does_not_name_changes_nothing(tiny: Built) -> None:
     before = digests(tiny.build)
     (tiny.project / "csrc" / "notes.txt").write_text("not a source")
-    assert steps(tiny.driver.build(tiny.project, TWO)) == (0, 0, 3 + cuda_steps(1))
+    assert steps(tiny.driver.build(tiny.project, TWO)) == (0, 0, 1 + 2 * BINDING + cuda_steps(1))
     assert digests(tiny.build) == before
 
 

@@ -33,14 +33,11 @@ def _expect_no_torch(env, action):
 _PHASES = {
     "CudaAssemble": "device.cubin",
     "CudaDeviceCompile": "device.ptx",
-    "CudaDevicePreprocess": "device.ii",
     "CudaFatbinary": "fatbin.c",
     "CudaFrontend": "cudafe1.cpp",
     "CudaHostCompile": "plain.cu.o",
-    "CudaHostPreprocess": "host.ii",
+    "CudaPreprocess": "host.ii",
 }
-
-_PREPROCESS = ["CudaDevicePreprocess", "CudaHostPreprocess"]
 
 def _phases(env, group):
     """The actions of a split compile, by mnemonic and, where there are several, the directory of the architecture."""
@@ -55,7 +52,7 @@ def _phases(env, group):
 def _torch_free_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
     phases = _phases(env, "plain_cuda")
-    per_arch = ["CudaAssemble", "CudaDeviceCompile", "CudaDevicePreprocess"]
+    per_arch = ["CudaAssemble", "CudaDeviceCompile"]
     expected = [(mnemonic, arch) for mnemonic in per_arch for arch in ["120", "80", "90a"]]
     expected += [(mnemonic, "") for mnemonic in _PHASES if mnemonic not in per_arch]
     asserts.equals(env, sorted(expected), sorted(phases))
@@ -83,15 +80,21 @@ torch_free_cuda_test = _make(_torch_free_cuda_test_impl)
 
 def _preprocess_test_impl(ctx):
     env = analysistest.begin(ctx)
-    for (mnemonic, _), action in _phases(env, "plain_cuda").items():
-        if mnemonic not in _PREPROCESS:
-            continue
-        asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
-        asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
-        asserts.equals(env, ["-DNDEBUG", "-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8", "-DOWN=1"], _starting(action, "-D"))
-        asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
-        known = _after(action, "--arch-list")[0].split(",")
-        asserts.true(env, "750" in known and "1200" in known, "not all that nvcc knows: " + ",".join(known))
+    action = _phases(env, "plain_cuda")[("CudaPreprocess", "")]
+    asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
+    asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
+    asserts.equals(env, ["-DNDEBUG", "-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8", "-DOWN=1"], _starting(action, "-D"))
+    asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
+    known = _after(action, "--arch-list")[0].split(",")
+    asserts.true(env, "750" in known and "1200" in known, "not all that nvcc knows: " + ",".join(known))
+    texts = [file.path.split(".phases/")[1] for file in action.outputs.to_list()]
+    asserts.equals(env, ["host.ii", "80/device.ii", "90a/device.ii", "120/device.ii"], texts)
+    asserts.equals(env, [path.split(".phases/")[1] for path in _after(action, "--device")], texts[1:])
+    asserts.equals(env, [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90a,code=sm_90a",
+        "-gencode=arch=compute_120,code=sm_120",
+    ], _starting(action, "-gencode")[1:])
     return analysistest.end(env)
 
 preprocess_test = _make(_preprocess_test_impl)
@@ -99,7 +102,7 @@ preprocess_test = _make(_preprocess_test_impl)
 def _later_phases_test_impl(ctx):
     env = analysistest.begin(ctx)
     for (mnemonic, _), action in _phases(env, "plain_cuda").items():
-        if mnemonic in _PREPROCESS:
+        if mnemonic == "CudaPreprocess":
             continue
         asserts.equals(env, [], _starting(action, "-D") + _starting(action, "-I") + _after(action, "-isystem"), mnemonic)
         asserts.equals(env, [], _starting(action, "-ffile-prefix-map"))
@@ -146,25 +149,31 @@ torch_cuda_test = _make(_torch_cuda_test_impl)
 
 def _torch_cxx_test_impl(ctx):
     env = analysistest.begin(ctx)
-    action = _action(env, "KernelCxxCompile", "torch_cuda")
+    action = _action(env, "KernelCxxPreprocess", "torch_cuda")
     _expect_torch(env, action)
     asserts.true(env, "-DFOR_CLANG" in action.argv, "cxx_flags are missing")
     asserts.false(env, "--never-for-clang" in action.argv, "cuda_flags reach clang")
     inputs = [file.path for file in action.inputs.to_list()]
-    asserts.true(env, [path for path in inputs if path.endswith("cuda_13_0/include/cuda_runtime.h")])
+    asserts.true(env, [path for path in inputs if path.endswith("torch_kernels_cuda_13_0/include")])
     asserts.equals(env, [], [path for path in inputs if "cuda_13_0/bin/" in path], "nvcc, though clang compiles")
+    compile = _action(env, "KernelCxxCompile", "torch_cuda")
+    asserts.equals(env, ["-std=c++20"], _starting(compile, "-std="))
+    asserts.equals(env, ["-D__GLIBC_MINOR__=28"], _starting(compile, "-D"))
+    asserts.equals(env, [], _after(compile, "-I") + _after(compile, "-isystem") + _after(compile, "-include"))
+    read = [file.path for file in compile.inputs.to_list() if not file.path.endswith("/zig")]
+    asserts.equals(env, ["cxx.ii"], [path.split("/")[-1] for path in read], "more than the text is read")
     return analysistest.end(env)
 
 torch_cxx_test = _make(_torch_cxx_test_impl)
 
 def _stable_abi_test_impl(ctx):
     env = analysistest.begin(ctx)
-    for mnemonic, group in [("KernelCudaCompile", "torch_cuda"), ("KernelCxxCompile", "torch_cpu")]:
+    for mnemonic, group in [("KernelCudaCompile", "torch_cuda"), ("KernelCxxPreprocess", "torch_cpu")]:
         action = _action(env, mnemonic, group)
         asserts.equals(env, ["-DTORCH_TARGET_VERSION=0x209000000000000ULL"], _starting(action, "-DTORCH_"))
         asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX"))
         asserts.true(env, [path for path in _after(action, "-isystem") if "torch_2_15" in path], "not torch 2.15")
-    for mnemonic, group in [("CudaHostPreprocess", "plain_cuda"), ("KernelCxxCompile", "plain_cpu")]:
+    for mnemonic, group in [("CudaPreprocess", "plain_cuda"), ("KernelCxxCompile", "plain_cpu")]:
         asserts.equals(env, [], _starting(_action(env, mnemonic, group), "-DTORCH_"))
     return analysistest.end(env)
 
@@ -173,9 +182,9 @@ stable_abi_test = _make(_stable_abi_test_impl)
 def _cutlass_test_impl(ctx):
     env = analysistest.begin(ctx)
     for mnemonic, group, name in [
-        ("CudaDevicePreprocess", "cutlass_cuda", "cutlass_3_6"),
+        ("CudaPreprocess", "cutlass_cuda", "cutlass_3_6"),
         ("KernelCxxCompile", "older_cutlass_cuda", "cutlass_3_5"),
-        ("CudaHostPreprocess", "plain_cuda", None),
+        ("CudaPreprocess", "plain_cuda", None),
     ]:
         action = _action(env, mnemonic, group)
         repositories = [path.split("torch_kernels_")[-1] for path in _after(action, "-isystem")]
@@ -189,10 +198,13 @@ def _cutlass_test_impl(ctx):
 
 cutlass_test = _make(_cutlass_test_impl)
 
+# Options of the linker that are for the files behind them.
+_MODES = ["--as-needed", "--end-lib", "--start-lib"]
+
 def _link_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelLink", "torch213-cxx11-cu130")
-    files = [argument.split("/")[-1] for argument in action.argv[2:] if "/" in argument or argument == "--as-needed"]
+    files = [argument.split("/")[-1] for argument in action.argv[2:] if "/" in argument or argument in _MODES]
     asserts.equals(env, [
         "exports.map",
         "extension.so",
@@ -202,6 +214,10 @@ def _link_test_impl(ctx):
         "torch.cu.o",
         "binding.cpp.o",
         "plain.cu.o",
+        "--start-lib",
+        "id.o",
+        "module.o",
+        "--end-lib",
         "libtorch.so",
         "libtorch_cpu.so",
         "libc10.so",

@@ -2,7 +2,8 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
-load("//rules/private:cuda.bzl", "without_definitions", "without_threads")
+load("//rules/private:compile.bzl", "without_definitions")
+load("//rules/private:cuda.bzl", "without_threads")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")

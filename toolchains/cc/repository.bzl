@@ -48,12 +48,12 @@ cc_sdk(
     name = "sdk",
     clang = {clang},
     compiler = "zig/zig",
-    compiler_files = glob(["zig/lib/include/**", "zig/lib/libc/include/**", "gcc/include/**"]),
+    compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
     glibc = {glibc},
-    include_markers = {markers},
+    includes = {includes},
     launcher = "clang++",
     link_inputs = {link_inputs},
-    zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/libc/**"]),
+    zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/include/**", "zig/lib/libc/**"]),
 )
 """
 
@@ -84,7 +84,7 @@ cuda_host(
     name = "sdk",
     clang = {clang},
     compiler = "zig/zig",
-    compiler_files = glob(["zig/lib/include/**", "zig/lib/libc/include/**", "gcc/include/**"]),
+    compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
     launcher = "clang++",
 )
 """
@@ -100,7 +100,7 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
         more_parts: list of string, what is wanted of zig besides the compiler.
 
     Returns:
-        list of string, the system include directories, each with a marker in it.
+        list of string, the system include directories.
     """
     parts = ["ziglang/" + part for part in _COMPILER_PARTS + more_parts]
     fetch(rctx, zig, "zig", strip_prefix = "ziglang", include = parts)
@@ -109,8 +109,6 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
     run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
     run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
     directories = [[name for name in names if rctx.path(name).exists][0] for names in INCLUDES]
-    for directory in directories:
-        rctx.file(directory + "/.include_marker", "")
     dates = _EPOCH if zig["clang"] < 16 else []
     rctx.file("clang++", _LAUNCHER.format(
         flags = " ".join(cc_flags(zig["clang"], glibc) + dates),
@@ -171,6 +169,7 @@ def _cc_sdk_repository_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD.format(
         clang = zig_entry["clang"],
         glibc = json.encode(lock["glibc"]),
+        includes = json.encode(directories),
         link_inputs = json.encode(["lib/" + name for name in [
             "crtbeginS.o",
             "libstdc++.so.6",
@@ -186,7 +185,6 @@ def _cc_sdk_repository_impl(rctx):
             "libgcc.a",
             "crtendS.o",
         ]]),
-        markers = json.encode([directory + "/.include_marker" for directory in directories]),
     ))
     return reproducible(rctx)
 

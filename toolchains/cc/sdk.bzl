@@ -1,5 +1,6 @@
 """The rules that describe host C++ compilers to the rules."""
 
+load("//toolchains:includes.bzl", "include_paths")
 load(":flags.bzl", "cc_flags")
 
 CcSdkInfo = provider(
@@ -8,7 +9,7 @@ CcSdkInfo = provider(
         "compiler": "File; static program: `clang ARGUMENT...` compiles, `ld.lld ARGUMENT...` links",
         "files": "depset of File; what a compile needs besides",
         "flags": "list of string; flags of every compile",
-        "include_markers": "list of File; each stands in a system include directory, in the order of the search",
+        "includes": "list of string; system include directories from the execution root, in the order of the search",
         "link_inputs": "list of File; what follows the objects in a link, in this order",
         "zig_files": "depset of File; what building a program written in Zig needs besides the compiler",
     },
@@ -35,9 +36,9 @@ def _host(ctx):
 def _cc_sdk_impl(ctx):
     return [_host(ctx), platform_common.ToolchainInfo(sdk = CcSdkInfo(
         compiler = ctx.file.compiler,
-        files = depset(ctx.files.compiler_files + ctx.files.include_markers),
+        files = depset(ctx.files.compiler_files),
         flags = cc_flags(ctx.attr.clang, ctx.attr.glibc),
-        include_markers = ctx.files.include_markers,
+        includes = include_paths(ctx, ctx.attr.includes),
         link_inputs = ctx.files.link_inputs,
         zig_files = depset(ctx.files.zig_files),
     ))]
@@ -45,7 +46,7 @@ def _cc_sdk_impl(ctx):
 _HOST_ATTRS = {
     "clang": attr.int(mandatory = True, doc = "The major version of clang, e.g. 19."),
     "compiler": attr.label(allow_single_file = True, mandatory = True, doc = "The static program."),
-    "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "Headers."),
+    "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "Headers: files, or directories of them."),
     "launcher": attr.label(allow_single_file = True, mandatory = True, doc = "The script for nvcc."),
 }
 
@@ -53,11 +54,7 @@ cc_sdk = rule(
     implementation = _cc_sdk_impl,
     attrs = _HOST_ATTRS | {
         "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
-        "include_markers": attr.label_list(
-            allow_files = True,
-            mandatory = True,
-            doc = "A file in each system include directory.",
-        ),
+        "includes": attr.string_list(mandatory = True, doc = "System include directories, relative to the package."),
         "link_inputs": attr.label_list(allow_files = True, mandatory = True, doc = "Objects, stubs and archives."),
         "zig_files": attr.label_list(allow_files = True, mandatory = True, doc = "Zig's standard library."),
     },

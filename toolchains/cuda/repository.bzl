@@ -11,9 +11,9 @@ cuda_sdk(
     name = "sdk",
     archs = {archs},
     compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc"]),
-    headers = glob(["include/**"]),
+    headers = ["include"],
     host = "{host}",
-    include_marker = "include/.include_marker",
+    include = "include",
     max_clang = {max_clang},
     nvcc = "bin/nvcc",
     runtime = "lib/{runtime}",
@@ -43,7 +43,6 @@ def _cuda_sdk_repository_impl(rctx):
             )
     if not rctx.path("bin/nvcc.profile").exists:
         rctx.file("bin/nvcc.profile", _PROFILE)
-    rctx.file("include/.include_marker", "")
     runtime = lock["runtime"]
     soname_stubs(rctx, rctx.attr.zig, [runtime])
     rctx.file("BUILD.bazel", _BUILD.format(

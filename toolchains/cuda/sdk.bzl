@@ -1,5 +1,6 @@
 """The rule that describes a CUDA SDK to the rules."""
 
+load("//toolchains:includes.bzl", "include_paths")
 load("//toolchains/cc:sdk.bzl", "CudaHostInfo")
 
 CudaSdkInfo = provider(
@@ -7,9 +8,9 @@ CudaSdkInfo = provider(
     fields = {
         "archs": "list of string; all capabilities that the nvcc knows, ascending, e.g. `8.0`",
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers",
-        "headers": "depset of File; the headers alone, for host compiles",
+        "headers": "depset of File; the headers alone, for host compiles: files, or directories of them",
         "host": "CudaHostInfo; the host compiler that nvcc calls",
-        "include_marker": "File; stands in the include directory",
+        "include": "string; the include directory, from the execution root",
         "nvcc": "File; the compiler driver",
         "programs": "depset of File; nvcc's other programs and what they read",
         "runtime": "File; stub of the CUDA runtime library",
@@ -23,14 +24,14 @@ def _cuda_sdk_impl(ctx):
     if host.clang > ctx.attr.max_clang:
         fail("%s: nvcc of CUDA %s takes clang up to %d, and `host` is clang %d. Name an older compiler in %s." %
              (ctx.label, ctx.attr.version, ctx.attr.max_clang, host.clang, "toolchains/matrix.toml"))
-    headers = depset(ctx.files.headers + [ctx.file.include_marker])
+    headers = depset(ctx.files.headers)
     programs = depset(ctx.files.compiler_files)
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
         archs = ctx.attr.archs,
         files = depset(transitive = [programs, headers, host.files]),
         headers = headers,
         host = host,
-        include_marker = ctx.file.include_marker,
+        include = include_paths(ctx, [ctx.attr.include])[0],
         nvcc = ctx.file.nvcc,
         programs = programs,
         runtime = ctx.file.runtime,
@@ -43,9 +44,9 @@ cuda_sdk = rule(
     attrs = {
         "archs": attr.string_list(mandatory = True, doc = "The capabilities that nvcc knows, ascending, e.g. `8.0`."),
         "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "cicc, ptxas, libdevice, ..."),
-        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers."),
+        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers: files, or directories of them."),
         "host": attr.label(mandatory = True, providers = [CudaHostInfo], doc = "The host compiler."),
-        "include_marker": attr.label(allow_single_file = True, mandatory = True, doc = "A file beside the headers."),
+        "include": attr.string(mandatory = True, doc = "The include directory, relative to the package."),
         "max_clang": attr.int(mandatory = True, doc = "The newest clang that nvcc takes (its crt/host_config.h)."),
         "nvcc": attr.label(allow_single_file = True, mandatory = True, doc = "The compiler driver."),
         "runtime": attr.label(allow_single_file = True, mandatory = True, doc = "Stub of libcudart."),

@@ -12,23 +12,18 @@ package(default_visibility = ["//visibility:public"])
 cutlass_sdk(
     name = "sdk",
     depends = "{depends}",
-    headers = glob([{headers}]),
-    include_markers = [{markers}],
+    headers = {directories},
+    includes = {directories},
 )
 """
-
-def _strings(items):
-    return ", ".join([json.encode(item) for item in items])
 
 def _cutlass_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     for directory in _DIRECTORIES:
         fetch(rctx, lock["archive"], directory, strip_prefix = "%s/%s" % (lock["root"], directory))
-        rctx.file(directory + "/.include_marker", "")
     rctx.file("BUILD.bazel", _BUILD.format(
         depends = rctx.attr.depends,
-        headers = _strings([directory + "/**" for directory in _DIRECTORIES]),
-        markers = _strings([directory + "/.include_marker" for directory in _DIRECTORIES]),
+        directories = json.encode(_DIRECTORIES),
     ))
     return reproducible(rctx)
 

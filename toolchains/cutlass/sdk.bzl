@@ -1,28 +1,32 @@
 """The rule that describes the headers of a CUTLASS release to the rules."""
 
+load("//toolchains:includes.bzl", "include_paths")
+
 CutlassSdkInfo = provider(
     doc = "What including one CUTLASS release needs.",
     fields = {
-        "headers": "depset of File; all headers",
-        "include_markers": "list of File; each stands in an include directory, in the order of the search",
+        "headers": "depset of File; all headers: files, or directories of them",
+        "includes": "list of string; include directories from the execution root, in the order of the search",
         "name": "string; what a section's `depends` calls it, e.g. `cutlass_3_6`",
+        "root": "string; the directory of the repository from the execution root, for `__FILE__` to be without it",
     },
 )
 
 def _cutlass_sdk_impl(ctx):
-    headers = depset(ctx.files.headers + ctx.files.include_markers)
+    headers = depset(ctx.files.headers)
     return [CutlassSdkInfo(
         headers = headers,
-        include_markers = ctx.files.include_markers,
+        includes = include_paths(ctx, ctx.attr.includes),
         name = ctx.attr.depends,
+        root = ctx.label.workspace_root,
     )]
 
 cutlass_sdk = rule(
     implementation = _cutlass_sdk_impl,
     attrs = {
         "depends": attr.string(mandatory = True, doc = "What a section's `depends` calls it, e.g. `cutlass_3_6`."),
-        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers."),
-        "include_markers": attr.label_list(allow_files = True, mandatory = True, doc = "A file in each directory."),
+        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers: files, or directories of them."),
+        "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
     },
     provides = [CutlassSdkInfo],
     doc = "The headers of a CUTLASS release.",

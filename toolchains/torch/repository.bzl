@@ -16,8 +16,8 @@ torch_sdk(
     cuda_libraries = {cuda},
     cxx_abis = {abis},
     cxx_standard = {standard},
-    headers = glob(["include/**"]),
-    include_markers = ["include/.include_marker", "include/torch/csrc/api/include/.include_marker"],
+    headers = ["include"],
+    includes = ["include", "include/torch/csrc/api/include"],
     version = "{version}",
     wheel = "{wheel}",
 )
@@ -26,8 +26,6 @@ torch_sdk(
 def _torch_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     fetch(rctx, lock["archive"], ".", strip_prefix = "torch")
-    for directory in ["include", "include/torch/csrc/api/include"]:
-        rctx.file(directory + "/.include_marker", "")
     soname_stubs(rctx, rctx.attr.zig, _CPU_LIBRARIES + _CUDA_LIBRARIES)
     rctx.file("BUILD.bazel", _BUILD.format(
         abis = json.encode(lock["abis"]),

@@ -1,5 +1,7 @@
 """The rule that describes a torch SDK to the rules."""
 
+load("//toolchains:includes.bzl", "include_paths")
+
 TorchSdkInfo = provider(
     doc = "What compiling and linking against one torch version needs.",
     fields = {
@@ -7,8 +9,9 @@ TorchSdkInfo = provider(
         "cuda_libraries": "list of File; stubs of the libraries that a CUDA extension needs besides",
         "cxx_abis": "list of string; the C++ ABIs that this version was released with, e.g. `cxx11`",
         "cxx_standard": "int; the C++ standard that its headers ask for, e.g. 20",
-        "headers": "depset of File; all headers",
-        "include_markers": "list of File; each stands in an include directory, in the order of the search",
+        "headers": "depset of File; all headers: files, or directories of them",
+        "includes": "list of string; include directories from the execution root, in the order of the search",
+        "root": "string; the directory of the repository from the execution root, for `__FILE__` to be without it",
         "version": "string; e.g. `2.13`",
         "wheel": "string; the SHA-256 of the wheel that the headers are of, in hexadecimal",
     },
@@ -20,8 +23,9 @@ def _torch_sdk_impl(ctx):
         cuda_libraries = ctx.files.cuda_libraries,
         cxx_abis = ctx.attr.cxx_abis,
         cxx_standard = ctx.attr.cxx_standard,
-        headers = depset(ctx.files.headers + ctx.files.include_markers),
-        include_markers = ctx.files.include_markers,
+        headers = depset(ctx.files.headers),
+        includes = include_paths(ctx, ctx.attr.includes),
+        root = ctx.label.workspace_root,
         version = ctx.attr.version,
         wheel = ctx.attr.wheel,
     ))]
@@ -33,8 +37,8 @@ torch_sdk = rule(
         "cuda_libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Stubs, in link order."),
         "cxx_abis": attr.string_list(mandatory = True, doc = "E.g. `cxx11`."),
         "cxx_standard": attr.int(mandatory = True, doc = "17 or 20."),
-        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers."),
-        "include_markers": attr.label_list(allow_files = True, mandatory = True, doc = "A file in each directory."),
+        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers: files, or directories of them."),
+        "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
         "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
         "wheel": attr.string(doc = "The SHA-256 of the wheel that the headers are of, in hexadecimal."),
     },

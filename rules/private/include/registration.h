@@ -12,11 +12,30 @@
 // TORCH_EXTENSION_NAME is the unique id of the kernel, which the build defines.
 #pragma once
 
+#define RULES_TORCH_KERNELS_CONCAT_(A, B) A##B
+#define RULES_TORCH_KERNELS_CONCAT(A, B) RULES_TORCH_KERNELS_CONCAT_(A, B)
+#define RULES_TORCH_KERNELS_STRING_(A) #A
+#define RULES_TORCH_KERNELS_STRING(A) RULES_TORCH_KERNELS_STRING_(A)
+
+// MACRO_OWN where NAME, as the source spells it, is TORCH_EXTENSION_NAME and the build adds the id when it links; else
+// MACRO_GIVEN. An operand of `##` is not expanded, so the name can be told from the id that it stands for. What OWN makes
+// has no id in it: every edit of a kernel changes the id, and compiling a binding anew would cost more than the edit.
+#ifdef RULES_TORCH_KERNELS_ID_IS_LINKED
+#define RULES_TORCH_KERNELS_IS_TORCH_EXTENSION_NAME ~, OWN
+#endif
+#define RULES_TORCH_KERNELS_SECOND_(A, B, ...) B
+#define RULES_TORCH_KERNELS_SECOND(...) RULES_TORCH_KERNELS_SECOND_(__VA_ARGS__)
+#define RULES_TORCH_KERNELS_CHOOSE(MACRO, IS) \
+  RULES_TORCH_KERNELS_CONCAT(MACRO, RULES_TORCH_KERNELS_SECOND(IS, GIVEN, ~))
+
 // Torch's registration macros paste their arguments; these expand a macro given as NAME first. The first three need
 // torch/library.h, the others torch/csrc/stable/library.h; the source includes which it uses, before or after this.
-#define TORCH_LIBRARY_EXPAND(NAME, MODULE) TORCH_LIBRARY(NAME, MODULE)
-#define TORCH_LIBRARY_IMPL_EXPAND(NAME, DEVICE, MODULE) TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
-#define TORCH_LIBRARY_FRAGMENT_EXPAND(NAME, MODULE) TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
+#define TORCH_LIBRARY_EXPAND(NAME, MODULE) \
+  RULES_TORCH_KERNELS_CHOOSE(RULES_TORCH_KERNELS_LIBRARY_, RULES_TORCH_KERNELS_IS_##NAME)(NAME, MODULE)
+#define TORCH_LIBRARY_IMPL_EXPAND(NAME, DEVICE, MODULE) \
+  RULES_TORCH_KERNELS_CHOOSE(RULES_TORCH_KERNELS_IMPL_, RULES_TORCH_KERNELS_IS_##NAME)(NAME, DEVICE, MODULE)
+#define TORCH_LIBRARY_FRAGMENT_EXPAND(NAME, MODULE) \
+  RULES_TORCH_KERNELS_CHOOSE(RULES_TORCH_KERNELS_FRAGMENT_, RULES_TORCH_KERNELS_IS_##NAME)(NAME, MODULE)
 #define STABLE_TORCH_LIBRARY_EXPAND(NAME, MODULE) STABLE_TORCH_LIBRARY(NAME, MODULE)
 #define STABLE_TORCH_LIBRARY_IMPL_EXPAND(NAME, DEVICE, MODULE) STABLE_TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
 #define STABLE_TORCH_LIBRARY_FRAGMENT_EXPAND(NAME, MODULE) STABLE_TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
@@ -53,14 +72,43 @@ struct PyModuleDef {
 
 extern "C" void* PyModule_Create2(rules_torch_kernels::PyModuleDef* definition, int api_version);
 
-#define RULES_TORCH_KERNELS_CONCAT_(A, B) A##B
-#define RULES_TORCH_KERNELS_CONCAT(A, B) RULES_TORCH_KERNELS_CONCAT_(A, B)
-#define RULES_TORCH_KERNELS_STRING_(A) #A
-#define RULES_TORCH_KERNELS_STRING(A) RULES_TORCH_KERNELS_STRING_(A)
+// What the build links: the id, and a name that brings the object with the entry point along (module.cpp).
+extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_id[];
+extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_module[];
+
+#define RULES_TORCH_KERNELS_LIBRARY_GIVEN(NAME, MODULE) TORCH_LIBRARY(NAME, MODULE)
+#define RULES_TORCH_KERNELS_IMPL_GIVEN(NAME, DEVICE, MODULE) TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
+#define RULES_TORCH_KERNELS_FRAGMENT_GIVEN(NAME, MODULE) TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
+
+// What those macros of torch 2.4 to 2.15 expand to, with the id's address for a namespace.
+#define RULES_TORCH_KERNELS_LIBRARY_OWN(NAME, MODULE) \
+  RULES_TORCH_KERNELS_REGISTER(DEF, ::std::nullopt, MODULE, __COUNTER__)
+#define RULES_TORCH_KERNELS_IMPL_OWN(NAME, DEVICE, MODULE) \
+  RULES_TORCH_KERNELS_REGISTER(IMPL, ::std::make_optional(c10::DispatchKey::DEVICE), MODULE, __COUNTER__)
+#define RULES_TORCH_KERNELS_FRAGMENT_OWN(NAME, MODULE) \
+  RULES_TORCH_KERNELS_REGISTER(FRAGMENT, ::std::nullopt, MODULE, __COUNTER__)
+#define RULES_TORCH_KERNELS_REGISTER(KIND, KEY, MODULE, NUMBER) \
+  RULES_TORCH_KERNELS_REGISTER_(                                \
+      KIND,                                                     \
+      KEY,                                                      \
+      MODULE,                                                   \
+      RULES_TORCH_KERNELS_CONCAT(rules_torch_kernels_init_, NUMBER), \
+      RULES_TORCH_KERNELS_CONCAT(rules_torch_kernels_library_, NUMBER))
+#define RULES_TORCH_KERNELS_REGISTER_(KIND, KEY, MODULE, INIT, LIBRARY)              \
+  static void INIT(torch::Library&);                                                 \
+  static const torch::detail::TorchLibraryInit LIBRARY(                              \
+      torch::Library::KIND, &INIT, rules_torch_kernels_id, KEY, __FILE__, __LINE__); \
+  void INIT(torch::Library& MODULE)
 
 // Defines the entry point of `import NAME`: an empty module, whose import runs the library's static registrations.
 // 3 is the version of the stable ABI (PYTHON_ABI_VERSION).
-#define REGISTER_EXTENSION(NAME)                                                                     \
+#define REGISTER_EXTENSION(NAME) \
+  RULES_TORCH_KERNELS_CHOOSE(RULES_TORCH_KERNELS_MODULE_, RULES_TORCH_KERNELS_IS_##NAME)(NAME)
+#define RULES_TORCH_KERNELS_MODULE_OWN(NAME)                               \
+  namespace rules_torch_kernels {                                          \
+  __attribute__((used)) static const char* module = rules_torch_kernels_module; \
+  }
+#define RULES_TORCH_KERNELS_MODULE_GIVEN(NAME)                                                       \
   extern "C" __attribute__((visibility("default"))) void* RULES_TORCH_KERNELS_CONCAT(PyInit_, NAME)() { \
     static rules_torch_kernels::PyModuleDef definition = {                                           \
         {{1, nullptr}, nullptr, 0, nullptr},                                                         \

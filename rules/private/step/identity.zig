@@ -7,7 +7,8 @@ const format = "rules_torch_kernels id 1";
 /// Hexadecimal digits of the hash that enter the id: 48 bits.
 const digits = 12;
 
-/// Writes the id `_<module>_<backend>_<hash>` as text and as a C header that defines TORCH_EXTENSION_NAME.
+/// Writes the id `_<module>_<backend>_<hash>` as text and as a C header that defines TORCH_EXTENSION_NAME, and says
+/// that objects which have the id are linked (registration.h).
 pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var backend: []const u8 = "";
     var module: []const u8 = "";
@@ -39,7 +40,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     const hex = std.fmt.bytesToHex(hash.finalResult(), .lower);
     const id = try std.fmt.allocPrint(allocator, "_{s}_{s}_{s}", .{ module, backend, hex[0..digits] });
     try main.write(text, id);
-    try main.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n", .{id}));
+    try main.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n#define RULES_TORCH_KERNELS_ID_IS_LINKED\n", .{id}));
 }
 
 /// Adds a length-prefixed field, so that no two lists of fields give the same bytes.

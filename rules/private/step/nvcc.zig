@@ -54,6 +54,44 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
 
+/// Preprocesses a source for the host and for each architecture: one step, since what takes long is to bring the headers.
+///
+/// Each time nvcc is asked with the one architecture, so that no text depends on which others there are.
+pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+    const Text = struct { phase: Phase, out: []const u8, gencode: []const u8 };
+    var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var texts = std.ArrayList(Text).init(allocator);
+    while (arguments.next()) |flag| {
+        if (main.is(flag, "--")) break;
+        const value = try arguments.value(flag);
+        if (main.is(flag, "--source")) {
+            work.name = value;
+        } else if (main.is(flag, "--arch-list")) {
+            work.arch_list = value;
+        } else if (main.is(flag, "--host") or main.is(flag, "--device")) {
+            const phase: Phase = if (main.is(flag, "--host")) .@"host-preprocess" else .@"device-preprocess";
+            try texts.append(.{ .phase = phase, .out = value, .gencode = try arguments.value(flag) });
+        } else return main.fail("preprocess: no such flag: {s}", .{flag});
+    }
+    for (texts.items) |text| {
+        const call = try std.mem.concat(allocator, []const u8, &.{ arguments.items[arguments.at..], &.{text.gencode} });
+        const plan = try dryrun.ask(allocator, call, text.phase == .@"host-preprocess");
+        work.out = text.out;
+        try dryrun.execute(allocator, try work.preprocess(try only(plan, text.phase)), &plan.environment);
+    }
+}
+
+/// The one command of a phase.
+fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
+    var chosen: ?[][]const u8 = null;
+    for (plan.commands) |command| {
+        if (phaseOf(command) != phase) continue;
+        if (chosen != null) return main.fail("this nvcc runs {s} more than once; compile in one step", .{@tagName(phase)});
+        chosen = command;
+    }
+    return chosen orelse main.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
+}
+
 /// Runs the one command of a phase, with files of ours in place of nvcc's.
 pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     const called = try arguments.value("phase");
@@ -64,8 +102,6 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
         const value = try arguments.value(flag);
         if (main.is(flag, "--source")) {
             work.name = value;
-        } else if (main.is(flag, "--arch-list")) {
-            work.arch_list = value;
         } else if (main.is(flag, "--out")) {
             work.out = value;
         } else if (main.is(flag, "--stub")) {
@@ -74,18 +110,12 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
             try work.inputs.put(value, try arguments.value(flag));
         } else return main.fail("phase: no such flag: {s}", .{flag});
     }
-    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], phase == .@"host-preprocess");
-    var chosen: ?[][]const u8 = null;
-    for (plan.commands) |command| {
-        if (phaseOf(command) != phase) continue;
-        if (chosen != null) return main.fail("this nvcc runs {s} more than once; compile in one step", .{called});
-        chosen = command;
-    }
-    const command = chosen orelse return main.fail("this nvcc runs no {s}; compile in one step", .{called});
+    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], false);
+    const command = try only(plan, phase);
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
     const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
     const words = switch (phase) {
-        .@"host-preprocess", .@"device-preprocess" => try work.preprocess(command),
+        .@"host-preprocess", .@"device-preprocess" => return main.fail("phase: {s} is a step of its own", .{called}),
         .frontend => try work.frontend(command, module_id),
         .cicc => try work.cicc(command, module_id, scratch),
         .ptxas => try work.ptxas(command),

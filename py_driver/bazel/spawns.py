@@ -1,0 +1,157 @@
+"""The processes of a build, from the execution log that Bazel writes.
+
+The log is the binary one, in the order in which processes end: of a log as text, most of the time goes into formatting
+and sorting the inputs, of which nothing is asked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_DEDUPLICATED = "deduplicated"
+"""What Bazel names as the runner of a process that waited for an equal one, whose time its record repeats."""
+
+# Numbers of fields in Bazel's src/main/protobuf/spawn.proto (7.7.1): of SpawnExec, ...
+_LISTED_OUTPUTS, _MNEMONIC, _ACTUAL_OUTPUTS, _RUNNER, _CACHE_HIT, _DIGEST, _METRICS = 5, 10, 11, 12, 13, 19, 20
+# ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration.
+_PATH, _FILE_DIGEST = 1, 2
+_HASH = 1
+_TOTAL_TIME = 1
+_SECONDS, _NANOSECONDS = 1, 2
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""Wire types (protocol buffers, encoding)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spawn:
+    """A process that Bazel was to run.
+
+    Attributes:
+        mnemonic: of its action, e.g. `CudaAssemble`.
+        key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
+        runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
+        seconds: how long it ran; None if it was not run.
+        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
+    """
+
+    mnemonic: str = ""
+    key: str = ""
+    runner: str = ""
+    seconds: float | None = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+def options(log: Path) -> list[str]:
+    """What Bazel is told to write the log."""
+    return [f"--execution_log_binary_file={log}", "--noexecution_log_sort"]
+
+
+def read_spawns(log: Path) -> Iterator[Spawn]:
+    """The processes in a log; of one that was cut off, those that are whole."""
+    try:
+        content = log.read_bytes()
+    except FileNotFoundError:
+        return
+    at = 0
+    while at < len(content):
+        try:
+            size, at = _varint(content, at)
+        except IndexError:
+            return
+        if at + size > len(content):
+            return
+        yield _spawn(content, at, at + size)
+        at += size
+
+
+def _spawn(content: bytes, at: int, end: int) -> Spawn:
+    texts = {_MNEMONIC: "", _RUNNER: ""}
+    outputs: dict[str, str] = {}
+    listed: list[str] = []
+    key, hit, seconds = "", False, 0.0
+    for number, value in _fields(content, at, end):
+        if isinstance(value, int):
+            hit = bool(value) if number == _CACHE_HIT else hit
+        elif number in texts:
+            texts[number] = _text(content, value)
+        elif number == _LISTED_OUTPUTS:
+            listed.append(_text(content, value))
+        elif number == _ACTUAL_OUTPUTS:
+            outputs[_string(content, value, _PATH)] = _string(content, value, _FILE_DIGEST, _HASH)
+        elif number == _DIGEST:
+            key = _string(content, value, _HASH)
+        elif number == _METRICS:
+            seconds = _duration(content, value)
+    again = hit or texts[_RUNNER] == _DEDUPLICATED
+    return Spawn(
+        mnemonic=texts[_MNEMONIC],
+        key=key,
+        runner=texts[_RUNNER],
+        seconds=None if again else seconds,
+        outputs={**dict.fromkeys(listed, ""), **outputs},
+    )
+
+
+def _fields(content: bytes, at: int, end: int) -> Iterator[tuple[int, int | slice]]:
+    """The fields of a message: its number, and its value or where in the content that is."""
+    while at < end:
+        tag, at = _varint(content, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, at = _varint(content, at)
+            yield tag >> 3, value
+            continue
+        size = {_FIXED64: 8, _FIXED32: 4}.get(kind, 0)
+        if kind == _BYTES:
+            size, at = _varint(content, at)
+        yield tag >> 3, slice(at, at + size)
+        at += size
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where what follows it begins."""
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004  (the bit that says that more bytes follow)
+            return value, at
+        shift += 7
+
+
+def _text(content: bytes, place: slice) -> str:
+    return content[place].decode(errors="replace")
+
+
+def _part(content: bytes, place: slice, number: int) -> slice | None:
+    """Where in a message a field is, the last one of its number."""
+    found = None
+    for one, value in _fields(content, place.start, place.stop):
+        if one == number and isinstance(value, slice):
+            found = value
+    return found
+
+
+def _string(content: bytes, place: slice, *way: int) -> str:
+    """A text in a message, or in one that it contains; empty if there is none."""
+    for number in way:
+        inner = _part(content, place, number)
+        if inner is None:
+            return ""
+        place = inner
+    return _text(content, place)
+
+
+def _duration(content: bytes, metrics: slice) -> float:
+    place = _part(content, metrics, _TOTAL_TIME)
+    if place is None:
+        return 0.0
+    parts = {number: value for number, value in _fields(content, place.start, place.stop) if isinstance(value, int)}
+    return parts.get(_SECONDS, 0) + parts.get(_NANOSECONDS, 0) / 1e9

@@ -1,0 +1,90 @@
+"""The reader of Bazel's execution log, on logs that are encoded here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from py_driver.bazel.spawns import Spawn, read_spawns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def _number(value: int) -> bytes:
+    """A number as protocol buffers write it: seven bits a byte, the low ones first."""
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def _field(number: int, value: bytes | str | int) -> bytes:
+    if isinstance(value, int):
+        return _number(number << 3) + _number(value)
+    data = value.encode() if isinstance(value, str) else value
+    return _number(number << 3 | 2) + _number(len(data)) + data
+
+
+def _file(path: str, digest: str) -> bytes:
+    return _field(1, path) + _field(2, _field(1, digest) + _field(2, 1234) + _field(3, "SHA-256"))
+
+
+def _log(*spawns: bytes) -> bytes:
+    return b"".join(_number(len(one)) + one for one in spawns)
+
+
+_RAN = b"".join(
+    [
+        _field(1, "cicc"),
+        _field(4, _file("header.h", "h" * 64)),
+        _field(5, "a.ptx"),
+        _field(5, "stub.c"),
+        _field(10, "CudaDeviceCompile"),
+        _field(11, _file("a.ptx", "d")),
+        _field(12, "linux-sandbox"),
+        _number(8 << 3 | 1) + b"12345678",
+        _number(9 << 3 | 5) + b"1234",
+        _field(19, _field(1, "k") + _field(2, 300)),
+        _field(20, _field(1, _field(1, 1) + _field(2, 250_000_000)) + _field(2, _field(1, 7))),
+    ]
+)
+_EXPECTED = Spawn(
+    mnemonic="CudaDeviceCompile",
+    key="k",
+    runner="linux-sandbox",
+    seconds=1.25,
+    outputs={"a.ptx": "d", "stub.c": ""},
+)
+_HIT = _field(12, "disk cache hit") + _field(13, 1) + _field(20, _field(1, _field(1, 3)))
+_AGAIN = _field(12, "deduplicated") + _field(20, _field(1, _field(1, 3)))
+
+
+def test_processes_are_read_one_after_another(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(_log(_HIT, _RAN, _AGAIN, b""))
+    expected = [Spawn(runner="disk cache hit"), _EXPECTED, Spawn(runner="deduplicated"), Spawn(seconds=0.0)]
+    assert list(read_spawns(log)) == expected
+    assert list(read_spawns(tmp_path / "missing")) == []
+
+
+def test_a_log_that_was_cut_off_gives_what_is_whole(tmp_path: Path) -> None:
+    log, content = tmp_path / "log", _log(_HIT, _RAN)
+    for size in range(len(content)):
+        log.write_bytes(content[:size])
+        found = list(read_spawns(log))
+        assert found == ([Spawn(runner="disk cache hit")] if size > len(_HIT) else [])
+
+
+@given(st.integers(0, 2**31), st.integers(0, 999_999_999), st.text(max_size=300))
+def test_numbers_and_texts_of_any_length(
+    tmp_path_factory: pytest.TempPathFactory, seconds: int, rest: int, name: str
+) -> None:
+    log = tmp_path_factory.mktemp("log") / "log"
+    log.write_bytes(_log(_field(10, name) + _field(20, _field(1, _field(1, seconds) + _field(2, rest)))))
+    assert list(read_spawns(log)) == [Spawn(mnemonic=name, seconds=seconds + rest / 1e9)]
