@@ -318,7 +318,7 @@ def test_headers_are_said_for_cells_with_the_same_text() -> None:
     records = [_record(f"cell{at}", *steps) for at, steps in enumerate(paths)] + [
         _record("cpp", _path("4", "o", "b.cpp.o"))
     ]
-    spawns = [_spawn(steps[4], digest=digest) for steps, digest in zip(paths[:2], ("d", "d"), strict=True)]
+    spawns = [_spawn(steps[0], digest=digest) for steps, digest in zip(paths[:2], ("d", "d"), strict=True)]
     report = _report(records, spawns, {"d": TEXT.encode()})
     assert [[(one.cells, one.share is not None) for one in source.texts] for source in report.sources] == [
         [(("cell0", "cell1"), True), (("cell2",), False)],
@@ -334,7 +334,7 @@ def test_page_escapes_and_needs_nothing() -> None:
     name = "<script>alert('&\"')</script>\u202e\n.cu"
     paths = _phases("1", "80", source=name)
     header = f'# 1 "projects/p/{name}"\n# 1 "x/include/<b>.h" 1\nx\n# 2 "projects/p/{name}" 2\n'
-    report = _report([_record("<i>cell", *paths)], [_spawn(paths[4], digest="d")], {"d": header.encode()})
+    report = _report([_record("<i>cell", *paths)], [_spawn(paths[0], digest="d")], {"d": header.encode()})
     page = _page(report)
     parsed = _parsed(page)
     assert {"script", "i", "b", "link", "img", "iframe"}.isdisjoint(parsed.tags)

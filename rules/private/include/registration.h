@@ -20,7 +20,7 @@
 // MACRO_OWN where NAME, as the source spells it, is TORCH_EXTENSION_NAME and the build adds the id when it links; else
 // MACRO_GIVEN. An operand of `##` is not expanded, so the name can be told from the id that it stands for. What OWN makes
 // has no id in it: every edit of a kernel changes the id, and compiling a binding anew would cost more than the edit.
-#ifdef RULES_TORCH_KERNELS_ID_IS_LINKED
+#ifdef TORCH_EXTENSION_NAME_IS_LINKED
 #define RULES_TORCH_KERNELS_IS_TORCH_EXTENSION_NAME ~, OWN
 #endif
 #define RULES_TORCH_KERNELS_SECOND_(A, B, ...) B

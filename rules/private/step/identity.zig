@@ -40,7 +40,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     const hex = std.fmt.bytesToHex(hash.finalResult(), .lower);
     const id = try std.fmt.allocPrint(allocator, "_{s}_{s}_{s}", .{ module, backend, hex[0..digits] });
     try main.write(text, id);
-    try main.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n#define RULES_TORCH_KERNELS_ID_IS_LINKED\n", .{id}));
+    try main.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n#define TORCH_EXTENSION_NAME_IS_LINKED\n", .{id}));
 }
 
 /// Adds a length-prefixed field, so that no two lists of fields give the same bytes.
