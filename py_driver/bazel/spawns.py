@@ -7,7 +7,7 @@ and sorting the inputs, of which nothing is asked here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +26,9 @@ _SECONDS, _NANOSECONDS = 1, 2
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """Wire types (protocol buffers, encoding)."""
+
+_MORE = 0x80
+"""The bit of a byte that says that more bytes of the number follow."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,29 +56,32 @@ def options(log: Path) -> list[str]:
 
 
 def read_spawns(log: Path) -> Iterator[Spawn]:
-    """The processes in a log; of one that was cut off, those that are whole."""
+    """The processes in a log, one in memory at a time; of a log that was cut off, those that are whole."""
     try:
-        content = log.read_bytes()
+        file = log.open("rb")
     except FileNotFoundError:
         return
-    at = 0
-    while at < len(content):
-        try:
-            size, at = _varint(content, at)
-        except IndexError:
-            return
-        if at + size > len(content):
-            return
-        yield _spawn(content, at, at + size)
-        at += size
+    with file:
+        while (size := _size(file)) is not None and len(content := file.read(size)) == size:
+            yield _spawn(content)
 
 
-def _spawn(content: bytes, at: int, end: int) -> Spawn:
+def _size(file: IO[bytes]) -> int | None:
+    """The length of the next record; None at the end."""
+    number = bytearray()
+    while byte := file.read(1):
+        number += byte
+        if byte[0] < _MORE:
+            return _varint(number, 0)[0]
+    return None
+
+
+def _spawn(content: bytes) -> Spawn:
     texts = {_MNEMONIC: "", _RUNNER: ""}
     outputs: dict[str, str] = {}
     listed: list[str] = []
     key, hit, seconds = "", False, 0.0
-    for number, value in _fields(content, at, end):
+    for number, value in _fields(content, 0, len(content)):
         if isinstance(value, int):
             hit = bool(value) if number == _CACHE_HIT else hit
         elif number in texts:
@@ -114,14 +120,14 @@ def _fields(content: bytes, at: int, end: int) -> Iterator[tuple[int, int | slic
         at += size
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+def _varint(content: bytes | bytearray, at: int) -> tuple[int, int]:
     """A number of variable length, and where what follows it begins."""
     value = shift = 0
     while True:
         byte = content[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004  (the bit that says that more bytes follow)
+        if byte < _MORE:
             return value, at
         shift += 7
 

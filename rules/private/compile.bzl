@@ -142,8 +142,13 @@ def compile_cxx(ctx, job, source, object):
     find.add("-E")
     _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [common, find], headers, [source, text])
     flags = ctx.actions.args()
+
+    # What is said about the search for headers is of no use here, and the text has the line markers of clang.
+    flags.add("-Wno-unused-command-line-argument")
     flags.add_all(without_definitions(job.cxx_flags))
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], depset([text]), [text, object])
+    flags.add("-Wno-gnu-line-marker")
+    inputs = depset([text], transitive = [job.cc.files])
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], inputs, [text, object])
     return [text, object]
 
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, files):

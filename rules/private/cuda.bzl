@@ -1,8 +1,9 @@
 """The actions that compile one CUDA source: those that nvcc's own phases need each, or one for all of them.
 
-Split, a phase is an action of its own, and its key is what it reads: what is preprocessed to the same text is compiled
-once, a further architecture compiles for that one alone, and architectures are compiled beside each other. Every phase
-runs the command that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways make the same code.
+Split, a phase is an action of its own, but for all that preprocess, which are one: there the headers cost more than the
+work. The key of an action is what it reads: what is preprocessed to the same text is compiled once, a further
+architecture compiles for that one alone, and architectures are compiled beside each other. Every phase runs the command
+that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways make the same code.
 """
 
 load(":actions.bzl", "ACTION", "package_path")
@@ -115,7 +116,7 @@ def compile_monolithic(ctx, job, source, object):
     return [object]
 
 def compile_split(ctx, job, source, object):
-    """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the cell.
+    """Compiles a CUDA source in an action for each phase of nvcc, and after preprocessing for each capability of the cell.
 
     Args:
         ctx: rule context.
@@ -135,7 +136,7 @@ def compile_split(ctx, job, source, object):
     texts = {number: ctx.actions.declare_file("%s%s/device.ii" % (directory, number)) for number in archs}
     host_text = ctx.actions.declare_file(directory + "host.ii")
     arguments = ctx.actions.args()
-    arguments.add_all(["preprocess", "--source", package_path(source)])
+    arguments.add("preprocess")
     arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.cuda.archs))
     arguments.add_all("--host", [host_text, _gencode(host[0])])
     for number, arch in archs.items():

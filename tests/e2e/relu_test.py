@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 _PACKAGE = "//examples/relu"
-_OURS = "Kernel(Id|CxxCompile|CudaCompile|Link|Variant|Bundle)|Cuda.*|ZigBuild"
+_OURS = "Kernel(Id|IdObject|CxxPreprocess|CxxCompile|CudaCompile|Link|Variant|Bundle)|Cuda.*|ZigBuild"
 _QUERY = f'mnemonic("{_OURS}", deps({_PACKAGE}:all_variants))'
 
 

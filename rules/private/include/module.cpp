@@ -3,4 +3,4 @@
 
 extern "C" const char rules_torch_kernels_module[] = "";
 
-RULES_TORCH_KERNELS_MODULE_GIVEN(TORCH_EXTENSION_NAME)
+RULES_TORCH_KERNELS_MODULE_of_given_name(TORCH_EXTENSION_NAME)

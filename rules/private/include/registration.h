@@ -17,16 +17,17 @@
 #define RULES_TORCH_KERNELS_STRING_(A) #A
 #define RULES_TORCH_KERNELS_STRING(A) RULES_TORCH_KERNELS_STRING_(A)
 
-// MACRO_OWN where NAME, as the source spells it, is TORCH_EXTENSION_NAME and the build adds the id when it links; else
-// MACRO_GIVEN. An operand of `##` is not expanded, so the name can be told from the id that it stands for. What OWN makes
-// has no id in it: every edit of a kernel changes the id, and compiling a binding anew would cost more than the edit.
+// MACRO_of_own_id where NAME, as the source spells it, is TORCH_EXTENSION_NAME and the build adds the id when it links;
+// else MACRO_of_given_name. An operand of `##` is not expanded, so the name can be told from the id that it stands for.
+// What is of the own id does not have it in its text: every edit of a kernel changes the id, and compiling a binding anew
+// would cost more than the edit. A source must not define TORCH_EXTENSION_NAME itself: it would not be asked.
 #ifdef TORCH_EXTENSION_NAME_IS_LINKED
-#define RULES_TORCH_KERNELS_IS_TORCH_EXTENSION_NAME ~, OWN
+#define RULES_TORCH_KERNELS_IS_TORCH_EXTENSION_NAME ~, of_own_id
 #endif
 #define RULES_TORCH_KERNELS_SECOND_(A, B, ...) B
 #define RULES_TORCH_KERNELS_SECOND(...) RULES_TORCH_KERNELS_SECOND_(__VA_ARGS__)
 #define RULES_TORCH_KERNELS_CHOOSE(MACRO, IS) \
-  RULES_TORCH_KERNELS_CONCAT(MACRO, RULES_TORCH_KERNELS_SECOND(IS, GIVEN, ~))
+  RULES_TORCH_KERNELS_CONCAT(MACRO, RULES_TORCH_KERNELS_SECOND(IS, of_given_name, ~))
 
 // Torch's registration macros paste their arguments; these expand a macro given as NAME first. The first three need
 // torch/library.h, the others torch/csrc/stable/library.h; the source includes which it uses, before or after this.
@@ -76,16 +77,17 @@ extern "C" void* PyModule_Create2(rules_torch_kernels::PyModuleDef* definition, 
 extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_id[];
 extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_module[];
 
-#define RULES_TORCH_KERNELS_LIBRARY_GIVEN(NAME, MODULE) TORCH_LIBRARY(NAME, MODULE)
-#define RULES_TORCH_KERNELS_IMPL_GIVEN(NAME, DEVICE, MODULE) TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
-#define RULES_TORCH_KERNELS_FRAGMENT_GIVEN(NAME, MODULE) TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
+#define RULES_TORCH_KERNELS_LIBRARY_of_given_name(NAME, MODULE) TORCH_LIBRARY(NAME, MODULE)
+#define RULES_TORCH_KERNELS_IMPL_of_given_name(NAME, DEVICE, MODULE) TORCH_LIBRARY_IMPL(NAME, DEVICE, MODULE)
+#define RULES_TORCH_KERNELS_FRAGMENT_of_given_name(NAME, MODULE) TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
 
-// What those macros of torch 2.4 to 2.15 expand to, with the id's address for a namespace.
-#define RULES_TORCH_KERNELS_LIBRARY_OWN(NAME, MODULE) \
-  RULES_TORCH_KERNELS_REGISTER(DEF, ::std::nullopt, MODULE, __COUNTER__)
-#define RULES_TORCH_KERNELS_IMPL_OWN(NAME, DEVICE, MODULE) \
+// What those macros of torch 2.4 to 2.15 come to, with the id's address for a namespace. There can be one LIBRARY in a
+// file, as with torch's macro, and any number of the others.
+#define RULES_TORCH_KERNELS_LIBRARY_of_own_id(NAME, MODULE) \
+  RULES_TORCH_KERNELS_REGISTER(DEF, ::std::nullopt, MODULE, of_library)
+#define RULES_TORCH_KERNELS_IMPL_of_own_id(NAME, DEVICE, MODULE) \
   RULES_TORCH_KERNELS_REGISTER(IMPL, ::std::make_optional(c10::DispatchKey::DEVICE), MODULE, __COUNTER__)
-#define RULES_TORCH_KERNELS_FRAGMENT_OWN(NAME, MODULE) \
+#define RULES_TORCH_KERNELS_FRAGMENT_of_own_id(NAME, MODULE) \
   RULES_TORCH_KERNELS_REGISTER(FRAGMENT, ::std::nullopt, MODULE, __COUNTER__)
 #define RULES_TORCH_KERNELS_REGISTER(KIND, KEY, MODULE, NUMBER) \
   RULES_TORCH_KERNELS_REGISTER_(                                \
@@ -104,11 +106,11 @@ extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_
 // 3 is the version of the stable ABI (PYTHON_ABI_VERSION).
 #define REGISTER_EXTENSION(NAME) \
   RULES_TORCH_KERNELS_CHOOSE(RULES_TORCH_KERNELS_MODULE_, RULES_TORCH_KERNELS_IS_##NAME)(NAME)
-#define RULES_TORCH_KERNELS_MODULE_OWN(NAME)                               \
+#define RULES_TORCH_KERNELS_MODULE_of_own_id(NAME)                               \
   namespace rules_torch_kernels {                                          \
   __attribute__((used)) static const char* module = rules_torch_kernels_module; \
   }
-#define RULES_TORCH_KERNELS_MODULE_GIVEN(NAME)                                                       \
+#define RULES_TORCH_KERNELS_MODULE_of_given_name(NAME)                                                       \
   extern "C" __attribute__((visibility("default"))) void* RULES_TORCH_KERNELS_CONCAT(PyInit_, NAME)() { \
     static rules_torch_kernels::PyModuleDef definition = {                                           \
         {{1, nullptr}, nullptr, 0, nullptr},                                                         \

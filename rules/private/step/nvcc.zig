@@ -64,9 +64,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !voi
     while (arguments.next()) |flag| {
         if (main.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (main.is(flag, "--source")) {
-            work.name = value;
-        } else if (main.is(flag, "--arch-list")) {
+        if (main.is(flag, "--arch-list")) {
             work.arch_list = value;
         } else if (main.is(flag, "--host") or main.is(flag, "--device")) {
             const phase: Phase = if (main.is(flag, "--host")) .@"host-preprocess" else .@"device-preprocess";
