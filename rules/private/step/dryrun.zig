@@ -58,18 +58,28 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
     return .{ .commands = commands.items, .temporary = temporary.items, .environment = environment };
 }
 
-/// Runs one command; its program is looked up in the PATH that the dry run has set. Ends this program with the
-/// command's exit code if that is not 0.
+/// Runs one command, see `start`. Ends this program with the command's exit code if that is not 0.
 pub fn execute(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !void {
+    var child = try start(allocator, command, environment);
+    const code = try finish(&child);
+    if (code != 0) std.process.exit(code);
+}
+
+/// Starts a command; its program is looked up in the PATH that the dry run has set.
+pub fn start(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !std.process.Child {
     command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
     var child = std.process.Child.init(command, allocator);
     child.env_map = environment;
     child.stdin_behavior = .Ignore;
-    const term = child.spawnAndWait() catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
-    switch (term) {
-        .Exited => |code| if (code != 0) std.process.exit(code),
-        else => return main.fail("killed: {s}", .{command[0]}),
-    }
+    child.spawn() catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
+    return child;
+}
+
+/// Waits for a command; its exit code.
+pub fn finish(child: *std.process.Child) !u8 {
+    const term = child.wait() catch |err| return main.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
+    if (term != .Exited) return main.fail("killed: {s}", .{child.argv[0]});
+    return term.Exited;
 }
 
 /// Where the `=` of `NAME=VALUE` is; null for a command.

@@ -55,6 +55,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
 }
 
 /// Preprocesses a source for the host and for each architecture: one step, since what takes long is to bring the headers.
+/// The host comes first and alone, so that what is wrong for all of them is said once; then all architectures at once.
 ///
 /// Each time nvcc is asked with the one architecture, so that no text depends on which others there are.
 pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
@@ -71,12 +72,23 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !voi
             try texts.append(.{ .phase = phase, .out = value, .gencode = try arguments.value(flag) });
         } else return main.fail("preprocess: no such flag: {s}", .{flag});
     }
+    var children = std.ArrayList(std.process.Child).init(allocator);
     for (texts.items) |text| {
+        const on_host = text.phase == .@"host-preprocess";
         const call = try std.mem.concat(allocator, []const u8, &.{ arguments.items[arguments.at..], &.{text.gencode} });
-        const plan = try dryrun.ask(allocator, call, text.phase == .@"host-preprocess");
+        const plan = try dryrun.ask(allocator, call, on_host);
         work.out = text.out;
-        try dryrun.execute(allocator, try work.preprocess(try only(plan, text.phase)), &plan.environment);
+        const command = try work.preprocess(try only(plan, text.phase));
+        if (on_host) try dryrun.execute(allocator, command, &plan.environment) else {
+            try children.append(try dryrun.start(allocator, command, &plan.environment));
+        }
     }
+    var failed: u8 = 0;
+    for (children.items) |*child| {
+        const code = try dryrun.finish(child);
+        if (failed == 0) failed = code;
+    }
+    if (failed != 0) std.process.exit(failed);
 }
 
 /// The one command of a phase.
