@@ -117,7 +117,7 @@ def test_undefined_symbol_fails_the_check(installed: Driver, project: Path) -> N
 def test_symbol_of_other_releases_fails_the_check_which_names_them(installed: Driver, project: Path) -> None:
     binding = project / "torch-ext" / "binding.cpp"
     old = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
-    body = f'\nextern "C" void old() __asm__("{old}");\nvoid (*volatile used)() = old;\n'
+    body = f'\nextern "C" void old() __asm__("{old}");\nint called = (old(), 0);\n'
     binding.write_text(binding.read_text() + body)
     failed = installed.run("build", project, f"--variant={CPU}", code=5)
     assert f"undefined-symbol: {old}: torch 2.13 does not define it; these do: 2.4, 2.5, 2.6" in failed.stderr
