@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py_driver import __version__
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.spawns import options as log_options
@@ -19,15 +20,18 @@ from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.fetch.store import cache_root
 from py_driver.files import is_directory, is_file, write
+from py_driver.forecast import Forecast, describe, forecast, learned
+from py_driver.history import read_costs, read_history, write_history
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
 from py_driver.locking import check_user_lock
 from py_driver.memory import step_memory
 from py_driver.output import printable
+from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
 from py_driver.remote import Remote, bazel_options
-from py_driver.steps import CellSteps, cells_of
+from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.select import select
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
+    from py_driver.plan_steps import Step
     from py_driver.steps import CellStep
 
 _ACTIONS = "actions"
@@ -61,7 +66,7 @@ class Options:
         jobs: how many actions at once; Bazel decides if None.
         ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
         strict_archs: whether every arch that is asked for must be built.
-        cuda_compile: `split` or `monolithic`, see the setting of this name.
+        settings: of `//rules/settings`, by name: `cuda_compile`, `ptx_sharing`; as each says by default if not there.
         report: page to write, with the same as JSON beside it; None writes neither.
         remote: a cache and an executor to use besides this machine.
     """
@@ -69,7 +74,7 @@ class Options:
     jobs: int | None = None
     ram: int | None = None
     strict_archs: bool = False
-    cuda_compile: str = "split"
+    settings: Mapping[str, str] = field(default_factory=dict)
     report: Path | None = None
     remote: Remote = field(default_factory=Remote)
 
@@ -98,11 +103,13 @@ class Build:
     Attributes:
         plan: of the project.
         cells: what was built, in the plan's order.
+        forecast: what it was expected to do.
         bytes_fetched: of archives, from the network.
         seconds: from beginning to end.
     """
 
     plan: Plan
+    forecast: Forecast
     cells: tuple[Built, ...]
     bytes_fetched: int
     seconds: float
@@ -141,7 +148,7 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
     output.notes(plan.notes)
     chosen = choose(plan, patterns)
     check_place(directory)
-    whole = unsplit(chosen) if options.cuda_compile == "split" else ()
+    whole = unsplit(chosen) if options.settings.get("cuda_compile", "split") == "split" else ()
     if whole:
         output.say(
             f"note: nvcc {', '.join(whole)} compiles as a whole: it is declared only, and its phases are not known"
@@ -153,6 +160,11 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
 def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options, output: Output) -> Build:
     start = time.monotonic()
     workspace = workspace_for(directory, plan)
+    steps = _expected(directory, plan, chosen, options)
+    history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
+    jobs = options.jobs or len(os.sched_getaffinity(0))
+    ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=step_memory(options.ram))
+    output.say(describe(ahead, len(chosen), jobs))
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen), output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
@@ -163,28 +175,45 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         args += [f"--jobs={options.jobs}"] if options.jobs else []
         args.append(f"--local_resources=memory={step_memory(options.ram)}")
         args += bazel_options(options.remote, Path(name))
-        if options.cuda_compile != Options().cuda_compile:
-            args.append(f"--@{MODULE_NAME}//rules/settings:cuda_compile={options.cuda_compile}")
+        args += [f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in options.settings.items()]
         args += [workspace.label(variant.name) for variant in chosen]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
-        counted, steps = cells_of(done.events, [v.name for v in chosen], log)
+        counted, done_steps = cells_of(done.events, [v.name for v in chosen], log)
     for note in done.notes:
         output.say(note)
     root = done.events.exec_root or workspace.root
     counts = {one.variant: one for one in counted}
+    sources = {(group.name, source) for group in plan.groups for source in group.sources}
+    known = learned(history, steps, places_of(counted, done_steps), sources)
+    if known != history:
+        write_history(plan.module, known)
     cells = []
     for variant in chosen:
         path, size = collect(root / counts[variant.name].directory, directory, variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     if options.report is not None:
-        _write_report(options.report, plan.name, counted, steps, output)
+        _write_report(options.report, plan.name, counted, done_steps, output)
     return Build(
         plan=plan,
+        forecast=ahead,
         cells=tuple(cells),
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,
     )
+
+
+def _expected(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options) -> list[Step]:
+    """The compile steps that a build will need."""
+    names = {name for identity in plan.identities for name in identity.files}
+    matrix = read_matrix()
+    settings = Settings(
+        split=options.settings.get("cuda_compile", "split") == "split",
+        whole=unsplit(chosen),
+        standards={torch.version: torch.cxx_standard for torch in matrix.torch},
+        others=(__version__, *(f"{name}={value}" for name, value in sorted(options.settings.items()))),
+    )
+    return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in names}, settings)
 
 
 def unsplit(chosen: Iterable[Variant]) -> tuple[str, ...]:
@@ -268,6 +297,14 @@ def as_json(done: Build) -> Mapping[str, object]:
         "name": done.plan.name,
         "seconds": round(done.seconds, 3),
         "bytes-fetched": done.bytes_fetched,
+        "plan": {
+            "run": done.forecast.run,
+            "shared": done.forecast.shared,
+            "cached": done.forecast.cached,
+            "seconds": round(done.forecast.seconds, 1),
+            "memory-mb": done.forecast.memory,
+            "measured": done.forecast.measured,
+        },
         "variants": [
             {
                 "variant": cell.variant.name,

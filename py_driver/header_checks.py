@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.files import is_file
-from py_driver.includes import scan
+from py_driver.includes import TORCH_FOLDERS, scan
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import BUILT, TORCH, values
 from py_driver.manifest.paths import HEADERS, path_problem
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Manifest, Texts
     from py_driver.manifest.section import Findings
 
-_TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
@@ -65,7 +64,7 @@ class _Section:
         self.found = {*self.listed, *offered}
         self.include = [text.value for text in include]
         cutlass = any(one.startswith("cutlass") for one in depends)
-        self.libraries = (*(_TORCH_FOLDERS if self.torch else ()), *(_CUTLASS_FOLDERS if cutlass else ()))
+        self.libraries = (*(TORCH_FOLDERS if self.torch else ()), *(_CUTLASS_FOLDERS if cutlass else ()))
 
 
 class _Files:
@@ -122,7 +121,7 @@ def _problem(files: _Files, section: _Section, path: str, include: Include) -> t
             return None
         message = f"`{target}` is included here, but `src` in {section.title} does not list it"
         return Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}'
-    if include.path.startswith(_TORCH_FOLDERS) and not section.torch:
+    if include.path.startswith(TORCH_FOLDERS) and not section.torch:
         message = f"a torch header is included here, but `depends` in {section.title} does not have `torch`"
         advice = 'write depends = ["torch"], or pass pointers and leave tensors to the binding'
         return Code.TORCH_NOT_DECLARED, message, advice

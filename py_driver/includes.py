@@ -19,6 +19,10 @@ _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 """How an include guard begins: what stands behind a directive."""
 
 
+TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
+"""What the paths of torch's headers begin with."""
+
+
 class Include(NamedTuple):
     """An `#include` line.
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from py_driver.output import printable
-from py_driver.steps import MNEMONICS, CellSteps, Did, place_of
+from py_driver.steps import MNEMONICS, CellSteps, Did, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -218,13 +218,10 @@ def make_report(name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep]
         read: the content of a file that the build made, by its SHA-256; None if it is not there.
     """
     steps = list(steps)
-    paths = {step.path for step in steps}
-    directories = {cell.variant: cell.directory for cell in cells}
     same: dict[str, Group] = {}
     sources: dict[str, Group] = {}
     kinds: dict[str, list[CellStep]] = {}
-    for step in steps:
-        place = place_of(step, directories[step.variant], paths)
+    for place, step in places_of(cells, steps):
         same.setdefault(step.key, []).append((place, step))
         sources.setdefault(place.source, []).append((place, step))
         kinds.setdefault(place.mnemonic, []).append(step)

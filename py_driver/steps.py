@@ -199,6 +199,18 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
     return Place(source=source, section=section, mnemonic=named or mnemonic, arch=f"sm_{arch}" if arch else None)
 
 
+def places_of(cells: Iterable[CellSteps], steps: Sequence[CellStep]) -> list[tuple[Place, CellStep]]:
+    """Steps, each with what it compiles.
+
+    Args:
+        cells: of the build.
+        steps: of all these.
+    """
+    paths = {step.path for step in steps}
+    directories = {cell.variant: cell.directory for cell in cells}
+    return [(place_of(step, directories[step.variant], paths), step) for step in steps]
+
+
 def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
     """The records that kernel_variant wrote, in a given order of variants.
 

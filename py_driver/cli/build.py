@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 
+_SETTINGS = ("cuda_compile", "ptx_sharing")
+"""Arguments that are settings of `//rules/settings` too."""
+
+
 def positive(text: str) -> int:
     """A number from 1 to 9999 from the command line."""
     if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
@@ -50,8 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cuda-compile",
         choices=["split", "monolithic"],
-        default="split",
         help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole (default: split)",
+    )
+    parser.add_argument(
+        "--ptx-sharing",
+        choices=["off", "on", "check"],
+        help="whether 8.0, 8.6, 8.9 and so on get the same PTX where they have the same preprocessed text; "
+        "`check` compiles each and fails if it is not the same (default: off)",
     )
     parser.add_argument(
         "--remote-cache",
@@ -78,7 +87,7 @@ def options_of(args: argparse.Namespace) -> Options:
         jobs=args.jobs,
         ram=args.ram,
         strict_archs=args.strict_archs,
-        cuda_compile=args.cuda_compile,
+        settings={name: value for name in _SETTINGS if (value := getattr(args, name))},
         report=getattr(args, "report", None),
         remote=remote_of(args.remote_cache, args.remote_executor),
     )

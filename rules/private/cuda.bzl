@@ -58,6 +58,16 @@ def _arch_list(archs):
     numbers = {int(_number(arch).rstrip("af")): None for arch in archs}
     return ",".join(["%d0" % number for number in sorted(numbers)])
 
+def _bases(numbers):
+    """For architectures of the same major number, all but the lowest: the lowest. What is for one alone (`90a`) has none."""
+    lowest = {}
+    bases = {}
+    for number in sorted([int(number) for number in numbers if number.isdigit()]):
+        base = lowest.setdefault(number // 10, str(number))
+        if base != str(number):
+            bases[str(number)] = base
+    return bases
+
 def _gencode(arch):
     """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
     targets = "sm_" + _number(arch)
@@ -152,9 +162,9 @@ def compile_split(ctx, job, source, object):
     _run(ctx, job, source, "CudaPreprocess", [arguments], inputs, outputs, "Preprocessing")
     firsts = [host_text]
 
-    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = []):
+    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = [], options = []):
         arguments = ctx.actions.args()
-        arguments.add_all(["phase", phase, "--source", package_path(source)])
+        arguments.add_all(["phase", phase, "--source", package_path(source)] + options)
         for role, file in inputs.items():
             arguments.add("--in", role)
             arguments.add(file)
@@ -173,11 +183,20 @@ def compile_split(ctx, job, source, object):
         return out
 
     images = {}
-    stub = None
+    stubs = {number: ctx.actions.declare_file(directory + number + "/stub.c") for number in archs}
+    codes = {number: ctx.actions.declare_file(directory + number + "/device.ptx") for number in archs}
+    stub = stubs.values()[-1]
+    bases = _bases(archs) if job.ptx_sharing != "off" else {}
     for number, arch in archs.items():
-        stub = ctx.actions.declare_file(directory + number + "/stub.c")
-        ptx = ctx.actions.declare_file(directory + number + "/device.ptx")
-        later("cicc", "CudaDeviceCompile", "Compiling for sm_" + number, ptx, arch, {"code": texts[number]}, stub)
+        ptx = codes[number]
+        files = {"code": texts[number]}
+        options = []
+        if number in bases:
+            base = bases[number]
+            files |= {"base-code": texts[base], "base-ptx": codes[base], "base-stub": stubs[base]}
+            options = ["--share", job.ptx_sharing, "--target", "sm_" + number]
+        what = "Compiling for sm_" + number
+        later("cicc", "CudaDeviceCompile", what, ptx, arch, files, stubs[number], options = options)
         cubin = ctx.actions.declare_file(directory + number + "/device.cubin")
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin

@@ -87,6 +87,7 @@ def _kernel_objects_impl(ctx):
         include_directories = _include_directories(ctx),
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
+        ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[CellSettingInfo].value,
         registration = ctx.file._registration,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
@@ -146,6 +147,10 @@ kernel_objects = rule(
         "own_arch_list": attr.bool(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
         ),
+        "ptx_sharing": attr.string(
+            values = ["", "off", "on", "check"],
+            doc = "Whether archs of one major number with equal text share their PTX. Empty: as `//rules/settings:ptx_sharing` says.",
+        ),
         "srcs": attr.label_list(
             allow_files = [".cu", ".cpp", ".cc", ".cxx"],
             mandatory = True,
@@ -155,6 +160,7 @@ kernel_objects = rule(
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
         "_libraries": attr.label_list(default = _libraries, providers = [CutlassSdkInfo]),
+        "_ptx_sharing": attr.label(default = "//rules/settings:ptx_sharing"),
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",
             allow_single_file = True,

@@ -179,6 +179,12 @@ def steps(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
     return (sum(c["run"] for c in counts), sum(c["shared"] for c in counts), sum(c["cached"] for c in counts))
 
 
+def planned(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
+    """How many steps were expected to run, to be shared and to be cached, in a build's JSON."""
+    plan = result["plan"]
+    return plan["run"], plan["shared"], plan["cached"]
+
+
 def cuda_steps(archs: int) -> int:
     """The steps of a CUDA source: two for each architecture, and four more."""
     return 2 * archs + 4

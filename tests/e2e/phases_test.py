@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from clone import BINDING, CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, make_cache, steps
+from clone import BINDING, CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, make_cache, planned, steps
 from conftest import Built
 
 from py_driver.lock import read_part
@@ -136,6 +136,7 @@ def test_nvcc_runs_the_known_commands(phases: Built, tmp_path: Path) -> None:
 
 def test_each_phase_is_a_step(phases: Built) -> None:
     assert steps(phases.result) == (3 * _ALL + BINDING, 0, 0)
+    assert planned(phases.result) == steps(phases.result)
 
 
 def test_a_further_architecture_compiles_for_that_one_alone(phases: Built, base: Path) -> None:
@@ -144,15 +145,20 @@ def test_a_further_architecture_compiles_for_that_one_alone(phases: Built, base:
     _edit(project / "build.toml", '"8.0", "9.0+PTX"', '"8.0", "8.6", "9.0+PTX"')
     # Preprocessing; cicc and ptxas for sm_86; the fatbinary, the host code around it. The binding, which the new id is
     # shown to, is preprocessed to the same text.
-    assert steps(phases.driver.build(project, CU130)) == (6, 0, 3 * _ALL + BINDING + 2 - 6)
+    result = phases.driver.build(project, CU130)
+    assert steps(result) == (6, 0, 3 * _ALL + BINDING + 2 - 6)
+    assert planned(result) == steps(result)
+    assert result["plan"]["measured"]
 
 
 def test_a_comment_compiles_nothing(phases: Built, base: Path) -> None:
     project = copy_project(phases.project, base / "comment")
     phases.driver.build(project, CU130)
     _edit(project / "csrc" / "internal.cu", "__device__ int calls;", "__device__ int calls;  // how often")
-    # Preprocessing, and that of the binding with its new id.
-    assert steps(phases.driver.build(project, CU130)) == (2, 0, 3 * _ALL + BINDING - 2)
+    # Preprocessing, and that of the binding with its new id. That the text is the same is not known before.
+    result = phases.driver.build(project, CU130)
+    assert steps(result) == (2, 0, 3 * _ALL + BINDING - 2)
+    assert planned(result) == (_ALL + 1, 0, 2 * _ALL + BINDING - 1)
 
 
 def test_a_further_torch_compiles_no_device_code(phases: Built, base: Path) -> None:
@@ -160,6 +166,7 @@ def test_a_further_torch_compiles_no_device_code(phases: Built, base: Path) -> N
     phases.driver.build(project, CU130)
     result = phases.driver.build(project, CU130, CU130.replace("torch213", "torch214"))
     assert steps(result) == (BINDING, 3 * _ALL, 3 * _ALL + BINDING)
+    assert planned(result) == steps(result)
 
 
 def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ const list_flag = "-D__CUDA_ARCH_LIST__=";
 const ident_flag = "--ident=";
 const stub_name = "stub.c";
 const fatbin_name = "fatbin.c";
+const target_directive = "\n.target ";
 
 const Phase = enum {
     @"host-preprocess",
@@ -21,6 +22,10 @@ const Phase = enum {
     fatbinary,
     @"host-compile",
 };
+
+/// What cicc does where a lower architecture has the same preprocessed text: runs nonetheless, does not run and takes the
+/// PTX of that one, or runs and fails if its PTX is another.
+const Sharing = enum { off, on, check };
 
 /// Runs all commands, one after another.
 ///
@@ -107,6 +112,8 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
     const called = try arguments.value("phase");
     const phase = std.meta.stringToEnum(Phase, called) orelse return main.fail("no such phase: {s}", .{called});
     var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var sharing = Sharing.off;
+    var target: []const u8 = "";
     while (arguments.next()) |flag| {
         if (main.is(flag, "--")) break;
         const value = try arguments.value(flag);
@@ -116,10 +123,19 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
             work.out = value;
         } else if (main.is(flag, "--stub")) {
             work.stub = value;
+        } else if (main.is(flag, "--target")) {
+            target = value;
+        } else if (main.is(flag, "--share")) {
+            sharing = std.meta.stringToEnum(Sharing, value) orelse return main.fail("phase: no such sharing: {s}", .{value});
         } else if (main.is(flag, "--in")) {
             try work.inputs.put(value, try arguments.value(flag));
         } else return main.fail("phase: no such flag: {s}", .{flag});
     }
+    const shared = if (sharing == .off) null else try work.sharedPtx(target);
+    if (sharing == .on) if (shared) |ptx| {
+        try main.write(work.out, ptx);
+        return main.write(work.stub, try main.read(allocator, try work.input("base-stub")));
+    };
     const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], false);
     const command = try only(plan, phase);
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
@@ -140,6 +156,9 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
     if (phase == .cicc) {
         try work.cleanStub();
         try leaveDirectory(allocator, work.out);
+        if (shared) |ptx| if (!main.is(ptx, try main.read(allocator, work.out)))
+            return main.fail("{s}: preprocessed for {s} it is the text of a lower architecture, but its PTX is another; " ++
+                "compile it without ptx_sharing", .{ work.name, target });
     }
 }
 
@@ -203,7 +222,8 @@ const Work = struct {
     out: []const u8 = "",
     /// Where cicc writes the host code that launches kernels, and the host compile reads it.
     stub: []const u8 = "",
-    /// Paths by what they are: `code`, or for fatbinary `sm_80`, `compute_90`.
+    /// Paths by what they are: `code`, for fatbinary `sm_80`, `compute_90`, and to share what cicc makes `base-code`,
+    /// `base-ptx`, `base-stub`, of a lower architecture.
     inputs: std.StringHashMap([]const u8),
 
     fn input(self: *Work, role: []const u8) ![]const u8 {
@@ -302,6 +322,17 @@ const Work = struct {
             } else try editor.keep(word);
         }
         return editor.words.items;
+    }
+
+    /// The PTX of the base, as for another target; null if that one was not compiled from the same text.
+    fn sharedPtx(self: *Work, target: []const u8) !?[]const u8 {
+        const own = try main.read(self.allocator, try self.input("code"));
+        if (!main.is(own, try main.read(self.allocator, try self.input("base-code")))) return null;
+        const ptx = try main.read(self.allocator, try self.input("base-ptx"));
+        const start = (std.mem.indexOf(u8, ptx, target_directive) orelse
+            return main.fail("phase: no {s}in the PTX of a lower architecture", .{target_directive})) + target_directive.len;
+        const end = std.mem.indexOfAnyPos(u8, ptx, start, ", \r\n") orelse ptx.len;
+        return try std.mem.concat(self.allocator, u8, &.{ ptx[0..start], target, ptx[end..] });
     }
 
     /// The stub says where it was written; the same text is to come out everywhere.

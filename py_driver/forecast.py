@@ -1,0 +1,237 @@
+"""What a build will do, before it does: steps that run and steps that are there, how long that takes, in what memory.
+
+A step that ends with what was there before spares those that follow it, which nobody can know beforehand: so there are
+no more steps to run than are said here, and there may be fewer. Pure: what earlier builds did is a value (history.py).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.plan_steps import AFTER
+from py_driver.steps import Did
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from py_driver.plan_steps import Step
+    from py_driver.steps import CellStep, Place
+
+_REMEMBERED = 8
+"""Of a step, what it read in so many builds is known."""
+
+
+class Known(NamedTuple):
+    """What earlier builds tell of a step.
+
+    Attributes:
+        reads: `Step.reads` of the last of them, the newest first; results of these are in the cache.
+        key: digest of command and inputs, by Bazel; equal for steps that did the same; empty if it named none.
+        seconds: how long it took when it ran; 0 if that is not known.
+    """
+
+    reads: tuple[str, ...]
+    key: str
+    seconds: float
+
+
+History = dict[str, Known]
+"""By `Step.place`."""
+
+
+class Cost(NamedTuple):
+    """What steps of a kind are taken for.
+
+    Attributes:
+        memory: megabytes, as Bazel is told: rules/private/resources.bzl.
+        seconds: before one was measured.
+    """
+
+    memory: int
+    seconds: float
+
+
+class Forecast(NamedTuple):
+    """What a build will do.
+
+    Attributes:
+        run: steps that run, at most.
+        shared: steps that another cell of the build has too.
+        cached: steps whose result is there already.
+        seconds: how long that takes.
+        memory: megabytes that steps which run at once are taken for.
+        measured: whether at least half of the seconds are of steps that ran before.
+    """
+
+    run: int
+    shared: int
+    cached: int
+    seconds: float
+    memory: int
+    measured: bool
+
+
+def forecast(
+    steps: Iterable[Step], history: History, costs: Mapping[str, tuple[Cost, Cost]], *, jobs: int, memory: int
+) -> Forecast:
+    """What a build of some steps will do.
+
+    Args:
+        steps: see `expected_steps`.
+        history: what earlier builds did.
+        costs: by mnemonic, of steps without and with torch's headers.
+        jobs: steps at once.
+        memory: megabytes that they may take together; a step that is taken for more runs alone.
+    """
+    counts: Counter[Did] = Counter()
+    seen: set[str] = set()
+    running = []
+    for step in steps:
+        known = history.get(step.place)
+        # What did the same the last time is taken to do the same again, whatever has changed.
+        same = f"{step.mnemonic}|{step.arch}|{known.key}" if known and known.key else f"{step.place}|{step.reads}"
+        if same in seen:
+            did = Did.SHARED
+        elif known and step.reads in known.reads:
+            did = Did.CACHED
+        else:
+            did = Did.RUN
+            running.append(step)
+        seen.add(same)
+        counts[did] += 1
+    guess = _Seconds(history, costs)
+    priced = [(step, guess.of(step), costs[step.mnemonic][step.torch].memory) for step in running]
+    seconds, peak = _simulate(priced, jobs, memory)
+    return Forecast(
+        run=counts[Did.RUN],
+        shared=counts[Did.SHARED],
+        cached=counts[Did.CACHED],
+        seconds=seconds,
+        memory=peak,
+        measured=2 * sum(took for step, took, _ in priced if guess.is_measured(step))
+        >= sum(took for _, took, _ in priced),
+    )
+
+
+def describe(ahead: Forecast, variants: int, jobs: int) -> str:
+    """The plan of a build in a sentence.
+
+    Args:
+        ahead: what is expected.
+        variants: how many are built.
+        jobs: steps at once.
+    """
+    cells = f"{variants} variant{'s' * (variants != 1)}"
+    count = ahead.run + ahead.shared + ahead.cached
+    if not ahead.run:
+        return (
+            f"plan: {cells}, {count} compile steps, none of them to run"
+            if count
+            else f"plan: {cells}, nothing to compile"
+        )
+    minutes, seconds = divmod(round(ahead.seconds), 60)
+    took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return (
+        f"plan: {cells}, {count} compile steps: at most {ahead.run} run, {ahead.shared} shared, {ahead.cached} cached; "
+        f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once, in {ahead.memory / 1000:.1f} GB"
+    )
+
+
+class _Seconds:
+    """How long steps take: as the same one did, or one that is like it, or one of its kind."""
+
+    def __init__(self, history: History, costs: Mapping[str, tuple[Cost, Cost]]) -> None:
+        self._costs = costs
+        self._taken: dict[tuple[str, ...], list[float]] = {}
+        for place, known in history.items():
+            if known.seconds:
+                for key in self._keys(place):
+                    self._taken.setdefault(key, []).append(known.seconds)
+
+    @staticmethod
+    def _keys(place: str) -> list[tuple[str, ...]]:
+        """From the very step to all of its kind."""
+        section, source, mnemonic, arch, part = place.split("|")
+        return [
+            (section, source, mnemonic, arch, part),
+            (section, source, mnemonic, arch),
+            (section, source, mnemonic),
+            (mnemonic,),
+        ]
+
+    def is_measured(self, step: Step) -> bool:
+        return any(key in self._taken for key in self._keys(step.place)[:3])
+
+    def of(self, step: Step) -> float:
+        for key in self._keys(step.place):
+            if key in self._taken:
+                return median(self._taken[key])
+        return self._costs[step.mnemonic][step.torch].seconds
+
+
+def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int) -> tuple[float, int]:
+    """The seconds until all steps have run, and the most memory that those which ran at once are taken for."""
+    followers, waiting = _order([step for step, _, _ in steps])
+    ready = [at for at in range(len(steps)) if not waiting[at]]
+    running: list[tuple[float, int]] = []
+    now, used, peak = 0.0, 0, 0
+    while ready or running:
+        while ready and len(running) < jobs and (not running or used + steps[ready[0]][2] <= memory):
+            at = heapq.heappop(ready)
+            heapq.heappush(running, (now + steps[at][1], at))
+            used += steps[at][2]
+            peak = max(peak, used)
+        now, at = heapq.heappop(running)
+        used -= steps[at][2]
+        for follower in followers[at]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, follower)
+    return now, peak
+
+
+def _order(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
+    """For each step, by its index, those that read what it makes, and how many it waits for."""
+    makers: dict[tuple[str, ...], list[int]] = {}
+    for at, step in enumerate(steps):
+        makers.setdefault((step.variant, step.section, step.source, step.mnemonic), []).append(at)
+    followers: list[list[int]] = [[] for _ in steps]
+    waiting = [0] * len(steps)
+    for at, step in enumerate(steps):
+        for mnemonic in AFTER.get(step.mnemonic, ()):
+            for maker in makers.get((step.variant, step.section, step.source, mnemonic), ()):
+                if step.arch is None or steps[maker].arch in {None, step.arch}:
+                    followers[maker].append(at)
+                    waiting[at] += 1
+    return followers, waiting
+
+
+def learned(
+    history: History,
+    expected: Iterable[Step],
+    done: Iterable[tuple[Place, CellStep]],
+    sources: Collection[tuple[str, str]],
+) -> History:
+    """A history with what a build did; without the steps of files that the project no longer has.
+
+    Args:
+        history: up to this build.
+        expected: its steps.
+        done: what each of them did, with what it compiles.
+        sources: section and path of each source.
+    """
+    actual = {(s.variant, p.section, p.source, p.mnemonic, p.arch): s for p, s in done}
+    seconds = {step.key: step.seconds for step in actual.values() if step.did is Did.RUN}
+    new = {place: known for place, known in history.items() if tuple(place.split("|")[:2]) in sources}
+    for step in expected:
+        found = actual.get((step.variant, step.section, step.source, step.mnemonic, step.arch))
+        if found is None:
+            continue
+        old = new.get(step.place, Known(reads=(), key="", seconds=0.0))
+        reads = tuple(dict.fromkeys((step.reads, *old.reads)))[:_REMEMBERED]
+        key = found.spawn.key if found.spawn and found.spawn.key else old.key
+        new[step.place] = Known(reads=reads, key=key, seconds=round(seconds.get(found.key, 0.0), 3) or old.seconds)
+    return new

@@ -1,0 +1,199 @@
+"""The compile steps that a build will need, and digests of what each depends on. Pure: files are values."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.identity import canonical
+from py_driver.includes import TORCH_FOLDERS, scan
+from py_driver.manifest.model import TORCH
+from py_driver.variants.names import cuda_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from py_driver.plan import Group, Plan, Variant
+
+_DIGITS = 20
+"""Of a digest, which tells what was built before and nothing more."""
+
+AFTER: Mapping[str, tuple[str, ...]] = {
+    "CudaFrontend": ("CudaPreprocess",),
+    "CudaDeviceCompile": ("CudaPreprocess",),
+    "CudaAssemble": ("CudaDeviceCompile",),
+    "CudaFatbinary": ("CudaAssemble",),
+    "CudaHostCompile": ("CudaFrontend", "CudaFatbinary"),
+    "KernelCxxCompile": ("KernelCxxPreprocess",),
+}
+"""Of the steps of a source, which come before which."""
+
+
+class Step(NamedTuple):
+    """A compile step that a cell will need.
+
+    Attributes:
+        variant: the cell's identifier.
+        section: the group that it belongs to.
+        source: path of the file that it compiles, within the project.
+        mnemonic: of its action.
+        arch: `sm_80`; None if it is not for a single architecture.
+        part: what of the cell it depends on: `2.13-cxx11 cu130`, or less.
+        reads: digest of the files, flags and settings that it depends on.
+        torch: whether torch's headers are in its sight.
+    """
+
+    variant: str
+    section: str
+    source: str
+    mnemonic: str
+    arch: str | None
+    part: str
+    reads: str
+    torch: bool
+
+    @property
+    def place(self) -> str:
+        """Names the step among those of the project, whatever it reads."""
+        return "|".join((self.section, self.source, self.mnemonic, self.arch or "", self.part))
+
+
+class Settings(NamedTuple):
+    """What decides besides the project which steps there are.
+
+    Attributes:
+        split: whether nvcc compiles in phases.
+        whole: CUDA releases whose nvcc compiles as a whole nonetheless.
+        standards: the C++ standard of each torch release.
+        others: all else that a step depends on: the driver's version, settings of the rules.
+    """
+
+    split: bool
+    whole: tuple[str, ...]
+    standards: Mapping[str, int]
+    others: tuple[str, ...]
+
+
+def expected_steps(plan: Plan, chosen: Iterable[Variant], files: Mapping[str, bytes], settings: Settings) -> list[Step]:
+    """The compile steps of cells, in their order.
+
+    Args:
+        plan: of the project.
+        chosen: the variants to build.
+        files: the content of all that they are made of, by path.
+        settings: see there.
+    """
+    groups = {group.name: group for group in plan.groups}
+    contents = _Contents(plan, files)
+    return [
+        step
+        for variant in chosen
+        for name in variant.groups
+        for step in _steps(variant, groups[name], contents, settings)
+    ]
+
+
+class _Content(NamedTuple):
+    """What a source is made of.
+
+    Attributes:
+        offered: digest of all that it may include; of the kernel's id too, if it sees that.
+        included: digest of itself and what it does include of the project.
+        torch: whether it includes a header of torch, itself or through others of the project.
+    """
+
+    offered: str
+    included: str
+    torch: bool
+
+
+class _Contents:
+    """What the sources of a project are made of, each looked at once."""
+
+    def __init__(self, plan: Plan, files: Mapping[str, bytes]) -> None:
+        self._texts = {name: content.decode(errors="replace") for name, content in files.items()}
+        self._digests = {name: _digest(text) for name, text in self._texts.items()}
+        self._identities = {one.name: _digest([one.config, self._of(one.files)]) for one in plan.identities}
+        self._known: dict[tuple[str, str], _Content] = {}
+
+    def of(self, group: Group, source: str) -> _Content:
+        """Of a source of a group."""
+        key = group.name, source
+        if key not in self._known:
+            closure = self._closure(group, source)
+            includes = (include.path for name in closure for include in scan(self._texts.get(name, "")))
+            self._known[key] = _Content(
+                offered=_digest([self._identities.get(group.identity, ""), self._of([source, *group.headers])]),
+                included=_digest(self._of(sorted(closure))),
+                torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
+            )
+        return self._known[key]
+
+    def _of(self, names: Iterable[str]) -> list[list[str]]:
+        return [[name, self._digests.get(name, "")] for name in names]
+
+    def _closure(self, group: Group, source: str) -> dict[str, None]:
+        """A source, and the headers of its group that it includes; of the same name, all count."""
+        by_name: dict[str, list[str]] = {}
+        for header in group.headers:
+            by_name.setdefault(posixpath.basename(header), []).append(header)
+        found = {source: None}
+        todo = [source]
+        for name in todo:
+            for include in scan(self._texts.get(name, "")):
+                new = [one for one in by_name.get(posixpath.basename(include.path), ()) if one not in found]
+                found.update(dict.fromkeys(new))
+                todo += new
+        return found
+
+
+def _digest(value: object) -> str:
+    import hashlib  # noqa: PLC0415  (slow to load, and few verbs need it)
+
+    return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()[:_DIGITS]
+
+
+def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settings) -> Iterator[Step]:
+    """The steps of a group, for a cell."""
+    cell, needs = variant.cell, variant.needs
+    backend = cell.backend if group.backend == "cuda" else group.backend
+    torch = standard = ""
+    if TORCH in group.depends:
+        torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
+        standard = f"c++{settings.standards[needs.torch or '']}"
+    whole = not settings.split or cuda_version(backend) in settings.whole
+    archs = group.archs[backend].kept if backend in group.archs else ()
+    common = [settings.others, group.includes, group.cxx_flags, group.cuda_flags, group.depends]
+    for source in group.sources:
+        content = contents.of(group, source)
+        for mnemonic, arch in _kinds(source, archs, whole=whole, sees_id=bool(group.identity)):
+            # Headers are read by the first step alone; what follows depends on a torch release through its text only.
+            first = mnemonic not in AFTER or (mnemonic == "KernelCxxCompile" and not group.identity)
+            part = f"{torch if first or content.torch else standard} {backend}".strip()
+            own = archs if arch is None and mnemonic != "CudaFrontend" else ()
+            read = content.offered if first else content.included
+            yield Step(
+                variant=variant.name,
+                section=group.name,
+                source=source,
+                mnemonic=mnemonic,
+                arch=arch,
+                part=part,
+                reads=_digest([common, group.name, source, mnemonic, arch, own, part, read]),
+                torch=bool(torch) and not cell.stable,
+            )
+
+
+def _kinds(source: str, archs: Iterable[str], *, whole: bool, sees_id: bool) -> Iterator[tuple[str, str | None]]:
+    """The mnemonics of the steps of a source, with the architecture that each is for."""
+    if not source.endswith(".cu"):
+        yield from ([("KernelCxxPreprocess", None)] if sees_id else [])
+        yield "KernelCxxCompile", None
+    elif whole:
+        yield "KernelCudaCompile", None
+    else:
+        yield "CudaPreprocess", None
+        for arch in dict.fromkeys(f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs):
+            yield "CudaDeviceCompile", arch
+            yield "CudaAssemble", arch
+        yield from ((mnemonic, None) for mnemonic in ("CudaFatbinary", "CudaFrontend", "CudaHostCompile"))
