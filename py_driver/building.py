@@ -21,12 +21,13 @@ from py_driver.fetch.prefetch import fetch_all
 from py_driver.fetch.store import cache_root
 from py_driver.files import is_directory, is_file, write
 from py_driver.forecast import Forecast, describe, forecast, learned
-from py_driver.history import read_costs, read_history, write_history
+from py_driver.history import read_calls, read_costs, read_history, write_calls, write_history
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for
 from py_driver.locking import check_user_lock
 from py_driver.memory import step_memory
+from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
@@ -172,14 +173,14 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
         args += [*log_options(log), "--experimental_convenience_symlinks=ignore"]
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
-        args += [f"--jobs={options.jobs}"] if options.jobs else []
-        args.append(f"--local_resources=memory={step_memory(options.ram)}")
+        args += limits(options)
         args += bazel_options(options.remote, Path(name))
         args += [f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in options.settings.items()]
         args += [workspace.label(variant.name) for variant in chosen]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
-        counted, done_steps = cells_of(done.events, [v.name for v in chosen], log)
+        names = [variant.name for variant in chosen]
+        counted, done_steps = cells_of(done.events, names, log, calls=options.report is not None)
     for note in done.notes:
         output.say(note)
     root = done.events.exec_root or workspace.root
@@ -193,7 +194,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         path, size = collect(root / counts[variant.name].directory, directory, variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     if options.report is not None:
-        _write_report(options.report, plan.name, counted, done_steps, output)
+        _write_report(options.report, plan, counted, done_steps, output)
     return Build(
         plan=plan,
         forecast=ahead,
@@ -201,6 +202,12 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,
     )
+
+
+def limits(options: Options) -> list[str]:
+    """What Bazel is told about how much to do at once."""
+    jobs = [f"--jobs={options.jobs}"] if options.jobs else []
+    return [*jobs, f"--local_resources=memory={step_memory(options.ram)}"]
 
 
 def _expected(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options) -> list[Step]:
@@ -239,11 +246,15 @@ def _check_report(page: Path) -> None:
         raise error(Code.PERMISSION, f"cannot write {page}: its directory is not writable")
 
 
-def _write_report(page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], output: Output) -> None:
-    """Write a page, and the same as JSON beside it."""
+def _write_report(
+    page: Path, plan: Plan, cells: Sequence[CellSteps], steps: Sequence[CellStep], output: Output
+) -> None:
+    """Write a page, and the same as JSON beside it; keep what the next one needs to say what has changed."""
     from py_driver.report import as_html, as_json, make_report  # noqa: PLC0415  (few builds need it)
 
-    made = make_report(name, cells, steps, _action_output)
+    earlier = read_calls(plan.module)
+    made = make_report(plan.name, cells, steps, _action_output, earlier)
+    write_calls(plan.module, calls_of(places_of(cells, steps), earlier))
     facts = page.with_suffix(".json")
     write(page, as_html(made, _TEMPLATE.read_text(encoding="utf-8")).encode())
     write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())

@@ -38,7 +38,7 @@ def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
     files = sorted(p for p in source.rglob("*") if p.is_file())
     size = sum(p.stat().st_size for p in files)
     names = {p.relative_to(source) for p in files}
-    if _equal(source, target, names):
+    if (target / _METADATA).is_file() and not differences(source, target):
         return target, size
     with storage_errors(build):
         build.mkdir(exist_ok=True)
@@ -82,12 +82,27 @@ def check_place(project: Path) -> None:
         raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
 
 
-def _equal(source: Path, target: Path, names: set[Path]) -> bool:
-    """Whether two variants hold the same files."""
-    if not (target / _METADATA).is_file():
-        return False
-    there = {p.relative_to(target) for p in target.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    return there == names and all((source / name).read_bytes() == (target / name).read_bytes() for name in names)
+def differences(source: Path, target: Path) -> tuple[str, ...]:
+    """What is not the same in two directories of a variant, a file each, e.g. `metadata.json has other bytes`.
+
+    Args:
+        source: what was built.
+        target: what is compared with it; `__pycache__` does not count.
+    """
+    made, there = (_names(place) for place in (source, target))
+    found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
+    found += [
+        f"{name} has other bytes"
+        for name in made & there
+        if (source / name).read_bytes() != (target / name).read_bytes()
+    ]
+    return tuple(sorted(found))
+
+
+def _names(place: Path) -> set[str]:
+    """The files of a variant."""
+    files = (path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    return {path.as_posix() for path in files if "__pycache__" not in path.parts}
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -4,7 +4,7 @@ The exit code of a run follows from the class of its errors:
 
 == =========== ==========================================================
 0  OK          done
-1  DIFFERENCE  a check found a difference (`driver gen --check`)
+1  DIFFERENCE  a check found a difference (`driver gen --check`, `driver verify`)
 2  INPUT       the command line, build.toml or the project's files are wrong
 3  SELECTION   nothing to do: no cell matches
 4  ENVIRONMENT the machine lacks something: network, disk space, Bazel
@@ -81,6 +81,7 @@ class Code(Enum):
     # the build and what it made
     BUILD_FAILED = ("E401", ExitCode.BUILD)
     NOT_COMPLIANT = ("E402", ExitCode.BUILD)
+    NOT_REPRODUCED = ("E403", ExitCode.DIFFERENCE)
     LOAD_FAILED = ("E501", ExitCode.LOAD)
     INTERRUPTED = ("E900", ExitCode.INTERRUPT)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
+from py_driver.bazel.spawns import Call
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.files import write
 from py_driver.forecast import Cost, History, Known
@@ -16,12 +17,32 @@ from py_driver.forecast import Cost, History, Known
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from py_driver.misses import Calls
+
 VERSION = 1
 """Of the shape of the file; one of another version is as good as none."""
 
+_CALLS = ".calls"
 
-def _path(project: str) -> Path:
-    return cache_root() / "history" / f"{project}.json"
+
+def _path(project: str, kind: str = "") -> Path:
+    return cache_root() / "history" / f"{project}{kind}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What is kept in a file; nothing if it is not one of ours."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        steps = content["steps"] if content["version"] == VERSION else {}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+    return steps if isinstance(steps, dict) else {}
+
+
+def _write(path: Path, steps: Mapping[str, Any]) -> None:
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, json.dumps({"version": VERSION, "steps": steps}, separators=(",", ":")).encode())
 
 
 def read_history(project: str) -> History:
@@ -31,14 +52,11 @@ def read_history(project: str) -> History:
         project: name of its Python package.
     """
     try:
-        content = json.loads(_path(project).read_text(encoding="utf-8"))
-        if content["version"] != VERSION:
-            return {}
         return {
             place: Known(reads=tuple(map(str, reads)), key=str(key), seconds=float(seconds))
-            for place, (reads, key, seconds) in content["steps"].items()
+            for place, (reads, key, seconds) in _read(_path(project)).items()
         }
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, TypeError):
         return {}
 
 
@@ -48,10 +66,31 @@ def write_history(project: str, history: History) -> None:
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    path = _path(project)
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, json.dumps({"version": VERSION, "steps": history}, separators=(",", ":")).encode())
+    _write(_path(project), history)
+
+
+def read_calls(project: str) -> Calls:
+    """How steps were called in the last builds that had a report; nothing as above.
+
+    Args:
+        project: name of its Python package.
+    """
+    try:
+        return {
+            key: Call(command=tuple(command), environment=dict(environment), inputs=dict(inputs))
+            for key, (command, environment, inputs) in _read(_path(project, _CALLS)).items()
+        }
+    except (ValueError, TypeError):
+        return {}
+
+
+def write_calls(project: str, calls: Calls) -> None:
+    """Keep how steps were called.
+
+    Raises:
+        DriverError: see `write_history`.
+    """
+    _write(_path(project, _CALLS), {key: (one.command, one.environment, one.inputs) for key, one in calls.items()})
 
 
 @cache

@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from py_driver.misses import place_key, why
 from py_driver.output import printable
 from py_driver.steps import MNEMONICS, CellSteps, Did, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from py_driver.misses import Calls
     from py_driver.steps import CellStep, Place
 
     Read = Callable[[str], bytes | None]
@@ -42,12 +44,14 @@ class Part:
         did: `run`, `shared` or `cached`.
         seconds: how long it ran for this cell.
         how: who ran it (`linux-sandbox`), which cache had it (`disk cache hit`), or `up to date`; empty if shared.
+        why: if it ran, what has changed since the last build with a report, a reason each.
     """
 
     variant: str
     did: Did
     seconds: float
     how: str
+    why: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,9 +202,11 @@ def _turn(step: Step) -> int:
     return 0 if step.mnemonic == "CudaPreprocess" else 1 if step.arch else 2
 
 
-def _part(step: CellStep) -> Part:
+def _part(place: Place, step: CellStep, earlier: Calls) -> Part:
     how = "" if step.did is Did.SHARED else step.spawn.runner if step.spawn else "up to date"
-    return Part(variant=step.variant, did=step.did, seconds=round(step.seconds, 3), how=how)
+    ran = step.did is Did.RUN and step.spawn
+    reasons = why(place_key(step.variant, place), ran.call, earlier) if ran else ()
+    return Part(variant=step.variant, did=step.did, seconds=round(step.seconds, 3), how=how, why=reasons)
 
 
 def _total(steps: Sequence[CellStep]) -> Total:
@@ -208,7 +214,9 @@ def _total(steps: Sequence[CellStep]) -> Total:
     return Total(run=run, shared=shared, cached=cached, seconds=round(sum(step.seconds for step in steps), 3))
 
 
-def make_report(name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep], read: Read) -> Report:
+def make_report(
+    name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep], read: Read, earlier: Calls | None = None
+) -> Report:
     """The report of a build.
 
     Args:
@@ -216,6 +224,7 @@ def make_report(name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep]
         cells: their counts, in the order of the build.
         steps: what each step did for each cell; see `py_driver.steps.trace_steps`.
         read: the content of a file that the build made, by its SHA-256; None if it is not there.
+        earlier: how steps were called in earlier builds.
     """
     steps = list(steps)
     same: dict[str, Group] = {}
@@ -226,14 +235,16 @@ def make_report(name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep]
         sources.setdefault(place.source, []).append((place, step))
         kinds.setdefault(place.mnemonic, []).append(step)
     rank = {source: at for at, source in enumerate(sources)}
-    found = [Step(**asdict(group[0][0]), cells=tuple(_part(step) for _, step in group)) for group in same.values()]
+    found = [
+        Step(**asdict(group[0][0]), cells=tuple(_part(*one, earlier or {}) for one in group)) for group in same.values()
+    ]
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
-    parts = tuple(
+    made = tuple(
         Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read))
         for source, group in sources.items()
     )
     totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}
-    return Report(name=name, cells=tuple(cells), steps=tuple(found), sources=parts, totals=totals)
+    return Report(name=name, cells=tuple(cells), steps=tuple(found), sources=made, totals=totals)
 
 
 def _known(group: Group, mnemonic: str) -> dict[tuple[str, str], dict[str, str]]:

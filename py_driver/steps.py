@@ -222,14 +222,17 @@ def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
     return [records[name] for name in order if name in records]
 
 
-def cells_of(events: Events, order: Sequence[str], log: Path) -> tuple[list[CellSteps], list[CellStep]]:
+def cells_of(
+    events: Events, order: Sequence[str], log: Path, *, calls: bool = False
+) -> tuple[list[CellSteps], list[CellStep]]:
     """The steps of a build that ended: counted for each cell, and one by one.
 
     Args:
         events: of the build.
         order: identifiers of the variants.
         log: its execution log.
+        calls: whether to tell how processes are called.
     """
     records = read_steps(events.groups.get("steps", ()), order)
-    steps = trace_steps(records, events.completed, read_spawns(log))
+    steps = trace_steps(records, events.completed, read_spawns(log, calls=calls))
     return count_steps(records, steps), steps

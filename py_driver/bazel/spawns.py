@@ -1,13 +1,15 @@
 """The processes of a build, from the execution log that Bazel writes.
 
 The log is the binary one, in the order in which processes end: of a log as text, most of the time goes into formatting
-and sorting the inputs, of which nothing is asked here.
+and sorting the inputs, of which little is asked here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +19,10 @@ _DEDUPLICATED = "deduplicated"
 """What Bazel names as the runner of a process that waited for an equal one, whose time its record repeats."""
 
 # Numbers of fields in Bazel's src/main/protobuf/spawn.proto (7.7.1): of SpawnExec, ...
+_ARGUMENTS, _ENVIRONMENT, _INPUTS = 1, 2, 4
 _LISTED_OUTPUTS, _MNEMONIC, _ACTUAL_OUTPUTS, _RUNNER, _CACHE_HIT, _DIGEST, _METRICS = 5, 10, 11, 12, 13, 19, 20
+# ... of EnvironmentVariable,
+_NAME, _VALUE = 1, 2
 # ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration.
 _PATH, _FILE_DIGEST = 1, 2
 _HASH = 1
@@ -31,6 +36,25 @@ _MORE = 0x80
 """The bit of a byte that says that more bytes of the number follow."""
 
 
+_REPOSITORY = re.compile(r"(?:.*/)?external/([^/]+)/", re.DOTALL)
+_OUTPUT = re.compile(r"bazel-out/[^/]+/bin/")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """How a process is called, and what it reads.
+
+    Attributes:
+        command: program and arguments.
+        environment: its variables.
+        inputs: path to SHA-256 of each file; an external repository counts as one, of which the digest is shorter.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    inputs: Mapping[str, str]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spawn:
     """A process that Bazel was to run.
@@ -41,6 +65,7 @@ class Spawn:
         runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
         seconds: how long it ran; None if it was not run.
         outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
+        call: how it is called; None if nobody asked for that.
     """
 
     mnemonic: str = ""
@@ -48,6 +73,7 @@ class Spawn:
     runner: str = ""
     seconds: float | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
+    call: Call | None = None
 
 
 def options(log: Path) -> list[str]:
@@ -55,15 +81,21 @@ def options(log: Path) -> list[str]:
     return [f"--execution_log_binary_file={log}", "--noexecution_log_sort"]
 
 
-def read_spawns(log: Path) -> Iterator[Spawn]:
-    """The processes in a log, one in memory at a time; of a log that was cut off, those that are whole."""
+def read_spawns(log: Path, *, calls: bool = False) -> Iterator[Spawn]:
+    """The processes in a log, one in memory at a time; of a log that was cut off, those that are whole.
+
+    Args:
+        log: the file.
+        calls: whether to tell how they are called; that takes longer by far.
+    """
     try:
         file = log.open("rb")
     except FileNotFoundError:
         return
     with file:
         while (size := _size(file)) is not None and len(content := file.read(size)) == size:
-            yield _spawn(content)
+            spawn = _spawn(content)
+            yield replace(spawn, call=_call(content)) if calls else spawn
 
 
 def _size(file: IO[bytes]) -> int | None:
@@ -102,6 +134,28 @@ def _spawn(content: bytes) -> Spawn:
         seconds=None if again else seconds,
         outputs={**dict.fromkeys(listed, ""), **outputs},
     )
+
+
+def _call(content: bytes) -> Call:
+    command: list[str] = []
+    environment: dict[str, str] = {}
+    inputs: dict[str, str] = {}
+    repositories: dict[str, Any] = {}
+    for number, value in _fields(content, 0, len(content)):
+        if isinstance(value, int):
+            continue
+        if number == _ARGUMENTS:
+            command.append(_text(content, value))
+        elif number == _ENVIRONMENT:
+            environment[_string(content, value, _NAME)] = _string(content, value, _VALUE)
+        elif number == _INPUTS:
+            path = _string(content, value, _PATH)
+            if external := _REPOSITORY.match(path):
+                repositories.setdefault(external[1], hashlib.sha256()).update(content[value])
+            else:
+                inputs[_OUTPUT.sub("", path)] = _string(content, value, _FILE_DIGEST, _HASH)
+    inputs |= {name: digest.hexdigest()[:20] for name, digest in repositories.items()}
+    return Call(command=tuple(command), environment=environment, inputs=inputs)
 
 
 def _fields(content: bytes, at: int, end: int) -> Iterator[tuple[int, int | slice]]:

@@ -34,15 +34,20 @@ def page(text: str) -> Path:
     return Path(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that all verbs which build have."""
+def add_choice(parser: argparse.ArgumentParser, default: str = "all default variants") -> None:
+    """Add the arguments that say of what, which variants, and how many steps at once.
+
+    Args:
+        parser: of the verb.
+        default: the variants if none are named, in words.
+    """
     add_project(parser)
     parser.add_argument(
         "--variant",
         metavar="GLOB",
         action="append",
         default=[],
-        help="identifiers to build, e.g. 'torch213-*-{cpu,cu130}-*'; repeatable (default: all default variants)",
+        help=f"identifiers, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
     )
     parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
     parser.add_argument(
@@ -51,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         help="start no more steps at once than are known to fit (default: what the machine or the container has)",
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that verbs which build into build/ have."""
+    add_choice(parser)
     parser.add_argument(
         "--cuda-compile",
         choices=["split", "monolithic"],

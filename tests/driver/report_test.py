@@ -175,7 +175,7 @@ def test_json_has_the_documented_shape() -> None:
     assert value["version"] == 1
     assert list(value["cells"][0]) == ["variant", "run", "shared", "cached", "seconds"]
     assert list(value["steps"][0]) == ["source", "section", "mnemonic", "arch", "cells"]
-    assert list(value["steps"][0]["cells"][0]) == ["variant", "did", "seconds", "how"]
+    assert list(value["steps"][0]["cells"][0]) == ["variant", "did", "seconds", "how", "why"]
     [source] = value["sources"]
     assert list(source) == ["source", "texts", "ptx"]
     assert list(source["texts"][0]) == ["section", "cells", "share"]

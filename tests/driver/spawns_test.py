@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from py_driver.bazel.spawns import Spawn, read_spawns
+from py_driver.bazel.spawns import Call, Spawn, read_spawns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +71,33 @@ def test_processes_are_read_one_after_another(tmp_path: Path) -> None:
     expected = [Spawn(runner="disk cache hit"), _EXPECTED, Spawn(runner="deduplicated"), Spawn(seconds=0.0)]
     assert list(read_spawns(log)) == expected
     assert list(read_spawns(tmp_path / "missing")) == []
+
+
+def test_calls_are_told_if_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def logged(header: str) -> Call | None:
+        files = [
+            ("bazel-out/cfg/bin/p/g.objects/a.ii", "1"),
+            ("external/torch_2_13/include/a.h", header),
+            ("external/torch_2_13/include/b.h", "3"),
+            ("p/a.cu", "4"),
+        ]
+        parts = [_field(1, "cicc"), _field(1, "-O3"), _field(2, _field(1, "PATH") + _field(2, "/none"))]
+        log.write_bytes(_log(b"".join([*parts, *(_field(4, _file(*one)) for one in files)])))
+        [spawn] = read_spawns(log, calls=True)
+        return spawn.call
+
+    call = logged("2")
+    assert call is not None
+    assert call.command == ("cicc", "-O3")
+    assert call.environment == {"PATH": "/none"}
+    assert list(call.inputs) == ["p/g.objects/a.ii", "p/a.cu", "torch_2_13"]
+    assert (call.inputs["p/g.objects/a.ii"], call.inputs["p/a.cu"]) == ("1", "4")
+    assert logged("2") == call
+    other = logged("changed")
+    assert other is not None
+    assert [name for name in call.inputs if call.inputs[name] != other.inputs[name]] == ["torch_2_13"]
 
 
 def test_a_log_that_was_cut_off_gives_what_is_whole(tmp_path: Path) -> None:

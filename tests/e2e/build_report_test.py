@@ -200,3 +200,21 @@ def test_monolithic_compile_is_one_step_and_its_contents_are_unknown(reported: R
     assert [text["share"] for text in _source(whole, _ALONE)["texts"]] == [None]
     assert _source(whole, _ALONE)["ptx"][0]["archs"] == []
     assert "one action compiles it for all architectures" in _text(whole.page)
+
+
+def test_what_ran_says_why(reported: Reported, base: Path) -> None:
+    def reasons(facts: Any, source: str) -> dict[str, list[str]]:  # noqa: ANN401  (JSON)
+        steps = [step for step in facts["steps"] if step["source"] == source]
+        return {step["mnemonic"]: part["why"] for step in steps for part in step["cells"] if part["did"] == "run"}
+
+    assert set(map(tuple, reasons(reported.facts, _TORCH).values())) == {("no build with a report has had it yet",)}
+    with (reported.project / _TORCH).open("a") as file:
+        file.write("__global__ void four(int* out) { *out = 4; }\n")
+    again = _build(reported.driver, reported.project, base / "report pages" / "edit.html", *_VARIANTS)
+    assert reasons(again.facts, _ALONE) == {}
+    phases = f"projects/reported/three.objects/{_TORCH}.phases"
+    found = reasons(again.facts, _TORCH)
+    assert found["CudaPreprocess"] == [f"projects/reported/{_TORCH} has changed"]
+    assert found["CudaDeviceCompile"] == [f"{phases}/90/device.ii has changed"]
+    assert found["CudaAssemble"] == [f"{phases}/90/device.ptx has changed"]
+    assert f"projects/reported/{_TORCH} has changed" in _text(again.page)

@@ -1,0 +1,83 @@
+"""Why a step ran: what is not the same as the last time that it ran, or was found in a cache. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from py_driver.bazel.spawns import Call
+    from py_driver.steps import CellStep, Place
+
+Calls = dict[str, "Call"]
+"""How steps were called, by `place_key`."""
+
+_SHOWN = 5
+
+NEW = "no build with a report has had it yet"
+"""The reason of a step that nothing is known of."""
+
+SAME = "nothing it reads has changed: its result was in no cache"
+"""The reason of a step that should not have run."""
+
+
+def place_key(variant: str, place: Place) -> str:
+    """Names a step of a cell, whatever it reads."""
+    return "|".join((variant, place.section, place.source, place.mnemonic, place.arch or ""))
+
+
+def calls_of(steps: Iterable[tuple[Place, CellStep]], earlier: Calls) -> Calls:
+    """How the steps of a build were called; of one for which no process was asked, how it was before.
+
+    Args:
+        steps: of the build, each with what it compiles.
+        earlier: from the builds before.
+    """
+    found = dict(earlier)
+    for place, step in steps:
+        if step.spawn and step.spawn.call:
+            found[place_key(step.variant, place)] = step.spawn.call
+    return found
+
+
+def why(key: str, call: Call | None, earlier: Calls) -> tuple[str, ...]:
+    """Why a step ran, a reason each: at most five, and how many more there are.
+
+    Args:
+        key: of the step, see `place_key`.
+        call: how it was called; None if that is not known.
+        earlier: how steps were called in earlier builds.
+    """
+    if call is None:
+        return ()
+    place = key.partition("|")[2]
+    if key in earlier:
+        found = _changes(earlier[key], call)
+    else:
+        # Another cell's step may have done the same; the most alike tells most.
+        others = [_changes(other, call) for name, other in earlier.items() if name.partition("|")[2] == place]
+        found = min(others, key=len, default=[NEW])
+    more = [f"{len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    return (*found[:_SHOWN], *more)
+
+
+def _changes(old: Call, new: Call) -> list[str]:
+    found = _difference(old.inputs, new.inputs, "")
+    found += [f"argument `{word}` has gone" for word in _without(old.command, new.command)]
+    found += [f"argument `{word}` is new" for word in _without(new.command, old.command)]
+    found += _difference(old.environment, new.environment, "variable ")
+    if not found and old.command != new.command:
+        found.append("the order of the arguments has changed")
+    return found or [SAME]
+
+
+def _without(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    known = set(others)
+    return [word for word in dict.fromkeys(words) if word not in known]
+
+
+def _difference(old: Mapping[str, str], new: Mapping[str, str], kind: str) -> list[str]:
+    found = [f"{kind}{name} has changed" for name in new if name in old and old[name] != new[name]]
+    found += [f"{kind}{name} is new" for name in new if name not in old]
+    return found + [f"{kind}{name} has gone" for name in old if name not in new]

@@ -1,0 +1,65 @@
+"""Why a step ran: what has changed since the last time."""
+
+from __future__ import annotations
+
+import pytest
+
+from py_driver.bazel.spawns import Call, Spawn
+from py_driver.misses import NEW, SAME, calls_of, place_key, why
+from py_driver.steps import CellStep, Did, Place
+
+PLACE = Place(source="a.cu", section="g", mnemonic="CudaAssemble", arch="sm_80")
+KEY = place_key("v", PLACE)
+OLD = Call(
+    command=("ptxas", "-O3", "-DX=1"),
+    environment={"PATH": "/none", "A": "1"},
+    inputs={"a.ptx": "1", "cuda_13_0": "2", "b.h": "3"},
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "inputs", "expected"),
+    [
+        (OLD.command, OLD.environment, OLD.inputs, [SAME]),
+        (OLD.command, OLD.environment, {**OLD.inputs, "a.ptx": "9"}, ["a.ptx has changed"]),
+        (OLD.command, OLD.environment, {"a.ptx": "1", "cuda_13_0": "2", "c.h": "3"}, ["c.h is new", "b.h has gone"]),
+        (
+            ("ptxas", "-O3", "-DX=2"),
+            OLD.environment,
+            OLD.inputs,
+            ["argument `-DX=1` has gone", "argument `-DX=2` is new"],
+        ),
+        (("ptxas", "-DX=1", "-O3"), OLD.environment, OLD.inputs, ["the order of the arguments has changed"]),
+        (OLD.command, {"PATH": "/other", "A": "1"}, OLD.inputs, ["variable PATH has changed"]),
+        (OLD.command, {"PATH": "/none"}, OLD.inputs, ["variable A has gone"]),
+        (
+            OLD.command,
+            {},
+            {str(i): "1" for i in range(3)},
+            ["0 is new", "1 is new", "2 is new", "a.ptx has gone", "cuda_13_0 has gone", "3 more"],
+        ),
+    ],
+)
+def test_reasons(
+    command: tuple[str, ...], environment: dict[str, str], inputs: dict[str, str], expected: list[str]
+) -> None:
+    new = Call(command=command, environment=environment, inputs=inputs)
+    assert list(why(KEY, new, {KEY: OLD})) == expected
+
+
+def test_a_step_of_another_cell_tells_too() -> None:
+    near = Call(command=OLD.command, environment=OLD.environment, inputs={**OLD.inputs, "a.ptx": "9"})
+    far = Call(command=(), environment={}, inputs={})
+    new = {"far|" + KEY.partition("|")[2]: far, "near|" + KEY.partition("|")[2]: near}
+    assert why(KEY, OLD, new) == ("a.ptx has changed",)
+    assert why(KEY, OLD, {}) == (NEW,)
+    assert why(KEY, None, new) == ()
+
+
+def test_what_did_not_run_stays_known() -> None:
+    def step(variant: str, call: Call | None) -> tuple[Place, CellStep]:
+        spawn = Spawn(call=call) if call else None
+        return PLACE, CellStep(variant=variant, path="p", key="k", did=Did.RUN, seconds=1.0, spawn=spawn)
+
+    other = place_key("other", PLACE)
+    assert calls_of([step("v", None), step("other", OLD)], {KEY: OLD}) == {KEY: OLD, other: OLD}
