@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -128,6 +129,14 @@ class Driver:
         return self.root.joinpath(self.bazel("info", "execution_root").strip(), path)
 
 
+def another(driver: Driver, place: Path) -> Driver:
+    """A driver that has no result of any action, as on a machine of its own."""
+    links = {name: driver.cache / name for name in ("bazel", "store", "venvs", "tools")}
+    cache = make_cache(place / "cache", links)
+    environ = {"HOME": str(place)}
+    return Driver(command=driver.command, root=driver.root, cache=cache, output=place / "output", environ=environ)
+
+
 def copy_checkout(to: Path) -> None:
     """Copy what git knows or would take of the checkout."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -225,3 +234,11 @@ def stop_server(output_base: Path) -> None:
     deadline = time.monotonic() + 60
     while command.exists() and command.read_bytes() and time.monotonic() < deadline:
         time.sleep(0.05)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import venv
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from clone import (
     Driver,
     copy_checkout,
     copy_project,
+    free_port,
     make_cache,
     make_mirror,
     remove,
@@ -28,7 +30,7 @@ from hostile import mounts_of_our_own, poison, set_traps, within
 from py_driver.fetch.store import Store, cache_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _SHARED = ("bazel", "store", "venvs")
 
@@ -184,3 +186,30 @@ def namespace() -> list[str]:
     if command is None:
         pytest.skip("this user may not have mounts of their own (`unshare --mount` fails)")
     return command
+
+
+@pytest.fixture
+def serve(relu: Built, tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Start a server of the driver's own with some options; its address."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> str:
+        port = free_port()
+        place = str(tmp_path / f"served-{port}")
+        process = relu.driver.start("cache", "serve", "--port", str(port), "--directory", place, *options)
+        started.append(process)
+        said = ""
+        while "serving" not in said:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        address = f"grpc://127.0.0.1:{port}"
+        assert f"at {address}: " in said
+        return address
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)

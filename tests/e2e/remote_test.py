@@ -2,63 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import json
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CU130, PROJECTS, TWO, Driver, copy_project, cuda_steps, digests, make_cache, steps
+from clone import (
+    BINDING,
+    CELLS,
+    CU130,
+    PROJECTS,
+    TWO,
+    Driver,
+    another,
+    copy_project,
+    cuda_steps,
+    digests,
+    free_port,
+    steps,
+)
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Built
 
 pytestmark = pytest.mark.e2e
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@pytest.fixture
-def serve(relu: Built, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Start a server of the driver's own with some options; its address."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*options: str) -> str:
-        port = _free_port()
-        place = str(tmp_path / f"served-{port}")
-        process = relu.driver.start("cache", "serve", "--port", str(port), "--directory", place, *options)
-        started.append(process)
-        said = ""
-        while "serving" not in said:
-            assert process.stderr is not None
-            line = process.stderr.readline()
-            assert line, said
-            said += line
-        address = f"grpc://127.0.0.1:{port}"
-        assert f"at {address}: " in said
-        return address
-
-    yield start
-    for process in started:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.communicate(timeout=60)
-
-
-def _another(driver: Driver, place: Path) -> Driver:
-    """A driver that has no result of any action, as on a machine of its own."""
-    links = {name: driver.cache / name for name in ("bazel", "store", "venvs", "tools")}
-    cache = make_cache(place / "cache", links)
-    environ = {"HOME": str(place)}
-    return Driver(command=driver.command, root=driver.root, cache=cache, output=place / "output", environ=environ)
 
 
 def test_what_one_clone_built_another_takes(relu: Built, serve: Callable[..., str], base: Path) -> None:
@@ -68,7 +38,7 @@ def test_what_one_clone_built_another_takes(relu: Built, serve: Callable[..., st
         place = base / "remote" / name
         place.mkdir(parents=True)
         project = copy_project(PROJECTS / "tiny", place / "tiny")
-        driver = _another(relu.driver, place)
+        driver = another(relu.driver, place)
         results.append(driver.build(project, TWO, remote_cache=address))
         files.append(digests(project / "build"))
     all_steps = 1 + cuda_steps(1) + 2 * BINDING
@@ -99,5 +69,50 @@ def test_a_port_that_is_taken(relu: Built) -> None:
 def test_a_server_that_is_not_there(relu: Built, base: Path) -> None:
     """Bazel says so and builds by itself: nothing is lost but the time."""
     project = copy_project(PROJECTS / "tiny", base / "nobody")
-    done = relu.driver.run("build", project, f"--variant={TWO}", f"--remote-cache=grpc://127.0.0.1:{_free_port()}")
+    done = relu.driver.run("build", project, f"--variant={TWO}", f"--remote-cache=grpc://127.0.0.1:{free_port()}")
     assert "warning: Remote Cache: UNAVAILABLE" in done.stderr
+
+
+def _remote(driver: Driver, project: Path, address: str, *variants: str) -> tuple[int, int, int]:
+    options = [f"--variant={glob}" for glob in variants]
+    done = driver.run("build", project, "--json", f"--remote-executor={address}", *options)
+    return steps(json.loads(done.stdout))
+
+
+def test_an_executor_shares_what_it_ran(relu: Built, serve: Callable[..., str], base: Path) -> None:
+    """A second clone runs nothing; with a torch release more it runs the binding of that alone."""
+    address = serve("--execute", "--jobs=2")
+    projects, drivers = [], []
+    for name in ("ran", "took"):
+        place = base / f"executed-{name}"
+        place.mkdir()
+        projects.append(copy_project(PROJECTS / "tiny", place / "tiny"))
+        drivers.append(another(relu.driver, place))
+    kernel = cuda_steps(1)
+    assert _remote(drivers[0], projects[0], address, CU130) == (kernel + BINDING, 0, 0)
+    assert _remote(drivers[1], projects[1], address, CU130) == (0, 0, kernel + BINDING)
+    assert digests(projects[0] / "build") == digests(projects[1] / "build")
+    more = CU130.replace("torch213", "torch214")
+    assert _remote(drivers[1], projects[1], address, CU130, more) == (BINDING, kernel, kernel + BINDING)
+
+
+@pytest.mark.slow
+def test_every_toolkit_runs_in_a_bare_root(relu: Built, serve: Callable[..., str], base: Path) -> None:
+    """Each nvcc with its host compiler, both C++ ABIs: what they need besides their inputs is what is documented."""
+    address = serve("--execute", "--jobs=2")
+    place = base / "bare-roots"
+    place.mkdir()
+    project = copy_project(PROJECTS / "tiny", place / "tiny")
+    cells = [*CELLS, *(f"torch25-cxx{abi}-{cuda}-x86_64-linux" for abi in ("11", "98") for cuda in ("cu118", "cu124"))]
+    cells.append("torch215-cxx11-cu135-x86_64-linux")
+    driver = another(relu.driver, place)
+    ran, shared, cached = _remote(driver, project, address, *cells)
+    assert cached == 0
+    assert ran > 0
+    assert ran + shared == sum(1 + BINDING if "-cpu-" in cell else cuda_steps(1) + BINDING for cell in cells)
+    there = digests(project / "build")
+    (base / "bare-roots-here").mkdir()
+    here = another(relu.driver, base / "bare-roots-here")
+    local = copy_project(PROJECTS / "tiny", base / "bare-roots-here" / "tiny")
+    here.build(local, *cells)
+    assert digests(local / "build") == there

@@ -1,0 +1,127 @@
+"""A remote cache over HTTP (docs: Bazel, remote caching), which can be told to misbehave."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from enum import StrEnum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Fault(StrEnum):
+    """What the cache does wrong.
+
+    Attributes:
+        NONE: nothing.
+        DENIED: it wants credentials.
+        BROKEN: it answers 500.
+        SLOW: it sends a byte a second.
+        TRUNCATED: it leaves out the last byte of a blob.
+        SWAPPED: it sends other bytes of the same number.
+        LOST: it has results of actions, and not the blobs that they name.
+        CUT: it ends the connection in the middle of a blob.
+    """
+
+    NONE = "none"
+    DENIED = "denied"
+    BROKEN = "broken"
+    SLOW = "slow"
+    TRUNCATED = "truncated"
+    SWAPPED = "swapped"
+    LOST = "lost"
+    CUT = "cut"
+
+
+class Cache(ThreadingHTTPServer):
+    """The server.
+
+    Attributes:
+        blobs: path, `/ac/KEY` or `/cas/SHA-256`, to content.
+        fault: what it does wrong now.
+        counts: how often it was asked: `GET /cas`, `PUT /ac`, ...
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.blobs: dict[str, bytes] = {}
+        self.fault = Fault.NONE
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Cache
+
+    def _refused(self) -> bool:
+        self.server.counts[f"{self.command} /{self.path.split('/')[1]}"] += 1
+        code = {Fault.DENIED: 401, Fault.BROKEN: 500}.get(self.server.fault)
+        if code:
+            self._answer(code)
+        return code is not None
+
+    def _answer(self, code: int, content: bytes = b"") -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self._refused():
+            self.server.blobs[self.path] = content
+            self._answer(200)
+
+    def do_GET(self) -> None:
+        if self._refused():
+            return
+        fault = self.server.fault if self.path.startswith("/cas/") else Fault.NONE
+        content = self.server.blobs.get(self.path)
+        if content is None or fault is Fault.LOST:
+            self._answer(404)
+        elif fault is Fault.TRUNCATED:
+            self._answer(200, content[:-1])
+        elif fault is Fault.SWAPPED:
+            self._answer(200, bytes(byte ^ 1 for byte in content))
+        elif fault is Fault.CUT or fault is Fault.SLOW:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            for byte in content[: len(content) // 2] if fault is Fault.SLOW else ():
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(1)
+            self.close_connection = True
+        else:
+            self._answer(200, content)
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@contextmanager
+def serving() -> Iterator[Cache]:
+    """A cache that serves on the loopback interface."""
+    with Cache() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()

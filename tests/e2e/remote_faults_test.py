@@ -1,0 +1,162 @@
+"""Remote caches and executors that fail: never other bytes, never a hang, and the next run succeeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import (
+    BINDING,
+    CPU,
+    CU130,
+    PROJECTS,
+    Driver,
+    another,
+    copy_project,
+    cuda_steps,
+    digests,
+    steps,
+    wait_for_process,
+)
+from http_cache import Cache, Fault, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_LABEL = f"//examples/relu:{CPU}"
+_COMPILE = 1 + BINDING
+
+
+@pytest.fixture(scope="module")
+def cache(relu: Built, base: Path) -> Iterator[Cache]:
+    """A cache that has all of a cell."""
+    with serving() as server:
+        events = base / "filled.json"
+        ran = _run(relu.driver, events, server, "filled")
+        assert ran.get("remote cache hit", 0) == 0
+        assert ran["linux-sandbox"] > _COMPILE
+        assert server.counts["PUT /ac"] == ran["linux-sandbox"]
+        again = _run(relu.driver, events, server, "full")
+        assert again["remote cache hit"] == ran["linux-sandbox"]
+        assert "linux-sandbox" not in again
+        yield server
+
+
+def _options(server: Cache, suffix: str) -> list[str]:
+    """Of a build that has nothing of its own; the suffix is in no action key, since paths are mapped."""
+    return [f"--remote_cache={server.address}", f"--platform_suffix={suffix}", "--remote_timeout=2"]
+
+
+def _run(driver: Driver, events: Path, server: Cache, suffix: str) -> dict[str, int]:
+    return driver.runners(events, *_options(server, suffix), _LABEL)
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE])
+def test_a_cache_that_misbehaves(relu: Built, cache: Cache, fault: Fault, tmp_path: Path) -> None:
+    cache.fault = fault
+    before = dict(cache.blobs)
+    start = time.monotonic()
+    try:
+        ran = _run(relu.driver, tmp_path / "events.json", cache, fault)
+    finally:
+        cache.fault = Fault.NONE
+    assert time.monotonic() - start < 120
+    assert ran["linux-sandbox"] > _COMPILE
+    assert digests(relu.driver.place(_LABEL, *_options(cache, fault))) == digests(relu.build / CPU)
+    assert {path: cache.blobs[path] for path in before} == before
+    well = _run(relu.driver, tmp_path / "events.json", cache, f"{fault}-mended")
+    assert "linux-sandbox" not in well
+    assert digests(relu.driver.place(_LABEL, *_options(cache, f"{fault}-mended"))) == digests(relu.build / CPU)
+
+
+def test_a_cache_that_is_killed_in_the_middle(relu: Built, serve: Callable[..., str], base: Path) -> None:
+    """The build goes on here; what it made stays here, and the next one finds it."""
+    address = serve()
+    place = base / "killed"
+    place.mkdir()
+    project = copy_project(PROJECTS / "tiny", place / "tiny")
+    driver = another(relu.driver, place)
+    server = wait_for_process("buildbox-casd", address.rpartition(":")[2])
+    with driver.start("build", project, f"--variant={CU130}", "--json", f"--remote-cache={address}") as process:
+        wait_for_process("step", "phase", str(place))
+        os.kill(server, signal.SIGKILL)
+        out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert steps(json.loads(out)) == (cuda_steps(1) + BINDING, 0, 0)
+    assert steps(driver.build(project, CU130, remote_cache=address))[0] == 0
+
+
+def test_what_an_executor_made_and_took_along(relu: Built, serve: Callable[..., str], base: Path) -> None:
+    """Files that only the executor had are made again, here, once it is gone."""
+    address = serve("--execute", "--jobs=2")
+    place = base / "gone"
+    place.mkdir()
+    project = copy_project(PROJECTS / "tiny", place / "tiny")
+    driver = another(relu.driver, place)
+    server = wait_for_process("buildbox-casd", address.rpartition(":")[2])
+    driver.run("build", project, f"--variant={CU130}", f"--remote-executor={address}")
+    made = digests(project / "build")
+    os.kill(server, signal.SIGKILL)
+    source = project / "csrc" / "two.cu"
+    source.write_text(source.read_text() + "// a comment\n")
+    driver.build(project, CU130)
+    assert {name for name in made if name.endswith(".so")} <= set(digests(project / "build"))
+
+
+@pytest.mark.slow
+def test_signals_at_ten_points(relu: Built, base: Path) -> None:
+    """Whenever a build is ended, and however: the next one succeeds, with the bytes of one that nobody ended."""
+    place = base / "signals"
+    place.mkdir()
+    driver = another(relu.driver, place)
+    project = copy_project(PROJECTS / "tiny", place / "tiny")
+    driver.build(project, CU130)
+    source = project / "csrc" / "two.cu"
+    text = source.read_text()
+    whole = digests(project / "build")
+    for point, sent in zip(range(10), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL] * 4, strict=False):
+        source.write_text(f"{text}\n__global__ void more_{point}(int* out) {{ *out = {point}; }}\n")
+        with driver.start("build", project, f"--variant={CU130}") as process:
+            time.sleep(0.3 + 0.4 * point)
+            process.send_signal(sent)
+            _, err = process.communicate(timeout=120)
+        assert process.returncode in {0, 130, -signal.SIGKILL}, err
+        assert digests(project / "build").keys() == whole.keys()
+    source.write_text(text)
+    driver.build(project, CU130)
+    assert digests(project / "build") == whole
+
+
+@pytest.mark.slow
+def test_eight_clients_at_once(relu: Built, serve: Callable[..., str], base: Path) -> None:
+    """They build the same cell through one cache, which has it; the seconds are what docs/remote.md says."""
+    address = serve()
+    places = [base / f"client-{number}" for number in range(9)]
+    drivers = []
+    for place in places:
+        place.mkdir()
+        copy_project(PROJECTS / "tiny", place / "tiny")
+        drivers.append(another(relu.driver, place))
+    first = drivers[0].build(places[0] / "tiny", CU130, remote_cache=address)
+    count = steps(first)[0]
+    assert count == cuda_steps(1) + BINDING
+    options = ["--json", f"--variant={CU130}", f"--remote-cache={address}"]
+    start = time.monotonic()
+    clients = [
+        driver.start("build", place / "tiny", *options) for driver, place in zip(drivers[1:], places[1:], strict=True)
+    ]
+    answers = [client.communicate(timeout=900) for client in clients]
+    print(f"eight clients: {time.monotonic() - start:.0f} s; the first: {first['seconds']:.0f} s")  # noqa: T201
+    assert [client.returncode for client in clients] == [0] * 8, answers
+    assert [steps(json.loads(out)) for out, _ in answers] == [(0, 0, count)] * 8
+    bytes_of = [digests(place / "tiny" / "build") for place in places]
+    assert bytes_of == [bytes_of[0]] * 9
