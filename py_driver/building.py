@@ -31,7 +31,7 @@ from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
-from py_driver.remote import Remote, bazel_options
+from py_driver.remote import REMOTE_JOBS, Remote, bazel_options
 from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
@@ -64,7 +64,7 @@ class Options:
     """How to build.
 
     Attributes:
-        jobs: how many actions at once; Bazel decides if None.
+        jobs: how many actions at once; if None, Bazel decides, or `REMOTE_JOBS` if they run elsewhere.
         ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
         strict_archs: whether every arch that is asked for must be built.
         settings: of `//rules/settings`, by name: `cuda_compile`, `ptx_sharing`; as each says by default if not there.
@@ -163,7 +163,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
     workspace = workspace_for(directory, plan)
     steps = _expected(directory, plan, chosen, options)
     history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
-    jobs = options.jobs or len(os.sched_getaffinity(0))
+    jobs = options.jobs or (REMOTE_JOBS if options.remote.executor else len(os.sched_getaffinity(0)))
     ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=step_memory(options.ram))
     output.say(describe(ahead, len(chosen), jobs))
     bazel = find_bazel(workspace.root, output)
@@ -206,7 +206,8 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
 
 def limits(options: Options) -> list[str]:
     """What Bazel is told about how much to do at once."""
-    jobs = [f"--jobs={options.jobs}"] if options.jobs else []
+    count = options.jobs or (REMOTE_JOBS if options.remote.executor else None)
+    jobs = [f"--jobs={count}"] if count else []
     return [*jobs, f"--local_resources=memory={step_memory(options.ram)}"]
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _SCHEMES: Final = {"cache": ("grpc", "grpcs", "http", "https", "unix"), "executor": ("grpc", "grpcs", "unix")}
 _KEYS: Final = ("cache", "executor", "instance-name", "credential-helper", "headers-file", "exec-properties")
+REMOTE_JOBS: Final = 100
+"""Actions that an executor is given at once; as in `--config=remote-exec` of .bazelrc."""
+
 _PROPERTY: Final = re.compile(r"[^=\s]+")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from py_driver.bazel.console import Console, own_diagnostics
 from py_driver.bazel.environment import curated
 from py_driver.bazel.events import Events, read_events
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
+from py_driver.memory import machine_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +51,11 @@ _OPTIONS = (
     "--nobuild_event_json_file_path_conversion",
 )
 _LABELS_SHOWN = 5
+_KILLED = re.compile(r"\(Killed\)|\(Exit 137\)|^step: killed: ", re.MULTILINE)
+_MEMORY = (
+    "the kernel ends a program so when memory is short: there are {} GB; let the build take less with --ram, or do less "
+    "at once with --jobs"
+)
 _FULL_DISK = (
     "free some space; Bazel keeps its files below ~/.cache/bazel, the driver below ~/.cache/rules_torch_kernels"
 )
@@ -187,4 +194,8 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output) -
         shown = ", ".join(events.failed[:_LABELS_SHOWN])
         more = len(events.failed) - _LABELS_SHOWN
         message += f": {shown}" + (f" and {more} more" if more > 0 else "")
-    return DriverError([Diagnostic(code=code, message=message), *own])
+    advice = ""
+    if code is Code.BUILD_FAILED and any(_KILLED.search(block) for block in console.errors):
+        message += "; a compiler was killed"
+        advice = _MEMORY.format(machine_memory() // 1024)
+    return DriverError([Diagnostic(code=code, message=message, help=advice), *own])

@@ -49,7 +49,9 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
         default=[],
         help=f"identifiers, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
     )
-    parser.add_argument("--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit)")
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit, 100 on an executor)"
+    )
     parser.add_argument(
         "--ram",
         metavar="GB",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, CU130, TWO, copy_project, digests, steps
+from clone import CPU, CU130, TWO, copy_project, digests, steps, wait_for_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +103,23 @@ def test_fixed_compile_error_builds(installed: Driver, project: Path) -> None:
     installed.run("build", project, f"--variant={CPU}", code=5)
     source.write_text(text)
     assert steps(installed.build(project, CPU))[1] == 0
+
+
+def test_compiler_that_is_killed(installed: Driver, project: Path) -> None:
+    """As the kernel does when memory is short."""
+    source = project / "csrc" / "two.cu"
+    text = source.read_text()
+    source.write_text(f"{text}\n#include <cub/cub.cuh>\n")
+    with installed.start("build", project, f"--variant={CU130}", "--ram=2") as process:
+        os.kill(wait_for_process("/cicc", "csrc/two.cu"), signal.SIGKILL)
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 5
+    assert "Compiling for sm_90 csrc/two.cu" in err
+    assert "a compiler was killed" in err
+    assert "with --ram, or do less at once with --jobs" in err
+    assert "Traceback" not in err
+    source.write_text(text)
+    installed.build(project, CU130)
 
 
 def test_undefined_symbol_fails_the_check(installed: Driver, project: Path) -> None:
