@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from columns import ROOT, Column, Ours, sources
+from columns import MODES, ROOT, Column, Ours, sources
 from peers import PEERS
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ KERNELS = ROOT / "bench" / "kernels"
 CELLS = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("213", "215") for cuda in ("cu130", "cu132")]
 MORE = "torch214-cxx11-cu130-x86_64-linux"
 LAST_ARCH, NEW_ARCH = "9.0", "10.0"
-_MODES = ("split", "monolithic")
-_COLUMNS = [*(f"ours, {mode}" for mode in _MODES), *(peer.name for peer in PEERS)]
+_COLUMNS = [*(f"ours, {mode}" for mode in MODES), *(peer.name for peer in PEERS)]
 _PROGRAMS = {"cmake": "cmake", "ninja + ccache": "ccache", "ninja + sccache": "sccache"}
 _MADE = shutil.ignore_patterns("build", "objects", "CMakeLists.txt")
 _EXPECTED = (OSError, subprocess.SubprocessError, ValueError, LookupError, StopIteration)
@@ -234,7 +233,7 @@ def main() -> None:
         sys.exit(f"{args.out} has results of other cells")
     result["machine"] = machine()
     result["programs"] |= programs(args.columns)
-    ours = [Ours(work, mode) for mode in _MODES]
+    ours = [Ours(work, mode) for mode in MODES]
     every: list[Column] = [*ours, *(peer(work, ours[0]) for peer in PEERS)]
     columns = [column for column in every if column.name in args.columns]
     try:

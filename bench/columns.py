@@ -101,19 +101,28 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
         raise ValueError(f"the profile has not all actions of {source}") from missing
 
 
+MODES = {
+    "split": ["--cuda-compile=split"],
+    "split, ptx-sharing": ["--ptx-sharing=on"],
+    "monolithic": ["--cuda-compile=monolithic"],
+}
+"""Ways to build with the driver, and how it is told."""
+
+
 class Ours:
     """`driver build`, with a cache and a Bazel of its own.
 
     Args:
         work: directory for them.
-        mode: `split` or `monolithic`.
+        mode: one of `MODES`.
     """
 
     def __init__(self, work: Path, mode: str) -> None:
         self.name = f"ours, {mode}"
         self._mode = mode
-        self._output = work / mode / "output"
-        self._cache = work / mode / "cache"
+        place = work / mode.replace(", ", "-")
+        self._output = place / "output"
+        self._cache = place / "cache"
         self._cache.mkdir(parents=True)
         shared = Path(os.environ.get("RULES_TORCH_KERNELS_CACHE", Path.home() / ".cache" / "rules_torch_kernels"))
         for name in ("bazel", "store", "venvs"):
@@ -163,7 +172,7 @@ class Ours:
 
     def _build(self, project: Path, cells: list[str], *options: str) -> int:
         variants = [f"--variant={cell}" for cell in cells]
-        command = [str(ROOT / "driver"), "build", str(project), "--json", f"--cuda-compile={self._mode}"]
-        command += [*options, *variants]
+        command = [str(ROOT / "driver"), "build", str(project), "--json"]
+        command += [*MODES[self._mode], *options, *variants]
         done = subprocess.run(command, env=self._environ, check=True, capture_output=True, text=True)
         return sum(one["steps"]["run"] for one in json.loads(done.stdout)["variants"])

@@ -35,7 +35,7 @@ _MOST_PERCENT = 5
 
 Rows = dict[str, dict[str, Any]]
 
-_COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7")
+_COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#7f7f7f")
 _STYLE = (
     "text{font:11px sans-serif;fill:#24292f}.row{font-weight:bold}line{stroke:#8888;stroke-width:1}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}}"

@@ -53,8 +53,8 @@ _OPTIONS = (
 _LABELS_SHOWN = 5
 _KILLED = re.compile(r"\(Killed\)|\(Exit 137\)|^step: killed: ", re.MULTILINE)
 _MEMORY = (
-    "the kernel ends a program so when memory is short: there are {} GB; let the build take less with --ram, or do less "
-    "at once with --jobs"
+    "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
+    "once with --jobs"
 )
 _FULL_DISK = (
     "free some space; Bazel keeps its files below ~/.cache/bazel, the driver below ~/.cache/rules_torch_kernels"

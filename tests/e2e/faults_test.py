@@ -116,7 +116,7 @@ def test_compiler_that_is_killed(installed: Driver, project: Path) -> None:
     assert process.returncode == 5
     assert "Compiling for sm_90 csrc/two.cu" in err
     assert "a compiler was killed" in err
-    assert "with --ram, or do less at once with --jobs" in err
+    assert "let the build take less with --ram, or do less at once with --jobs" in err
     assert "Traceback" not in err
     source.write_text(text)
     installed.build(project, CU130)
