@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver import __version__
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.spawns import options as log_options
@@ -24,7 +23,7 @@ from py_driver.forecast import Forecast, describe, forecast, learned
 from py_driver.history import read_calls, read_costs, read_history, write_calls, write_history
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
-from py_driver.lock import entries_for
+from py_driver.lock import entries_for, rules_digest, toolchain_digests
 from py_driver.locking import check_user_lock
 from py_driver.memory import step_memory
 from py_driver.misses import calls_of
@@ -164,7 +163,8 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
     steps = _expected(directory, plan, chosen, options)
     history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
     jobs = options.jobs or (REMOTE_JOBS if options.remote.executor else len(os.sched_getaffinity(0)))
-    ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=step_memory(options.ram))
+    memory = None if options.remote.executor else step_memory(options.ram)
+    ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
     output.say(describe(ahead, len(chosen), jobs))
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen), output)
@@ -175,7 +175,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += limits(options)
         args += bazel_options(options.remote, Path(name))
-        args += [f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in options.settings.items()]
+        args += settings(options)
         args += [workspace.label(variant.name) for variant in chosen]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
         done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
@@ -185,14 +185,14 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         output.say(note)
     root = done.events.exec_root or workspace.root
     counts = {one.variant: one for one in counted}
-    sources = {(group.name, source) for group in plan.groups for source in group.sources}
-    known = learned(history, steps, places_of(counted, done_steps), sources)
-    if known != history:
-        write_history(plan.module, known)
     cells = []
     for variant in chosen:
         path, size = collect(root / counts[variant.name].directory, directory, variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
+    sources = {(group.name, source) for group in plan.groups for source in group.sources}
+    known = learned(history, steps, places_of(counted, done_steps), sources)
+    if known != history:
+        write_history(plan.module, known)
     if options.report is not None:
         _write_report(options.report, plan, counted, done_steps, output)
     return Build(
@@ -211,17 +211,24 @@ def limits(options: Options) -> list[str]:
     return [*jobs, f"--local_resources=memory={step_memory(options.ram)}"]
 
 
+def settings(options: Options) -> list[str]:
+    """What Bazel is told of the settings of a build."""
+    return [f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in options.settings.items()]
+
+
 def _expected(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options) -> list[Step]:
     """The compile steps that a build will need."""
     names = {name for identity in plan.identities for name in identity.files}
     matrix = read_matrix()
-    settings = Settings(
+    chosen_settings = Settings(
         split=options.settings.get("cuda_compile", "split") == "split",
         whole=unsplit(chosen),
+        ptx_sharing=options.settings.get("ptx_sharing", "off"),
         standards={torch.version: torch.cxx_standard for torch in matrix.torch},
-        others=(__version__, *(f"{name}={value}" for name, value in sorted(options.settings.items()))),
+        toolchains=toolchain_digests(),
+        rules=rules_digest(),
     )
-    return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in names}, settings)
+    return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in names}, chosen_settings)
 
 
 def unsplit(chosen: Iterable[Variant]) -> tuple[str, ...]:
@@ -255,7 +262,8 @@ def _write_report(
 
     earlier = read_calls(plan.module)
     made = make_report(plan.name, cells, steps, _action_output, earlier)
-    write_calls(plan.module, calls_of(places_of(cells, steps), earlier))
+    sources = {(group.name, source) for group in plan.groups for source in group.sources}
+    write_calls(plan.module, calls_of(places_of(cells, steps), earlier, sources))
     facts = page.with_suffix(".json")
     write(page, as_html(made, _TEMPLATE.read_text(encoding="utf-8")).encode())
     write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())

@@ -104,7 +104,7 @@ def worker_files() -> tuple[str, ...]:
         DriverError: SET_UP if this machine lacks one of them.
     """
     try:
-        said = subprocess.run([_LOADER, "--list", _SHELL], check=True, capture_output=True, text=True).stdout
+        said = subprocess.run([_LOADER, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
     except (OSError, subprocess.CalledProcessError):
         raise error(Code.SET_UP, f"{_LOADER} cannot list what {_SHELL} needs", help=_ADVICE) from None
     of_shell = [word for word in said.split() if word.startswith("/")]

@@ -87,21 +87,21 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
 
     Args:
         source: what was built.
-        target: what is compared with it; `__pycache__` does not count.
+        target: what is compared with it; `__pycache__`, which Python writes when it loads the variant, does not count.
     """
     made, there = (_names(place) for place in (source, target))
     found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
-    found += [
-        f"{name} has other bytes"
-        for name in made & there
-        if (source / name).read_bytes() != (target / name).read_bytes()
-    ]
+    for name in made & there:
+        if (target / name).is_symlink():
+            found.append(f"{name} is a link")
+        elif (source / name).read_bytes() != (target / name).read_bytes():
+            found.append(f"{name} has other bytes")
     return tuple(sorted(found))
 
 
 def _names(place: Path) -> set[str]:
-    """The files of a variant."""
-    files = (path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    """All of a variant that is no directory; a link to one is none either."""
+    files = (path.relative_to(place) for path in place.rglob("*") if path.is_symlink() or not path.is_dir())
     return {path.as_posix() for path in files if "__pycache__" not in path.parts}
 
 

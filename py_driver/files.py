@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -35,7 +36,7 @@ def write(path: Path, content: bytes) -> None:
     The mode of a file that is there stays; a symbolic link stays one, and the file that it leads to is written.
 
     Raises:
-        DriverError: PERMISSION.
+        DriverError: NO_SPACE or PERMISSION.
     """
     import tempfile  # noqa: PLC0415  (slow to load, and most runs write nothing)
 
@@ -51,7 +52,8 @@ def write(path: Path, content: bytes) -> None:
         Path(temporary).chmod(mode)
         Path(temporary).replace(target)
     except OSError as problem:
-        raise error(Code.PERMISSION, f"cannot write {path}: {problem.strerror}") from None
+        code = Code.NO_SPACE if problem.errno in {errno.ENOSPC, errno.EDQUOT} else Code.PERMISSION
+        raise error(code, f"cannot write {path}: {problem.strerror}") from None
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)

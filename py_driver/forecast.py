@@ -1,12 +1,14 @@
 """What a build will do, before it does: steps that run and steps that are there, how long that takes, in what memory.
 
-A step that ends with what was there before spares those that follow it, which nobody can know beforehand: so there are
-no more steps to run than are said here, and there may be fewer. Pure: what earlier builds did is a value (history.py).
+A step that ends with what was there before spares those that follow it, which nobody can know beforehand: so no more
+steps run than are said here, unless the cache has lost some, and fewer may. Pure: what earlier builds did is a value
+(history.py).
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,7 +64,7 @@ class Forecast(NamedTuple):
         shared: steps that another cell of the build has too.
         cached: steps whose result is there already.
         seconds: how long that takes.
-        memory: megabytes that steps which run at once are taken for.
+        memory: megabytes that steps which run at once are taken for; None if they run elsewhere.
         measured: whether at least half of the seconds are of steps that ran before.
     """
 
@@ -70,12 +72,12 @@ class Forecast(NamedTuple):
     shared: int
     cached: int
     seconds: float
-    memory: int
+    memory: int | None
     measured: bool
 
 
 def forecast(
-    steps: Iterable[Step], history: History, costs: Mapping[str, tuple[Cost, Cost]], *, jobs: int, memory: int
+    steps: Iterable[Step], history: History, costs: Mapping[str, tuple[Cost, Cost]], *, jobs: int, memory: int | None
 ) -> Forecast:
     """What a build of some steps will do.
 
@@ -84,7 +86,8 @@ def forecast(
         history: what earlier builds did.
         costs: by mnemonic, of steps without and with torch's headers.
         jobs: steps at once.
-        memory: megabytes that they may take together; a step that is taken for more runs alone.
+        memory: megabytes that they may take together, None for as many as they like; a step that is taken for more runs
+            alone.
     """
     counts: Counter[Did] = Counter()
     seen: set[str] = set()
@@ -105,14 +108,14 @@ def forecast(
     guess = _Seconds(history, costs)
     priced = [(step, guess.of(step), costs[step.mnemonic][step.torch].memory) for step in running]
     seconds, peak = _simulate(priced, jobs, memory)
+    spent = sum(took for _, took, _ in priced)
     return Forecast(
         run=counts[Did.RUN],
         shared=counts[Did.SHARED],
         cached=counts[Did.CACHED],
         seconds=seconds,
-        memory=peak,
-        measured=2 * sum(took for step, took, _ in priced if guess.is_measured(step))
-        >= sum(took for _, took, _ in priced),
+        memory=peak if memory is not None else None,
+        measured=2 * sum(took for step, took, _ in priced if guess.is_measured(step)) >= spent,
     )
 
 
@@ -127,16 +130,14 @@ def describe(ahead: Forecast, variants: int, jobs: int) -> str:
     cells = f"{variants} variant{'s' * (variants != 1)}"
     count = ahead.run + ahead.shared + ahead.cached
     if not ahead.run:
-        return (
-            f"plan: {cells}, {count} compile steps, none of them to run"
-            if count
-            else f"plan: {cells}, nothing to compile"
-        )
+        said = f"{count} compile steps, none of them to run" if count else "nothing to compile"
+        return f"plan: {cells}, {said}"
     minutes, seconds = divmod(round(ahead.seconds), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
         f"plan: {cells}, {count} compile steps: at most {ahead.run} run, {ahead.shared} shared, {ahead.cached} cached; "
-        f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once, in {ahead.memory / 1000:.1f} GB"
+        f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once"
+        + ("" if ahead.memory is None else f", in {ahead.memory / 1000:.1f} GB")
     )
 
 
@@ -145,11 +146,12 @@ class _Seconds:
 
     def __init__(self, history: History, costs: Mapping[str, tuple[Cost, Cost]]) -> None:
         self._costs = costs
-        self._taken: dict[tuple[str, ...], list[float]] = {}
+        taken: dict[tuple[str, ...], list[float]] = {}
         for place, known in history.items():
             if known.seconds:
                 for key in self._keys(place):
-                    self._taken.setdefault(key, []).append(known.seconds)
+                    taken.setdefault(key, []).append(known.seconds)
+        self._taken = {key: median(seconds) for key, seconds in taken.items()}
 
     @staticmethod
     def _keys(place: str) -> list[tuple[str, ...]]:
@@ -168,18 +170,19 @@ class _Seconds:
     def of(self, step: Step) -> float:
         for key in self._keys(step.place):
             if key in self._taken:
-                return median(self._taken[key])
+                return self._taken[key]
         return self._costs[step.mnemonic][step.torch].seconds
 
 
-def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int) -> tuple[float, int]:
+def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int | None) -> tuple[float, int]:
     """The seconds until all steps have run, and the most memory that those which ran at once are taken for."""
     followers, waiting = _order([step for step, _, _ in steps])
     ready = [at for at in range(len(steps)) if not waiting[at]]
     running: list[tuple[float, int]] = []
     now, used, peak = 0.0, 0, 0
+    most = math.inf if memory is None else memory
     while ready or running:
-        while ready and len(running) < jobs and (not running or used + steps[ready[0]][2] <= memory):
+        while ready and len(running) < jobs and (not running or used + steps[ready[0]][2] <= most):
             at = heapq.heappop(ready)
             heapq.heappush(running, (now + steps[at][1], at))
             used += steps[at][2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ VERSION = 1
 """Of the shape of the file; one of another version is as good as none."""
 
 _CALLS = ".calls"
+_BARS = 4  # in `Step.place`
 
 
 def _path(project: str, kind: str = "") -> Path:
@@ -34,7 +36,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         steps = content["steps"] if content["version"] == VERSION else {}
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
     return steps if isinstance(steps, dict) else {}
 
@@ -52,12 +54,14 @@ def read_history(project: str) -> History:
         project: name of its Python package.
     """
     try:
-        return {
+        found = {
             place: Known(reads=tuple(map(str, reads)), key=str(key), seconds=float(seconds))
             for place, (reads, key, seconds) in _read(_path(project)).items()
         }
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return {}
+    right = all(place.count("|") == _BARS and 0 <= one.seconds < math.inf for place, one in found.items())
+    return found if right else {}
 
 
 def write_history(project: str, history: History) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,23 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
     for version in cudas:
         found += cuda[version]["archives"]
     return list({entry.key: entry for entry in map(parse_entry, found)}.values())
+
+
+def toolchain_digests() -> dict[str, str]:
+    """A digest of what is pinned of `cc` and of each backend (`cu130`), torch release (`2.13`) and `cutlass_4_0`."""
+    found: dict[str, Any] = {"cc": read_part("cc"), **read_part("torch")}
+    found |= {f"cu{version.replace('.', '')}": one for version, one in read_part("cuda").items()}
+    found |= {f"cutlass_{version.replace('.', '_')}": one for version, one in read_part("cutlass").items()}
+    return {name: hashlib.sha256(json.dumps(one).encode()).hexdigest() for name, one in found.items()}
+
+
+def rules_digest() -> str:
+    """A digest of the rules, by which a step is called."""
+    digest = hashlib.sha256()
+    for path in sorted((module_root() / "rules" / "private").rglob("*")):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def release_of(version: str) -> str:

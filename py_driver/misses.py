@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from py_driver.steps import Did
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from py_driver.bazel.spawns import Call
     from py_driver.steps import CellStep, Place
@@ -27,39 +29,51 @@ def place_key(variant: str, place: Place) -> str:
     return "|".join((variant, place.section, place.source, place.mnemonic, place.arch or ""))
 
 
-def calls_of(steps: Iterable[tuple[Place, CellStep]], earlier: Calls) -> Calls:
+def calls_of(steps: Iterable[tuple[Place, CellStep]], earlier: Calls, sources: Collection[tuple[str, str]]) -> Calls:
     """How the steps of a build were called; of one for which no process was asked, how it was before.
 
     Args:
-        steps: of the build, each with what it compiles.
+        steps: of the build, each with what it compiles; what a cell shares with another one is kept once.
         earlier: from the builds before.
+        sources: section and path of each source that the project has.
     """
-    found = dict(earlier)
+    found = {key: call for key, call in earlier.items() if tuple(key.split("|")[1:3]) in sources}
     for place, step in steps:
-        if step.spawn and step.spawn.call:
+        if step.spawn and step.spawn.call and step.did is not Did.SHARED:
             found[place_key(step.variant, place)] = step.spawn.call
     return found
 
 
-def why(key: str, call: Call | None, earlier: Calls) -> tuple[str, ...]:
-    """Why a step ran, a reason each: at most five, and how many more there are.
+class Misses:
+    """Says why steps ran.
 
     Args:
-        key: of the step, see `place_key`.
-        call: how it was called; None if that is not known.
         earlier: how steps were called in earlier builds.
     """
-    if call is None:
-        return ()
-    place = key.partition("|")[2]
-    if key in earlier:
-        found = _changes(earlier[key], call)
-    else:
-        # Another cell's step may have done the same; the most alike tells most.
-        others = [_changes(other, call) for name, other in earlier.items() if name.partition("|")[2] == place]
-        found = min(others, key=len, default=[NEW])
-    more = [f"{len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-    return (*found[:_SHOWN], *more)
+
+    def __init__(self, earlier: Calls) -> None:
+        self._earlier = earlier
+        self._places: dict[str, list[Call]] = {}
+        for key, call in earlier.items():
+            self._places.setdefault(key.partition("|")[2], []).append(call)
+
+    def why(self, key: str, call: Call | None) -> tuple[str, ...]:
+        """Why a step ran, a reason each: at most five, and how many more there are.
+
+        Args:
+            key: of the step, see `place_key`.
+            call: how it was called; None if that is not known.
+        """
+        if call is None:
+            return ()
+        if key in self._earlier:
+            found = _changes(self._earlier[key], call)
+        else:
+            # Another cell's step may have done the same; the most alike tells most.
+            others = [_changes(other, call) for other in self._places.get(key.partition("|")[2], ())]
+            found = min(others, key=len, default=[NEW])
+        more = [f"{len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+        return (*found[:_SHOWN], *more)
 
 
 def _changes(old: Call, new: Call) -> list[str]:

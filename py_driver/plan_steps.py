@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.identity import canonical
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
 
+_UNREADABLE = re.compile(r"^[ \t]*#[ \t]*include(?:_next\b|[ \t]+[A-Za-z_])", re.MULTILINE)
+"""An include of which `scan` does not know what it means."""
+
 AFTER: Mapping[str, tuple[str, ...]] = {
     "CudaFrontend": ("CudaPreprocess",),
     "CudaDeviceCompile": ("CudaPreprocess",),
@@ -27,6 +32,10 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "KernelCxxCompile": ("KernelCxxPreprocess",),
 }
 """Of the steps of a source, which come before which."""
+
+
+_OF_ALL_ARCHS = ("CudaFatbinary", "CudaHostCompile", "KernelCudaCompile")
+"""Steps that depend on all architectures of a cell, and on which of them have PTX."""
 
 
 class Step(NamedTuple):
@@ -59,19 +68,23 @@ class Step(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What decides besides the project which steps there are.
+    """What decides besides the project which steps there are, and what they read.
 
     Attributes:
         split: whether nvcc compiles in phases.
         whole: CUDA releases whose nvcc compiles as a whole nonetheless.
+        ptx_sharing: `off`, `on` or `check`.
         standards: the C++ standard of each torch release.
-        others: all else that a step depends on: the driver's version, settings of the rules.
+        toolchains: digests of what is pinned, by `cc`, backend (`cu130`), torch release (`2.13`) and other dependency.
+        rules: digest of the rules themselves.
     """
 
     split: bool
     whole: tuple[str, ...]
+    ptx_sharing: str
     standards: Mapping[str, int]
-    others: tuple[str, ...]
+    toolchains: Mapping[str, str]
+    rules: str
 
 
 def expected_steps(plan: Plan, chosen: Iterable[Variant], files: Mapping[str, bytes], settings: Settings) -> list[Step]:
@@ -111,9 +124,10 @@ class _Contents:
     """What the sources of a project are made of, each looked at once."""
 
     def __init__(self, plan: Plan, files: Mapping[str, bytes]) -> None:
-        self._texts = {name: content.decode(errors="replace") for name, content in files.items()}
-        self._digests = {name: _digest(text) for name, text in self._texts.items()}
+        self._files = files
+        self._digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         self._identities = {one.name: _digest([one.config, self._of(one.files)]) for one in plan.identities}
+        self._includes: dict[str, tuple[str, ...] | None] = {}
         self._known: dict[tuple[str, str], _Content] = {}
 
     def of(self, group: Group, source: str) -> _Content:
@@ -121,7 +135,7 @@ class _Contents:
         key = group.name, source
         if key not in self._known:
             closure = self._closure(group, source)
-            includes = (include.path for name in closure for include in scan(self._texts.get(name, "")))
+            includes = (path for name in closure for path in self._scanned(name) or ())
             self._known[key] = _Content(
                 offered=_digest([self._identities.get(group.identity, ""), self._of([source, *group.headers])]),
                 included=_digest(self._of(sorted(closure))),
@@ -129,27 +143,36 @@ class _Contents:
             )
         return self._known[key]
 
+    def _scanned(self, name: str) -> tuple[str, ...] | None:
+        """What a file includes; None if that cannot be told."""
+        if name not in self._includes:
+            text = self._files.get(name, b"").decode(errors="replace")
+            found = tuple(include.path for include in scan(text))
+            self._includes[name] = None if _UNREADABLE.search(text) else found
+        return self._includes[name]
+
     def _of(self, names: Iterable[str]) -> list[list[str]]:
         return [[name, self._digests.get(name, "")] for name in names]
 
-    def _closure(self, group: Group, source: str) -> dict[str, None]:
-        """A source, and the headers of its group that it includes; of the same name, all count."""
+    def _closure(self, group: Group, source: str) -> list[str]:
+        """A source, and the headers of its group that it includes: of the same name, all; all, if nobody can tell."""
         by_name: dict[str, list[str]] = {}
         for header in group.headers:
             by_name.setdefault(posixpath.basename(header), []).append(header)
         found = {source: None}
         todo = [source]
         for name in todo:
-            for include in scan(self._texts.get(name, "")):
-                new = [one for one in by_name.get(posixpath.basename(include.path), ()) if one not in found]
+            included = self._scanned(name)
+            if included is None:
+                return [source, *group.headers]
+            for path in included:
+                new = [one for one in by_name.get(posixpath.basename(path), ()) if one not in found]
                 found.update(dict.fromkeys(new))
                 todo += new
-        return found
+        return todo
 
 
 def _digest(value: object) -> str:
-    import hashlib  # noqa: PLC0415  (slow to load, and few verbs need it)
-
     return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()[:_DIGITS]
 
 
@@ -160,18 +183,27 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     torch = standard = ""
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
-        standard = f"c++{settings.standards[needs.torch or '']}"
+        standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
     whole = not settings.split or cuda_version(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
-    common = [settings.others, group.includes, group.cxx_flags, group.cuda_flags, group.depends]
+    bases = _bases(archs) if settings.ptx_sharing != "off" else {}
+    flags = [group.includes, group.cxx_flags, group.cuda_flags, group.depends]
+    compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
+    headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
     for source in group.sources:
         content = contents.of(group, source)
         for mnemonic, arch in _kinds(source, archs, whole=whole, sees_id=bool(group.identity)):
             # Headers are read by the first step alone; what follows depends on a torch release through its text only.
-            first = mnemonic not in AFTER or (mnemonic == "KernelCxxCompile" and not group.identity)
+            # With torch's stable ABI the text of a binding has the id in it.
+            single = mnemonic == "KernelCxxCompile" and (not group.identity or cell.stable)
+            first = mnemonic not in AFTER or single
             part = f"{torch if first or content.torch else standard} {backend}".strip()
-            own = archs if arch is None and mnemonic != "CudaFrontend" else ()
-            read = content.offered if first else content.included
+            read = [content.offered, headers] if first else [content.included]
+            own: object = archs if mnemonic in _OF_ALL_ARCHS else ()
+            if mnemonic == "CudaPreprocess":
+                own = [_number(one) for one in archs]
+            elif mnemonic == "CudaDeviceCompile" and arch in bases:
+                own = (settings.ptx_sharing, bases[arch])
             yield Step(
                 variant=variant.name,
                 section=group.name,
@@ -179,9 +211,21 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 mnemonic=mnemonic,
                 arch=arch,
                 part=part,
-                reads=_digest([common, group.name, source, mnemonic, arch, own, part, read]),
+                reads=_digest([flags, compilers, group.name, source, mnemonic, arch, own, part, read]),
                 torch=bool(torch) and not cell.stable,
             )
+
+
+def _number(arch: str) -> str:
+    """`sm_90a` for `9.0a+PTX`."""
+    return f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
+
+
+def _bases(archs: Iterable[str]) -> dict[str, str]:
+    """As `_bases` of rules/private/cuda.bzl: of archs that may take the PTX of another one, that one."""
+    plain = sorted((one for one in map(_number, archs) if one[3:].isdigit()), key=lambda one: int(one[3:]))
+    lowest: dict[str, str] = {}
+    return {one: base for one in plain if (base := lowest.setdefault(one[:-1], one)) != one}
 
 
 def _kinds(source: str, archs: Iterable[str], *, whole: bool, sees_id: bool) -> Iterator[tuple[str, str | None]]:
@@ -193,7 +237,7 @@ def _kinds(source: str, archs: Iterable[str], *, whole: bool, sees_id: bool) -> 
         yield "KernelCudaCompile", None
     else:
         yield "CudaPreprocess", None
-        for arch in dict.fromkeys(f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs):
+        for arch in dict.fromkeys(map(_number, archs)):
             yield "CudaDeviceCompile", arch
             yield "CudaAssemble", arch
         yield from ((mnemonic, None) for mnemonic in ("CudaFatbinary", "CudaFrontend", "CudaHostCompile"))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from py_driver.misses import place_key, why
+from py_driver.misses import Misses, place_key
 from py_driver.output import printable
 from py_driver.steps import MNEMONICS, CellSteps, Did, places_of
 
@@ -202,10 +202,10 @@ def _turn(step: Step) -> int:
     return 0 if step.mnemonic == "CudaPreprocess" else 1 if step.arch else 2
 
 
-def _part(place: Place, step: CellStep, earlier: Calls) -> Part:
+def _part(place: Place, step: CellStep, misses: Misses) -> Part:
     how = "" if step.did is Did.SHARED else step.spawn.runner if step.spawn else "up to date"
     ran = step.did is Did.RUN and step.spawn
-    reasons = why(place_key(step.variant, place), ran.call, earlier) if ran else ()
+    reasons = misses.why(place_key(step.variant, place), ran.call) if ran else ()
     return Part(variant=step.variant, did=step.did, seconds=round(step.seconds, 3), how=how, why=reasons)
 
 
@@ -235,9 +235,11 @@ def make_report(
         sources.setdefault(place.source, []).append((place, step))
         kinds.setdefault(place.mnemonic, []).append(step)
     rank = {source: at for at, source in enumerate(sources)}
-    found = [
-        Step(**asdict(group[0][0]), cells=tuple(_part(*one, earlier or {}) for one in group)) for group in same.values()
-    ]
+    misses = Misses(earlier or {})
+    found = []
+    for group in same.values():
+        parts = tuple(_part(place, step, misses) for place, step in group)
+        found.append(Step(**asdict(group[0][0]), cells=parts))
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
     made = tuple(
         Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
-from py_driver.building import PYTHON_VARIABLE, archives, choose, limits
+from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settings
 from py_driver.collect import BUILD, differences
-from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.errors import Code, Diagnostic, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.files import is_directory
@@ -23,7 +27,6 @@ from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from py_driver.bazel.find import Bazel
     from py_driver.building import Options
@@ -55,10 +58,11 @@ def verify(directory: Path, patterns: Sequence[str], output: Output, options: Op
         directory: of the project.
         patterns: globs of identifiers; none means all that are in `build/`.
         output: where progress is shown.
-        options: how many steps at once, and in what memory; nothing remote is used.
+        options: how many steps at once, in what memory, with which settings; nothing remote is used.
 
     Raises:
-        DriverError: FILE_MISSING if there is nothing to compare; see `building.build`.
+        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if `build/` has what is no variant of the
+            project and no patterns are given; see `building.build`.
     """
     check_user_lock()
     plan = plan_directory(directory, strict_archs=options.strict_archs)
@@ -68,7 +72,7 @@ def verify(directory: Path, patterns: Sequence[str], output: Output, options: Op
         fetch_all(archives(plan, chosen), output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
             args = ["build", "--output_groups=+steps", "--experimental_convenience_symlinks=ignore", "--disk_cache="]
-            args += ["--remote_cache=", "--remote_executor=", *limits(options)]
+            args += ["--remote_cache=", "--remote_executor=", *limits(options), *settings(options)]
             args += [workspace.label(variant.name) for variant in chosen]
             environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
             title = f"building {plan.name} without any cache"
@@ -89,46 +93,67 @@ def _present(directory: Path, plan: Plan, patterns: Sequence[str]) -> list[Varia
         if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
             raise error(Code.FILE_MISSING, f"{build / missing[0]} is not there", help="build it first: driver build")
         return chosen
-    if chosen := [one for one in plan.variants if is_directory(build / one.name)]:
-        return chosen
-    raise error(Code.FILE_MISSING, f"{build} has no variant of {plan.name}", help="build some first: driver build")
+    present = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
+    if foreign := sorted(present - {one.name for one in plan.variants}):
+        advice = "remove it, or name the variants to verify with --variant"
+        raise error(Code.FOREIGN_FILE, f"{build / foreign[0]} is no variant of {plan.name}", help=advice)
+    if not present:
+        raise error(Code.FILE_MISSING, f"{build} has no variant of {plan.name}", help="build some first: driver build")
+    return [one for one in plan.variants if one.name in present]
 
 
 @contextmanager
 def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
     """A Bazel that has built nothing, and keeps nothing."""
-    place = cache_root() / "verify" / str(os.getpid())
-    with storage_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
-    own = replace(bazel, startup=(*bazel.startup, f"--output_user_root={place}"))
+    places = cache_root() / "verify"
+    with storage_errors(places):
+        places.mkdir(parents=True, exist_ok=True)
+        with (cache_root() / "locks" / "verify").open("w") as door:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            for old in places.iterdir():
+                _sweep(old)
+            place = Path(tempfile.mkdtemp(dir=places))
+            lock = (place / "lock").open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock:
+        own = replace(bazel, startup=(*bazel.startup, f"--output_user_root={place / 'output'}"))
+        try:
+            yield own
+        finally:
+            try:
+                run_bazel(
+                    own, ["clean", "--expunge"], root, output, title="removing what was built for this", check=False
+                )
+            finally:
+                _remove(place)
+
+
+def _sweep(old: Path) -> None:
+    """Remove what a run left that was killed: nobody holds its lock."""
     try:
-        yield own
-    finally:
-        run_bazel(own, ["clean", "--expunge"], root, output, title="removing what was built for this", check=False)
-        _remove(place)
+        with (old / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    except OSError:
+        pass
+    _remove(old)
 
 
 def _remove(place: Path) -> None:
-    """Remove what Bazel leaves besides: its installation, whose directories nobody may write to."""
-    import shutil  # noqa: PLC0415  (few verbs need it)
-
+    """Remove a directory, and the directories in it which nobody may write to: Bazel's installation."""
     for parent, _, _ in os.walk(place):
         os.chmod(parent, 0o700)  # noqa: PTH101  (os.walk's own string)
     shutil.rmtree(place, ignore_errors=True)
 
 
-def check_differences(verified: Sequence[Verified]) -> None:
-    """Refuse variants that are not what was built.
-
-    Raises:
-        DriverError: NOT_REPRODUCED, one diagnostic for each.
-    """
-    wrong = []
+def failures(verified: Sequence[Verified]) -> list[Diagnostic]:
+    """NOT_REPRODUCED for each variant that is not what was built."""
+    found = []
     for one in verified:
         if one.differences:
             shown = "; ".join(one.differences[:_SHOWN])
             more = len(one.differences) - _SHOWN
             message = f"{one.path} is not what its sources make: {shown}" + (f"; {more} more" if more > 0 else "")
-            wrong.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message))
-    if wrong:
-        raise DriverError(wrong)
+            found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message))
+    return found

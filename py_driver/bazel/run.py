@@ -51,7 +51,7 @@ _OPTIONS = (
     "--nobuild_event_json_file_path_conversion",
 )
 _LABELS_SHOWN = 5
-_KILLED = re.compile(r"\(Killed\)|\(Exit 137\)|^step: killed: ", re.MULTILINE)
+_KILLED = re.compile(r" failed: \((?:Killed|Exit 137)\)|^step: killed by signal 9: ", re.MULTILINE)
 _MEMORY = (
     "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
     "once with --jobs"

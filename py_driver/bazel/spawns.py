@@ -36,7 +36,7 @@ _MORE = 0x80
 """The bit of a byte that says that more bytes of the number follow."""
 
 
-_REPOSITORY = re.compile(r"(?:.*/)?external/([^/]+)/", re.DOTALL)
+_REPOSITORY = re.compile(r"(?:bazel-out/[^/]+/bin/)?external/([^/]+)/")
 _OUTPUT = re.compile(r"bazel-out/[^/]+/bin/")
 
 

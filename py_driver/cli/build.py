@@ -35,7 +35,7 @@ def page(text: str) -> Path:
 
 
 def add_choice(parser: argparse.ArgumentParser, default: str = "all default variants") -> None:
-    """Add the arguments that say of what, which variants, and how many steps at once.
+    """Add the arguments that say of what, which variants, how many steps at once, and how.
 
     Args:
         parser: of the verb.
@@ -58,11 +58,6 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
         type=positive,
         help="start no more steps at once than are known to fit (default: what the machine or the container has)",
     )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that verbs which build into build/ have."""
-    add_choice(parser)
     parser.add_argument(
         "--cuda-compile",
         choices=["split", "monolithic"],
@@ -74,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether 8.0, 8.6, 8.9 and so on get the same PTX where they have the same preprocessed text; "
         "`check` compiles each and fails if it is not the same (default: off)",
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that verbs which build into build/ have."""
+    add_choice(parser)
     parser.add_argument(
         "--remote-cache",
         metavar="URL",
@@ -84,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="run the steps on a server's machines; it is the cache too (default: as configured)",
     )
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, str]:
+    """The settings that the command line names."""
+    return {name: value for name in _SETTINGS if (value := getattr(args, name))}
 
 
 def options_of(args: argparse.Namespace) -> Options:
@@ -99,7 +104,7 @@ def options_of(args: argparse.Namespace) -> Options:
         jobs=args.jobs,
         ram=args.ram,
         strict_archs=args.strict_archs,
-        settings={name: value for name in _SETTINGS if (value := getattr(args, name))},
+        settings=settings_of(args),
         report=getattr(args, "report", None),
         remote=remote_of(args.remote_cache, args.remote_executor),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, sentence
-from py_driver.cli.build import add_choice
-from py_driver.errors import ExitCode
+from py_driver.cli.build import add_choice, settings_of
+from py_driver.errors import DriverError, ExitCode, as_json
 
 if TYPE_CHECKING:
     import argparse
@@ -26,17 +26,20 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Verify; the exit code.
 
     Raises:
-        DriverError: see `py_driver.verifying`.
+        DriverError: see `py_driver.verifying`; NOT_REPRODUCED, one for each variant that is not the same.
     """
     from py_driver.building import Options  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.verifying import check_differences, verify  # noqa: PLC0415
+    from py_driver.verifying import failures, verify  # noqa: PLC0415
 
-    options = Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs)
+    options = Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs, settings=settings_of(args))
     verified = verify(args.directory, args.variant, output, options)
+    wrong = failures(verified)
     if args.json:
-        output.json([{"variant": one.variant, "differences": list(one.differences)} for one in verified])
-    check_differences(verified)
-    if not args.json:
-        count = len(verified)
-        output.say(f"{count} variant{'s' * (count != 1)} built without any cache: the same, byte for byte")
+        variants = [{"variant": one.variant, "differences": list(one.differences)} for one in verified]
+        output.json({"variants": variants, "errors": [as_json(one) for one in wrong]})
+        return wrong[0].code.exit_code if wrong else ExitCode.OK
+    if wrong:
+        raise DriverError(wrong)
+    count = len(verified)
+    output.say(f"{count} variant{'s' * (count != 1)} built without any cache: the same, byte for byte")
     return ExitCode.OK

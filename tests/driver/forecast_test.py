@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from buildfile_test import GENERAL, TORCH, make
@@ -30,7 +31,15 @@ src = ["g.cu", "a.cuh", "b.cuh"]
 include = ["."]
 cuda-capabilities = ["8.0", "9.0+PTX"]
 """
-SETTINGS = Settings(split=True, whole=(), standards={"2.13": 20, "2.14": 20, "2.15": 20}, others=("1",))
+PINS = {"cc": "1", "cu130": "2", "2.13": "3", "2.14": "4"}
+SETTINGS = Settings(
+    split=True,
+    whole=(),
+    ptx_sharing="off",
+    standards={"2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
+    toolchains=PINS,
+    rules="5",
+)
 FILES = {
     "g.cu": '#include "a.cuh"\n',
     "a.cuh": "",
@@ -49,7 +58,14 @@ def _steps(
     for name, content in files.items():
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(content)
-    plan = make(directory, GENERAL + TORCH + text)
+    return _again(directory, patterns, settings, GENERAL + TORCH + text)
+
+
+def _again(
+    directory: Path, patterns: Sequence[str] = TWO, settings: Settings = SETTINGS, text: str = GENERAL + TORCH + KERNEL
+) -> list[Step]:
+    """The steps of a project with the files that are there."""
+    plan = make(directory, text)
     names = {name for identity in plan.identities for name in identity.files}
     contents = {name: (directory / name).read_bytes() for name in names}
     return expected_steps(plan, choose(plan, patterns), contents, settings)
@@ -89,6 +105,11 @@ def test_another_standard_of_cxx_is_compiled_again(tmp_path: Path) -> None:
     assert _counts(_ahead(_steps(tmp_path, FILES, settings=settings), {})) == (2 * (ALL + BINDING), 0, 0)
 
 
+def test_another_abi_is_compiled_again(tmp_path: Path) -> None:
+    steps = _steps(tmp_path, FILES, ("torch25-cxx{11,98}-cu124-*",))
+    assert _counts(_ahead(steps, {})) == (2 * (ALL + BINDING), 0, 0)
+
+
 def test_nvcc_as_a_whole_is_one_step(tmp_path: Path) -> None:
     assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(split=False)), {})) == (2 + 4, 0, 0)
     assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(whole=("13.0",))), {})) == (2 + 4, 0, 0)
@@ -113,6 +134,57 @@ def test_an_edit_runs_what_reads_the_file(tmp_path: Path, changed: str, run: int
     assert ahead.run == run
     back = _ahead(_steps(tmp_path, FILES), history)
     assert back.run == 0
+
+
+def test_bytes_that_are_no_text_count(tmp_path: Path) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    edited = _steps(tmp_path, FILES)
+    assert _ahead(edited, history).run == 0
+    (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\n// \xe4\n')
+    one = _again(tmp_path)
+    (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\n// \xf6\n')
+    assert _ahead(_again(tmp_path), _done(one)).run == ALL + 1 + 2
+
+
+@pytest.mark.parametrize("include", ["#define H <a.cuh>\n#include H\n", "#include_next <a.cuh>\n"])
+def test_an_include_that_nobody_can_read_means_all_headers(tmp_path: Path, include: str) -> None:
+    files = FILES | {"g.cu": include}
+    history = _done(_steps(tmp_path, files))
+    assert _ahead(_steps(tmp_path, files | {"b.cuh": "// edited\n"}), history).run == ALL + 1 + 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "run"),
+    [
+        ({"toolchains": PINS | {"2.13": "other"}}, 1 + 1),  # preprocessing of kernel and binding
+        ({"toolchains": PINS | {"cu130": "other"}}, ALL + 1 + 2 * BINDING),
+        ({"rules": "other"}, ALL + 1 + 2 * BINDING),
+        ({"ptx_sharing": "on"}, 0),  # 8.0 and 9.0 share with nobody
+    ],
+)
+def test_other_toolchains_are_read_anew(tmp_path: Path, changed: dict[str, Any], run: int) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    assert _ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(**changed)), history).run == run
+
+
+def test_shared_ptx_depends_on_the_lowest_architecture(tmp_path: Path) -> None:
+    def steps(archs: str, mode: str) -> list[Step]:
+        text = KERNEL.replace('"8.0", "9.0+PTX"', archs)
+        return _steps(tmp_path, FILES, TWO[:1], SETTINGS._replace(ptx_sharing=mode), text)
+
+    few = _done(steps('"8.6", "8.9"', "on"))
+    # Preprocessing, cicc for all and ptxas for 8.0, the fatbinary, the host code; the binding's id.
+    assert _ahead(steps('"8.0", "8.6", "8.9"', "on"), few).run == 1 + 3 + 1 + 2 + 1
+    assert _ahead(steps('"8.6", "8.9"', "off"), few).run == 1
+
+
+def test_a_binding_of_the_stable_abi_has_the_id_in_its_text(tmp_path: Path) -> None:
+    cells = ("torch-stable-abi29-cu130-*",)
+    text = f'{GENERAL}{TORCH}stable-abi = {{ cuda = "2.9" }}\n{KERNEL}'
+    _steps(tmp_path, FILES)
+    history = _done(_again(tmp_path, cells, text=text))
+    (tmp_path / "g.cu").write_text("int i;\n")
+    assert _ahead(_again(tmp_path, cells, text=text), history).run == ALL + BINDING
 
 
 def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
@@ -193,8 +265,11 @@ def test_seconds_of_what_never_ran() -> None:
 
 
 def test_many_steps_take_no_time() -> None:
-    steps = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(1000) for one in CHAIN]
-    assert _ahead(steps, {}, 16).run == 8000
+    steps = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
+    moved = [one._replace(source=f"src/{one.source}") for one in steps]
+    start = time.monotonic()
+    assert _ahead(moved, _learned(steps), 16).run == 16_000
+    assert time.monotonic() - start < 10
 
 
 def test_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
@@ -220,6 +295,7 @@ def test_a_sentence() -> None:
         "about 1 min 23 s for 4 at once, in 2.4 GB"
     )
     assert "very roughly 1 min 23 s" in describe(ahead._replace(measured=False), 2, 4)
+    assert describe(ahead._replace(memory=None), 2, 100).endswith("about 1 min 23 s for 100 at once")
     assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile steps, none of them to run"
     assert describe(Forecast(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
 
@@ -233,7 +309,21 @@ def test_history_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"version": 0, "steps": {}}', '{"version": 1, "steps": {"a": 1}}']
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 0, "steps": {}}',
+        '{"version": 1, "steps": {"a": 1}}',
+        '{"version": 1, "steps": {"a": [["x"], "k", 1.5]}}',
+        '{"version": 1, "steps": {"g|g.cu|m||p": [["x"], "k", NaN]}}',
+        '{"version": 1, "steps": {"g|g.cu|m||p": [["x"], "k", Infinity]}}',
+        '{"version": 1, "steps": {"g|g.cu|m||p": [["x"], "k", -1]}}',
+        f'{{"version": 1, "steps": {{"g|g.cu|m||p": [["x"], "k", {"9" * 400}]}}}}',
+        "[" * 100_000,
+    ],
+    ids=range(11),
 )
 def test_history_that_is_none_of_ours_is_ignored(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))

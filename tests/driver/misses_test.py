@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.bazel.spawns import Call, Spawn
-from py_driver.misses import NEW, SAME, calls_of, place_key, why
+from py_driver.misses import NEW, SAME, Misses, calls_of, place_key
 from py_driver.steps import CellStep, Did, Place
 
 PLACE = Place(source="a.cu", section="g", mnemonic="CudaAssemble", arch="sm_80")
@@ -44,16 +44,16 @@ def test_reasons(
     command: tuple[str, ...], environment: dict[str, str], inputs: dict[str, str], expected: list[str]
 ) -> None:
     new = Call(command=command, environment=environment, inputs=inputs)
-    assert list(why(KEY, new, {KEY: OLD})) == expected
+    assert list(Misses({KEY: OLD}).why(KEY, new)) == expected
 
 
 def test_a_step_of_another_cell_tells_too() -> None:
     near = Call(command=OLD.command, environment=OLD.environment, inputs={**OLD.inputs, "a.ptx": "9"})
     far = Call(command=(), environment={}, inputs={})
     new = {"far|" + KEY.partition("|")[2]: far, "near|" + KEY.partition("|")[2]: near}
-    assert why(KEY, OLD, new) == ("a.ptx has changed",)
-    assert why(KEY, OLD, {}) == (NEW,)
-    assert why(KEY, None, new) == ()
+    assert Misses(new).why(KEY, OLD) == ("a.ptx has changed",)
+    assert Misses({}).why(KEY, OLD) == (NEW,)
+    assert Misses(new).why(KEY, None) == ()
 
 
 def test_what_did_not_run_stays_known() -> None:
@@ -61,5 +61,6 @@ def test_what_did_not_run_stays_known() -> None:
         spawn = Spawn(call=call) if call else None
         return PLACE, CellStep(variant=variant, path="p", key="k", did=Did.RUN, seconds=1.0, spawn=spawn)
 
-    other = place_key("other", PLACE)
-    assert calls_of([step("v", None), step("other", OLD)], {KEY: OLD}) == {KEY: OLD, other: OLD}
+    other, sources = place_key("other", PLACE), {("g", "a.cu")}
+    assert calls_of([step("v", None), step("other", OLD)], {KEY: OLD}, sources) == {KEY: OLD, other: OLD}
+    assert calls_of([], {KEY: OLD, "v|gone|b.cu|CudaAssemble|sm_80": OLD}, sources) == {KEY: OLD}

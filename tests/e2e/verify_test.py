@@ -57,14 +57,17 @@ def test_a_poisoned_result_is_found(relu: Built, base: Path) -> None:
     assert digests(other / "build")[library] != made[library]
     found = driver("two").run("verify", other, "--json", code=1)
     name = library.removeprefix(f"{CPU}/")
-    [one] = json.loads(found.stdout)
+    said = json.loads(found.stdout)
+    [one] = said["variants"]
     assert one["variant"] == CPU
     assert f"{name} has other bytes" in one["differences"]
-    assert "error[E403]: " in found.stderr
-    assert f"{name} has other bytes" in found.stderr
+    assert [wrong["code"] for wrong in said["errors"]] == ["E403"]
+    assert f"{name} has other bytes" in said["errors"][0]["message"]
 
 
 def test_nothing_to_verify(relu: Built, base: Path) -> None:
     project = copy_project(PROJECTS / "tiny", base / "unbuilt")
     assert "has no variant of tiny" in relu.driver.run("verify", project, code=2).stderr
+    (project / "build" / "torch99-cxx11-cpu-x86_64-linux").mkdir(parents=True)
+    assert "is no variant of tiny" in relu.driver.run("verify", project, code=2).stderr
     assert "is not there" in relu.driver.run("verify", project, f"--variant={CPU}", code=2).stderr

@@ -78,8 +78,11 @@ pub fn start(allocator: std.mem.Allocator, command: [][]const u8, environment: *
 /// Waits for a command; its exit code.
 pub fn finish(child: *std.process.Child) !u8 {
     const term = child.wait() catch |err| return main.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
-    if (term != .Exited) return main.fail("killed: {s}", .{child.argv[0]});
-    return term.Exited;
+    return switch (term) {
+        .Exited => |code| code,
+        .Signal => |number| main.fail("killed by signal {d}: {s}", .{ number, child.argv[0] }),
+        else => main.fail("stopped: {s}", .{child.argv[0]}),
+    };
 }
 
 /// Where the `=` of `NAME=VALUE` is; null for a command.
