@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_LONG = 30  # seconds; more than a client waits
+
+
 class Fault(StrEnum):
     """What the cache does wrong.
 
@@ -21,7 +24,7 @@ class Fault(StrEnum):
         NONE: nothing.
         DENIED: it wants credentials.
         BROKEN: it answers 500.
-        SLOW: it sends a byte a second.
+        STALLED: it sends half of a blob, and then nothing for long.
         TRUNCATED: it leaves out the last byte of a blob.
         SWAPPED: it sends other bytes of the same number.
         LOST: it has results of actions, and not the blobs that they name.
@@ -31,7 +34,7 @@ class Fault(StrEnum):
     NONE = "none"
     DENIED = "denied"
     BROKEN = "broken"
-    SLOW = "slow"
+    STALLED = "stalled"
     TRUNCATED = "truncated"
     SWAPPED = "swapped"
     LOST = "lost"
@@ -94,14 +97,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, content[:-1])
         elif fault is Fault.SWAPPED:
             self._answer(200, bytes(byte ^ 1 for byte in content))
-        elif fault is Fault.CUT or fault is Fault.SLOW:
+        elif fault in {Fault.CUT, Fault.STALLED}:
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            for byte in content[: len(content) // 2] if fault is Fault.SLOW else ():
-                self.wfile.write(bytes([byte]))
-                self.wfile.flush()
-                time.sleep(1)
+            self.wfile.write(content[: len(content) // 2])
+            self.wfile.flush()
+            time.sleep(_LONG if fault is Fault.STALLED else 0)
             self.close_connection = True
         else:
             self._answer(200, content)
