@@ -53,7 +53,12 @@ def cache(relu: Built, base: Path) -> Iterator[Cache]:
 
 def _options(server: Cache, suffix: str) -> list[str]:
     """Of a build that has nothing of its own; the suffix is in no action key, since paths are mapped."""
-    return [f"--remote_cache={server.address}", f"--platform_suffix={suffix}", "--remote_timeout=2"]
+    return [
+        f"--remote_cache={server.address}",
+        f"--platform_suffix={suffix}",
+        "--remote_timeout=2",
+        "--remote_retries=1",
+    ]
 
 
 def _run(driver: Driver, events: Path, server: Cache, suffix: str) -> dict[str, int]:
@@ -78,6 +83,7 @@ def test_a_cache_that_misbehaves(relu: Built, cache: Cache, fault: Fault, tmp_pa
     assert digests(relu.driver.place(_LABEL, *_options(cache, f"{fault}-mended"))) == digests(relu.build / CPU)
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_killed_in_the_middle(relu: Built, serve: Callable[..., str], base: Path) -> None:
     """The build goes on here; what it made stays here, and the next one finds it."""
     address = serve()
@@ -95,6 +101,7 @@ def test_a_cache_that_is_killed_in_the_middle(relu: Built, serve: Callable[..., 
     assert steps(driver.build(project, CU130, remote_cache=address))[0] == 0
 
 
+@pytest.mark.slow
 def test_what_an_executor_made_and_took_along(relu: Built, serve: Callable[..., str], base: Path) -> None:
     """Files that only the executor had are made again, here, once it is gone."""
     address = serve("--execute", "--jobs=2")
