@@ -39,7 +39,7 @@ _FAILURES = {
     36: (Code.SET_UP, "Bazel met a problem of this machine"),
     37: (Code.SET_UP, "Bazel failed inside"),
     38: (Code.NO_NETWORK, "Bazel could not report its build events"),
-    39: (Code.NO_NETWORK, "the remote cache lost a file that the build needs"),
+    39: (Code.NO_NETWORK, "a remote cache lost a file that the build needs, or does not give it"),
     45: (Code.NO_NETWORK, "Bazel could not report its build events"),
     48: (Code.SET_UP, "Bazel could not resolve the modules of MODULE.bazel"),
 }
@@ -52,6 +52,7 @@ _OPTIONS = (
 )
 _LABELS_SHOWN = 5
 _KILLED = re.compile(r" failed: \((?:Killed|Exit 137)\)|^step: killed by signal 9: ", re.MULTILINE)
+_ALONE = "what is not there is built here without it: --remote-cache= --remote-executor="
 _MEMORY = (
     "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
     "once with --jobs"
@@ -194,7 +195,7 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output) -
         shown = ", ".join(events.failed[:_LABELS_SHOWN])
         more = len(events.failed) - _LABELS_SHOWN
         message += f": {shown}" + (f" and {more} more" if more > 0 else "")
-    advice = ""
+    advice = _ALONE if exit_code in {34, 39} else ""
     if code is Code.BUILD_FAILED and any(_KILLED.search(block) for block in console.errors):
         message += "; a compiler was killed"
         advice = _MEMORY.format(machine_memory() // 1024)
