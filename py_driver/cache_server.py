@@ -30,10 +30,18 @@ _POLL_SECONDS: Final = 0.05
 
 _SHELL: Final = "/bin/sh"
 _LOADER: Final = "/lib64/ld-linux-x86-64.so.2"
-_LIBRARIES: Final = ("libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1")
-"""What NVIDIA's programs are linked with, besides the loader."""
+_LIBRARIES: Final = (
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libstdc++.so.6",
+)
+"""What NVIDIA's programs are linked with, besides the loader; libstdc++ is wanted by cicc of CUDA 11.8 alone."""
 
-_ADVICE: Final = "an executor needs glibc and libgcc; without --execute the server needs neither"
+_ADVICE: Final = "an executor needs glibc, libgcc and libstdc++; without --execute the server needs none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-_TEXT = "__global__ void kernel() {}\n"
+_TEXT = "__attribute__((global)) void kernel() {}\n"  # preprocessed
 _ARCHS = ("8.0", "8.6", "8.9")
 
 
