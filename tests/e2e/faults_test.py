@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, CU130, TWO, copy_project, digests, steps, wait_for_process
+from clone import CPU, CU130, TWO, another, copy_project, digests, steps, wait_for_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,6 +149,13 @@ code=$?
 [ "$before" = "$(cat "$OLDPWD"/*/* | sha256sum)" ] && [ -z "$(ls -A "$OLDPWD" | grep '^[.]')" ] && exit $code
 exit 8
 """
+_FULL_OUTPUT = """
+out=$1; mount -t tmpfs -o size=300m none "$out" && shift || exit 9
+"$@"
+code=$?
+kill $(cat "$out"/*/server/server.pid.txt)
+exit $code
+"""
 _SMALL = 'mount -t tmpfs -o size=16k none "$1" && shift && exec "$@"'
 _READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
 
@@ -185,6 +192,19 @@ def test_no_space_for_the_cache(empty: Driver, project: Path, mirror: Path, name
     assert "RULES_TORCH_KERNELS_CACHE" in failed.stderr
     assert digests(project) == before
     empty.build(project, CPU, env=environ)
+
+
+@pytest.mark.slow
+def test_no_space_for_what_bazel_writes(installed: Driver, project: Path, base: Path, namespace: list[str]) -> None:
+    driver = another(installed, base / "full-output")
+    driver.output.mkdir(parents=True)
+    for path in sorted((project / "build").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    within = [*namespace, _FULL_OUTPUT, "-", str(driver.output)]
+    failed = driver.run("build", project, f"--variant={CPU}", within=within, code=4)
+    assert "error[E304]" in failed.stderr
+    assert not list((project / "build").iterdir())
+    assert steps(driver.build(project, CPU))[0] > 0
 
 
 def test_read_only_project(installed: Driver, project: Path, namespace: list[str]) -> None:
