@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.fetch.entry import Entry
+    from py_driver.misses import Calls
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
     from py_driver.plan_steps import Step
@@ -190,11 +191,14 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         path, size = collect(root / counts[variant.name].directory, directory, variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     sources = {(group.name, source) for group in plan.groups for source in group.sources}
-    known = learned(history, steps, places_of(counted, done_steps), sources)
+    placed = places_of(counted, done_steps)
+    known = learned(history, steps, placed, sources)
     if known != history:
         write_history(plan.module, known)
     if options.report is not None:
-        _write_report(options.report, plan, counted, done_steps, output)
+        earlier = read_calls(plan.module)
+        _write_report(options.report, plan.name, counted, done_steps, earlier, output)
+        write_calls(plan.module, calls_of(placed, earlier, sources))
     return Build(
         plan=plan,
         forecast=ahead,
@@ -254,16 +258,13 @@ def _check_report(page: Path) -> None:
         raise error(Code.PERMISSION, f"cannot write {page}: its directory is not writable")
 
 
-def _write_report(
-    page: Path, plan: Plan, cells: Sequence[CellSteps], steps: Sequence[CellStep], output: Output
+def _write_report(  # noqa: PLR0913  (what a report is made of, where it goes, and what says so)
+    page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], earlier: Calls, output: Output
 ) -> None:
-    """Write a page, and the same as JSON beside it; keep what the next one needs to say what has changed."""
+    """Write a page, and the same as JSON beside it."""
     from py_driver.report import as_html, as_json, make_report  # noqa: PLC0415  (few builds need it)
 
-    earlier = read_calls(plan.module)
-    made = make_report(plan.name, cells, steps, _action_output, earlier)
-    sources = {(group.name, source) for group in plan.groups for source in group.sources}
-    write_calls(plan.module, calls_of(places_of(cells, steps), earlier, sources))
+    made = make_report(name, cells, steps, _action_output, earlier)
     facts = page.with_suffix(".json")
     write(page, as_html(made, _TEMPLATE.read_text(encoding="utf-8")).encode())
     write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +96,6 @@ def write_calls(project: str, calls: Calls) -> None:
     _write(_path(project, _CALLS), {key: (one.command, one.environment, one.inputs) for key, one in calls.items()})
 
 
-@cache
 def read_costs() -> Mapping[str, tuple[Cost, Cost]]:
     """What steps of each kind are taken for before one was measured, without and with torch's headers in sight."""
     text = (Path(__file__).parent / "resources" / "steps.toml").read_text(encoding="utf-8")
