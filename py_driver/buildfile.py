@@ -72,6 +72,7 @@ def _group(group: Group) -> dict[str, Value]:
         "cuda_flags": group.cuda_flags,
         "cxx_flags": group.cxx_flags,
         "depends": group.depends,
+        "hip_flags": group.hip_flags,
         "id": f":{group.identity}" if group.identity else "",
         "includes": group.includes,
     }

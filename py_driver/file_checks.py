@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 _PACKAGES = ("BUILD", "BUILD.bazel")
+_LANGUAGES = {".cu": ("CUDA", "cuda"), ".hip": ("HIP", "rocm")}
+"""By suffix, the language of sources for GPUs and the backend to list them for; `rocm` takes both."""
+
 _SEEN_LIMIT = 20_000
 _KNOWN_LIMIT = 2_000
 _SUGGESTION_LIMIT = 10
@@ -90,12 +94,19 @@ class FileChecker:
         elif not is_readable(self._directory / path):
             self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not let you", text.span)
 
-    def forbid_cuda(self, reason: str, files: Texts) -> None:
-        """Collect an error for each CUDA source among files that no CUDA compiler sees."""
+    def check_languages(self, reason: str, files: Texts, backend: str = "cpu") -> None:
+        """Collect an error for each CUDA or HIP source among files that no compiler for it sees.
+
+        Args:
+            reason: why, as the rest of a sentence.
+            files: to look at.
+            backend: that they are for; `rocm` takes both.
+        """
         for text in files:
-            if text.value.endswith(".cu"):
-                advice = 'list it in a [kernel.*] section for "cuda"'
-                self._add(Code.FILE_KIND, f"`{text.value}` is CUDA, but {reason}", text.span, advice=advice)
+            language, needed = _LANGUAGES.get(posixpath.splitext(text.value)[1], ("", backend))
+            if backend not in {needed, "rocm"}:
+                advice = f'list it in a [kernel.*] section for "{needed}"'
+                self._add(Code.FILE_KIND, f"`{text.value}` is {language}, but {reason}", text.span, advice=advice)
 
     def _suggestion(self, path: str) -> str:
         """`did you mean ...?` for a missing file; only for the first ones, since each takes its time."""

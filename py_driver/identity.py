@@ -18,7 +18,7 @@ class Identity(NamedTuple):
 
     Attributes:
         name: of its target, e.g. `cuda_id`.
-        backend: `cpu`, `cuda` or `universal`.
+        backend: `cpu`, `cuda`, `rocm` or `universal`.
         settings: the configuration that is the same in every cell, ready for JSON.
         files: every file that belongs to the backend, sorted.
     """
@@ -48,7 +48,7 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 
     Args:
         project: whose.
-        family: `cpu`, `cuda` or `universal`.
+        family: `cpu`, `cuda`, `rocm` or `universal`.
         compiled: whether its variants have more than Python files.
     """
     manifest = project.manifest
@@ -69,7 +69,9 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 
 def _section_config(section: Kernel) -> dict[str, Any]:
     """All of a section that decides what is compiled, apart from what the files hold."""
+    amd = {"hip-flags": values(section.hip_flags), "rocm-archs": sorted(section.requested) if section.requested else None}
     return {
+        **(amd if section.backend.value == "rocm" else {}),
         "name": section.name.value,
         "depends": sorted(values(section.depends)),
         "src": sorted(values(section.src)),

@@ -42,7 +42,7 @@ class Torch:
     Attributes:
         python: the interpreter that imports it.
         version: `2.13`, without patch release and local part.
-        backend: `cpu`, or `cu130` for a build with CUDA 13.0.
+        backend: `cpu`, or `cu130` for a build with CUDA 13.0, `rocm72` for one with ROCm 7.2.
     """
 
     python: str
@@ -57,9 +57,8 @@ def importable_torch() -> Torch | None:
         if done.returncode:
             continue
         version, cuda, hip = json.loads(done.stdout.splitlines()[-1])
-        if hip:
-            continue
-        backend = f"cu{cuda.replace('.', '')}" if cuda else "cpu"
+        toolkit = ".".join((cuda or hip or "").split(".")[:2]).replace(".", "")
+        backend = f"{'cu' if cuda else 'rocm'}{toolkit}" if toolkit else "cpu"
         return Torch(python=python, version=".".join(version.split(".")[:2]), backend=backend)
     return None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from py_driver.errors import Code, error
 from py_driver.fetch.entry import Entry, parse_entry
 from py_driver.layout import module_root, user_matrix
-from py_driver.variants.names import cuda_version
+from py_driver.variants.names import cuda_version, rocm_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,8 @@ def lock_files() -> dict[str, Path]:
     Raises:
         DriverError: SET_UP if the installation is broken.
     """
-    return {kind: module_root() / "toolchains" / "lock" / f"{kind}.json" for kind in ("cc", "cuda", "cutlass", "torch")}
+    kinds = ("cc", "cuda", "cutlass", "hipify", "rocm", "torch")
+    return {kind: module_root() / "toolchains" / "lock" / f"{kind}.json" for kind in kinds}
 
 
 def exports_file() -> Path:
@@ -81,14 +82,19 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
         The entries of toolchains/lock/*.json; versions that are not locked are left to Bazel, which names them.
     """
     chosen = list(cells)
-    cc, cuda, torch = read_part("cc"), read_part("cuda"), read_part("torch")
-    cudas = sorted({v for cell in chosen if (v := cuda_version(cell.backend))} & set(cuda))
-    found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(cuda[one]["host"] for one in cudas)])]
+    cc, cuda, rocm, torch = (read_part(kind) for kind in ("cc", "cuda", "rocm", "torch"))
+    toolkits = [cuda[one] for one in sorted({v for cell in chosen if (v := cuda_version(cell.backend))} & set(cuda))]
+    amd = [rocm[one] for one in sorted({v for cell in chosen if (v := rocm_version(cell.backend))} & set(rocm))]
+    toolkits += amd
+    found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for one in toolkits)])]
     found += cc["gcc"]
     for version in sorted({cell.torch for cell in chosen if cell.torch}):
         found += [torch[version]["archive"]] if version in torch else []
-    for version in cudas:
-        found += cuda[version]["archives"]
+    for one in toolkits:
+        found += one["archives"]
+    if amd:
+        hipify = read_part("hipify")
+        found += [*hipify["python"], torch[hipify["torch"]]["archive"]]
     return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
 
@@ -96,6 +102,8 @@ def toolchain_digests() -> dict[str, str]:
     """A digest of what is pinned of `cc` and of each backend (`cu130`), torch release (`2.13`) and `cutlass_4_0`."""
     found: dict[str, Any] = {"cc": read_part("cc"), **read_part("torch")}
     found |= {f"cu{version.replace('.', '')}": one for version, one in read_part("cuda").items()}
+    hipify = read_part("hipify")
+    found |= {f"rocm{version.replace('.', '')}": [one, hipify] for version, one in read_part("rocm").items()}
     found |= {f"cutlass_{version.replace('.', '_')}": one for version, one in read_part("cutlass").items()}
     return {name: hashlib.sha256(json.dumps(one).encode()).hexdigest() for name, one in found.items()}
 

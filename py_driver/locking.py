@@ -163,11 +163,6 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         )
         for version, clang in cc["zig"].items()
     }
-    archive = (cc["gcc"]["suite"], cc["gcc"]["component"])
-    packages = [
-        _Place(wish=Wish(origin=Origin.DEBIAN, name=name, archive=archive), near=("cc",), more={})
-        for name in cc["gcc"]["packages"]
-    ]
     torches = {
         one["version"]: {
             "abis": one["abis"],
@@ -194,17 +189,42 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "host": one["host"],
             "max_clang": one["max-clang"],
             "runtime": one["runtime"],
-            "archives": [_cuda_archive(archive, one["version"], table) for archive in one["archives"]],
+            "archives": [_archive(archive, ("cuda", one["version"]), table) for archive in one["archives"]],
         }
         for one in table["cuda"]
     }
-    default = {"default": cc["default"], "zig": zigs, "gcc": packages, "glibc": cc["glibc"], "floors": cc["floors"]}
-    cutlasses = {one["version"]: _cutlass(one, table) for one in table["cutlass"]}
-    return {"cc": default, "cuda": cudas, "cutlass": cutlasses, "torch": torches}
+    rocms = {
+        one["version"]: {
+            "archs": one["archs"],
+            "host": one["host"],
+            "runtime": one["runtime"],
+            "archives": [_archive(archive, ("rocm", one["version"]), table) for archive in one["archives"]],
+        }
+        for one in table["rocm"]
+    }
+    gcc, hipify = _packages(cc["gcc"], "cc"), table["hipify"]
+    return {
+        "cc": {"default": cc["default"], "zig": zigs, "gcc": gcc, "glibc": cc["glibc"], "floors": cc["floors"]},
+        "cuda": cudas,
+        "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
+        "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
+        "rocm": rocms,
+        "torch": torches,
+    }
 
 
-def _cuda_archive(archive: Mapping[str, Any], version: str, table: Mapping[str, Any]) -> _Place:
-    """One of the archives of a CUDA release."""
+def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
+    """Some packages of one suite."""
+    archive = (table["suite"], table["component"])
+    return [
+        _Place(wish=Wish(origin=Origin.DEBIAN, name=name, archive=archive), near=(near,), more={})
+        for name in table["packages"]
+    ]
+
+
+def _archive(archive: Mapping[str, Any], release: tuple[str, str], table: Mapping[str, Any]) -> _Place:
+    """One of the archives of a CUDA or ROCm release, which is given by its kind and version."""
+    version = release[1]
     stem = ""
     if "wheel" in archive:
         name, _, release = archive["wheel"].partition("==")
@@ -222,7 +242,7 @@ def _cuda_archive(archive: Mapping[str, Any], version: str, table: Mapping[str, 
     include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
     if include:
         wish = Wish(origin=wish.origin, name=name, version=wish.version, include=include)
-    return _Place(wish=wish, near=("cuda", version), more={"unpack": unpack})
+    return _Place(wish=wish, near=release, more={"unpack": unpack})
 
 
 def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
 
     Args:
         manifest: what the project says.
-        family: `cpu`, `cuda` or `universal`.
+        family: `cpu`, `cuda`, `rocm` or `universal`.
         archs: the GPU architectures that the variant has, sorted; None for none.
     """
     depends = tuple(manifest.depends.get(backend, Depends()) for backend in ("", family))

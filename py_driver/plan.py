@@ -10,8 +10,8 @@ from py_driver.manifest.model import TORCH, Bounds, values
 from py_driver.manifest.paths import HEADERS
 from py_driver.metadata import make_metadata
 from py_driver.variants.candidates import Candidate, candidates, describe, numbers
-from py_driver.variants.capabilities import Archs, choose
-from py_driver.variants.names import Cell, cuda_version, spell
+from py_driver.variants.capabilities import Archs, choose, choose_amd
+from py_driver.variants.names import Cell, cuda_version, rocm_version, spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,19 +23,23 @@ if TYPE_CHECKING:
     from py_driver.variants.matrix import Matrix
 
 
+_GPUS = ("cuda", "rocm")
+
+
 class Group(NamedTuple):
     """Files that are compiled with the same flags: the binding or a kernel section.
 
     Attributes:
         name: of its target.
-        backend: `cpu` or `cuda`.
+        backend: `cpu`, `cuda` or `rocm`.
         sources: files to compile, sorted.
         headers: files to include, sorted.
         includes: directories to include from.
         cxx_flags: flags for C++.
         cuda_flags: flags for nvcc.
+        hip_flags: flags for HIP's compiler.
         depends: what may be included besides: `torch`, `cutlass_3_6`, sorted.
-        archs: for a CUDA kernel section: what became of its archs, by backend (`cu130`).
+        archs: for a kernel section for GPUs: what became of its archs, by backend (`cu130`, `rocm72`).
         identity: the name of the identity's target, if the sources need the unique id; else "".
     """
 
@@ -46,6 +50,7 @@ class Group(NamedTuple):
     includes: tuple[str, ...]
     cxx_flags: tuple[str, ...]
     cuda_flags: tuple[str, ...]
+    hip_flags: tuple[str, ...]
     depends: tuple[str, ...]
     archs: Mapping[str, Archs]
     identity: str
@@ -152,7 +157,7 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
     found: dict[tuple[Span | None, str, str], list[str]] = {}
     for group in groups:
         section = next((one for one in manifest.kernels if one.name.value == group.name), None)
-        asked = section.capabilities if section else None
+        asked = section.architectures if section else None
         spans = {one.value: one.span for one in asked.value} if asked else {}
         for backend, archs in group.archs.items():
             for one in archs.dropped:
@@ -190,20 +195,27 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
         if empty := next(
             (s for s, one in zip(sections, chosen, strict=True) if one is not None and not one.kept), None
         ):
-            reason = f"{empty.title} has no GPU architecture that CUDA {cuda_version(cell.backend)} compiles for"
+            reason = f"{empty.title} has no GPU architecture that {_toolkit(cell.backend)} compiles for"
             left.append(Left(cell=cell, reason=reason))
             continue
-        archs = sorted({arch for one in chosen if one for arch in one.kept}) if cell.family == "cuda" else None
+        archs = sorted({arch for one in chosen if one for arch in one.kept}) if cell.family in _GPUS else None
         groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
         variants.append(_variant(manifest, candidate, groups=groups, archs=archs))
     for backend in manifest.built:
         if backend not in aot:
             cell = Cell(backend=backend)
-            noarch = manifest.framework.capabilities if backend == "cuda" else None
+            framework = manifest.framework
+            noarch = {"cuda": framework.capabilities, "rocm": framework.rocm_archs}.get(backend)
             archs = sorted(one.value for one in noarch.value) if noarch else None
             variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
             variants.insert(sum(one.bundled for one in variants), variant)
     return tuple(variants), tuple(left)
+
+
+def _toolkit(backend: str) -> str:
+    """What compiles for a backend: `CUDA 13.0`."""
+    version = cuda_version(backend)
+    return f"CUDA {version}" if version else f"ROCm {rocm_version(backend)}"
 
 
 def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
@@ -227,10 +239,11 @@ def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...]) -> st
 
 
 def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
-    version = cuda_version(cell.backend)
-    if version is None:
-        return None
-    return choose(section.requested, matrix.cuda_release(version))
+    if version := cuda_version(cell.backend):
+        return choose(section.requested, matrix.cuda_release(version))
+    if version := rocm_version(cell.backend):
+        return choose_amd(section.requested, matrix.rocm_release(version))
+    return None
 
 
 def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...], archs: list[str] | None) -> Variant:
@@ -272,6 +285,7 @@ def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix
         includes=_includes(framework.include, (*sources, *headers, *offered)),
         cxx_flags=values(framework.cxx_flags),
         cuda_flags=(),
+        hip_flags=(),
         depends=(TORCH,),
         archs={},
         identity=f"{family}_id",
@@ -294,6 +308,7 @@ def _group(section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matri
         includes=_includes(section.include, (*sources, *headers)),
         cxx_flags=values(section.cxx_flags),
         cuda_flags=values(section.cuda_flags),
+        hip_flags=values(section.hip_flags),
         depends=tuple(sorted(values(section.depends))),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity="",

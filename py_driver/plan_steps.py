@@ -29,12 +29,17 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "CudaAssemble": ("CudaDeviceCompile",),
     "CudaFatbinary": ("CudaAssemble",),
     "CudaHostCompile": ("CudaFrontend", "CudaFatbinary"),
+    "HipDeviceCompile": ("HipPreprocess",),
+    "HipAssemble": ("HipDeviceCompile",),
+    "HipLink": ("HipAssemble",),
+    "HipBundle": ("HipLink",),
+    "HipHostCompile": ("HipPreprocess", "HipBundle"),
     "KernelCxxCompile": ("KernelCxxPreprocess",),
 }
 """Of the steps of a source, which come before which."""
 
 
-_OF_ALL_ARCHS = ("CudaFatbinary", "CudaHostCompile", "KernelCudaCompile")
+_OF_ALL_ARCHS = ("CudaFatbinary", "CudaHostCompile", "HipBundle", "HipHostCompile", "KernelCudaCompile")
 """Steps that depend on all architectures of a cell, and on which of them have PTX."""
 
 
@@ -46,7 +51,7 @@ class Step(NamedTuple):
         section: the group that it belongs to.
         source: path of the file that it compiles, within the project.
         mnemonic: of its action.
-        arch: `sm_80`; None if it is not for a single architecture.
+        arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
         part: what of the cell it depends on: `2.13-cxx11 cu130`, or less.
         reads: digest of the files, flags and settings that it depends on.
         torch: whether torch's headers are in its sight.
@@ -179,7 +184,7 @@ def _digest(value: object) -> str:
 def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settings) -> Iterator[Step]:
     """The steps of a group, for a cell."""
     cell, needs = variant.cell, variant.needs
-    backend = cell.backend if group.backend == "cuda" else group.backend
+    backend = group.backend if group.backend == "cpu" else cell.backend
     torch = standard = ""
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
@@ -187,12 +192,13 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     whole = not settings.split or cuda_version(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
     bases = _bases(archs) if settings.ptx_sharing != "off" else {}
-    flags = [group.includes, group.cxx_flags, group.cuda_flags, group.depends]
+    flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
     headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
     for source in group.sources:
         content = contents.of(group, source)
-        for mnemonic, arch in _kinds(source, archs, whole=whole, sees_id=bool(group.identity)):
+        sees_id = bool(group.identity)
+        for mnemonic, arch in _kinds(source, archs, whole=whole, sees_id=sees_id, hip=group.backend == "rocm"):
             # Headers are read by the first step alone; what follows depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
             single = mnemonic == "KernelCxxCompile" and (not group.identity or cell.stable)
@@ -228,11 +234,17 @@ def _bases(archs: Iterable[str]) -> dict[str, str]:
     return {one: base for one in plain if (base := lowest.setdefault(one[:-1], one)) != one}
 
 
-def _kinds(source: str, archs: Iterable[str], *, whole: bool, sees_id: bool) -> Iterator[tuple[str, str | None]]:
+def _kinds(
+    source: str, archs: Iterable[str], *, whole: bool, sees_id: bool, hip: bool
+) -> Iterator[tuple[str, str | None]]:
     """The mnemonics of the steps of a source, with the architecture that each is for."""
-    if not source.endswith(".cu"):
+    if not source.endswith((".cu", ".hip")):
         yield from ([("KernelCxxPreprocess", None)] if sees_id else [])
         yield "KernelCxxCompile", None
+    elif hip:
+        for arch in archs:
+            yield from ((one, arch) for one in ("HipPreprocess", "HipDeviceCompile", "HipAssemble", "HipLink"))
+        yield from ((one, None) for one in ("HipBundle", "HipPreprocess", "HipHostCompile"))
     elif whole:
         yield "KernelCudaCompile", None
     else:

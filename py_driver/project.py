@@ -65,9 +65,10 @@ def load(directory: Path, matrix: Matrix) -> Project:
     for kernel in manifest.kernels:
         compiled = kernel.backend.value in BUILT
         checker.check_section(kernel.title, kernel.src, kernel.include, any_kind=not compiled)
-        if kernel.backend.value == "cpu":
-            checker.forbid_cuda(f"{kernel.title} is for the backend cpu", kernel.src)
-    checker.forbid_cuda("the binding is C++ only", framework.src)
+        if compiled:
+            reason = f"{kernel.title} is for the backend {kernel.backend.value}"
+            checker.check_languages(reason, kernel.src, kernel.backend.value)
+    checker.check_languages("the binding is C++ only", framework.src)
     checker.check_case(manifest)
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
     python = package_files(directory, manifest, findings) if named else ()

@@ -24,9 +24,15 @@ _PHASES = {
     "device.cubin": "CudaAssemble",
     "fatbin.c": "CudaFatbinary",
     "cudafe1.cpp": "CudaFrontend",
+    "host.hipi": "HipPreprocess",
+    "device.hipi": "HipPreprocess",
+    "device.s": "HipDeviceCompile",
+    "device.o": "HipAssemble",
+    "device.co": "HipLink",
+    "bundle.hipfb": "HipBundle",
     "cxx.ii": "KernelCxxPreprocess",
 }
-"""The files that the steps before the last one of a source make; see rules/private/cuda.bzl and compile.bzl."""
+"""The files that the steps before the last one of a source make; see rules/private/cuda.bzl, hip.bzl and compile.bzl."""
 
 _PHASE = re.compile(rf"(.+)\.phases/(?:(\w+)/)?({'|'.join(map(re.escape, _PHASES))})", re.DOTALL)
 
@@ -34,6 +40,8 @@ MNEMONICS = (
     *(mnemonic for mnemonic in _PHASES.values() if mnemonic.startswith("Cuda")),
     "CudaHostCompile",
     "KernelCudaCompile",
+    *dict.fromkeys(mnemonic for mnemonic in _PHASES.values() if mnemonic.startswith("Hip")),
+    "HipHostCompile",
     "KernelCxxPreprocess",
     "KernelCxxCompile",
 )
@@ -104,7 +112,7 @@ class Place:
         source: path of the file that it compiles, within the project.
         section: the target that it belongs to, which has the name of a section of build.toml.
         mnemonic: which action it is.
-        arch: `sm_80`; None if it is not for a single architecture.
+        arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
     """
 
     source: str
@@ -190,13 +198,17 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
         source, arch, mnemonic = phase[1], phase[2], _PHASES[phase[3]]
     else:
         source, arch = rest.removesuffix(".o"), None
-        if not source.endswith(".cu"):
+        phases = f"{step.path.removesuffix('.o')}.phases/"
+        if f"{phases}host.hipi" in paths:
+            mnemonic = "HipHostCompile"
+        elif not source.endswith(".cu"):
             mnemonic = "KernelCxxCompile"
         else:
-            split = f"{step.path.removesuffix('.o')}.phases/host.ii" in paths
-            mnemonic = "CudaHostCompile" if split else "KernelCudaCompile"
+            mnemonic = "CudaHostCompile" if f"{phases}host.ii" in paths else "KernelCudaCompile"
     named = step.spawn.mnemonic if step.spawn else ""
-    return Place(source=source, section=section, mnemonic=named or mnemonic, arch=f"sm_{arch}" if arch else None)
+    if arch and not arch.startswith("gfx"):
+        arch = f"sm_{arch}"
+    return Place(source=source, section=section, mnemonic=named or mnemonic, arch=arch)
 
 
 def places_of(cells: Iterable[CellSteps], steps: Sequence[CellStep]) -> list[tuple[Place, CellStep]]:

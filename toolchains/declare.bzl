@@ -1,12 +1,13 @@
 """Declares the toolchains: one for each version, chosen by the settings of a cell."""
 
+load("//toolchains/torch:build.bzl", "ROCM_BUILD")
+
 _CONSTRAINTS = ["@platforms//cpu:x86_64", "@platforms//os:linux"]
 
-def _backend(version):
-    return "cu" + version.replace(".", "")
+_BACKENDS = {"cuda": "cu", "rocm": "rocm"}
 
 def _declare(prefix, kind, version, setting, value):
-    name = "%s_%s" % (kind, version.replace(".", "_"))
+    name = "%s_%s" % (kind, version.replace(".", "_").replace("+", "_"))
     native.config_setting(
         name = prefix + "_is_" + name,
         flag_values = {"@rules_torch_kernels//rules/settings:" + setting: value},
@@ -19,13 +20,14 @@ def _declare(prefix, kind, version, setting, value):
         toolchain_type = "@rules_torch_kernels//toolchains/%s:toolchain_type" % kind,
     )
 
-def declare_toolchains(name, cuda, torch):
+def declare_toolchains(name, cuda, rocm, torch):
     """Declares a toolchain for each version, and the C++ toolchain.
 
     Args:
         name: string, what the names of all targets begin with.
         cuda: list of string, CUDA versions, e.g. `13.0`, chosen by the backend `cu130`.
-        torch: list of string, torch versions, e.g. `2.13`.
+        rocm: list of string, ROCm versions, e.g. `7.2`, chosen by the backend `rocm72`.
+        torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as cells for ROCm name it.
     """
     native.toolchain(
         name = name + "_cc",
@@ -33,7 +35,9 @@ def declare_toolchains(name, cuda, torch):
         toolchain = "@torch_kernels_cc//:sdk",
         toolchain_type = "@rules_torch_kernels//toolchains/cc:toolchain_type",
     )
-    for version in cuda:
-        _declare(name, "cuda", version, "backend", _backend(version))
+    for kind, versions in {"cuda": cuda, "rocm": rocm}.items():
+        for version in versions:
+            _declare(name, kind, version, "backend", _BACKENDS[kind] + version.replace(".", ""))
     for version in torch:
-        _declare(name, "torch", version, "torch", version)
+        for build in [version, version + ROCM_BUILD]:
+            _declare(name, "torch", build, "torch", build)

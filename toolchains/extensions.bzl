@@ -1,8 +1,11 @@
 """The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
 
-load("//toolchains/cc:repository.bzl", "cc_sdk_repository", "cuda_host_repository")
+load("//toolchains/cc:repository.bzl", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/cutlass:repository.bzl", "cutlass_sdk_repository")
+load("//toolchains/hipify:repository.bzl", "hipify_repository")
+load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
+load("//toolchains/torch:build.bzl", "ROCM_BUILD")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
 
 _ZIG = "@torch_kernels_cc//:zig/zig"
@@ -14,6 +17,7 @@ package(default_visibility = ["//visibility:public"])
 declare_toolchains(
     name = "sdk",
     cuda = {cuda},
+    rocm = {rocm},
     torch = {torch},
 )
 """
@@ -27,6 +31,7 @@ LIBRARIES = {{
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
         cuda = json.encode(rctx.attr.cuda),
+        rocm = json.encode(rctx.attr.rocm),
         torch = json.encode(rctx.attr.torch),
     ))
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
@@ -39,6 +44,7 @@ _hub_repository = repository_rule(
     attrs = {
         "cuda": attr.string_list(mandatory = True, doc = "CUDA versions, e.g. `13.0`."),
         "libraries": attr.string_list(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`."),
+        "rocm": attr.string_list(mandatory = True, doc = "ROCm versions, e.g. `7.2`."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
     },
     doc = "Declares every toolchain without fetching any.",
@@ -48,28 +54,28 @@ def repository_name(kind, version):
     """The name of a toolchain's repository.
 
     Args:
-        kind: string, `cuda`, `host` or `torch`.
-        version: string, e.g. `13.0`.
+        kind: string, `cuda`, `host`, `rocm` or `torch`.
+        version: string, e.g. `13.0`, or `2.13+rocm`.
 
     Returns:
         string, e.g. `torch_kernels_cuda_13_0`.
     """
-    return "torch_kernels_%s_%s" % (kind, version.replace(".", "_"))
+    return "torch_kernels_%s_%s" % (kind, version.replace(".", "_").replace("+", "_"))
 
 # Of what a user's lock may have releases.
-_EXTENSIBLE = ["cuda", "cutlass", "torch"]
+_EXTENSIBLE = ["cuda", "cutlass", "rocm", "torch"]
 
 _extend = tag_class(
     attrs = {
         "lock": attr.label(mandatory = True, doc = "What `driver lock --matrix FILE` writes beside FILE."),
     },
-    doc = "Adds releases of torch, CUDA and CUTLASS, and replaces those of the same version.",
+    doc = "Adds releases of torch, CUDA, ROCm and CUTLASS, and replaces those of the same version.",
 )
 
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "cuda", "cutlass", "torch"]
+        for kind in ["cc", "cuda", "cutlass", "hipify", "rocm", "torch"]
     }
     for module in reversed(mctx.modules):  # what is nearer to the root comes later, and wins
         for tag in module.tags.extend:
@@ -81,27 +87,36 @@ def _toolchains_impl(mctx):
     default = lock["cc"]["default"]
     for version in lock["cc"]["zig"]:
         if version != default:
-            cuda_host_repository(
+            cc_host_repository(
                 name = repository_name("host", version),
                 lock = json.encode(lock["cc"]),
                 version = version,
             )
-    for version, entry in lock["cuda"].items():
-        host = repository_name("host", entry["host"]) if entry["host"] != default else "torch_kernels_cc"
-        cuda_sdk_repository(
-            name = repository_name("cuda", version),
-            host = "@%s//:sdk" % host,
-            lock = json.encode(entry),
-            version = version,
-            zig = _ZIG,
-        )
+    for kind, sdk_repository in {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}.items():
+        for version, entry in lock[kind].items():
+            host = repository_name("host", entry["host"]) if entry["host"] != default else "torch_kernels_cc"
+            sdk_repository(
+                name = repository_name(kind, version),
+                host = "@%s//:sdk" % host,
+                lock = json.encode(entry),
+                version = version,
+                zig = _ZIG,
+            )
+    hipify = lock["hipify"]
+    hipify_repository(
+        name = "torch_kernels_hipify",
+        python = json.encode(hipify["python"]),
+        torch = json.encode(lock["torch"][hipify["torch"]]["archive"]),
+    )
     for version, entry in lock["torch"].items():
-        torch_sdk_repository(
-            name = repository_name("torch", version),
-            lock = json.encode(entry),
-            version = version,
-            zig = _ZIG,
-        )
+        for gpu, build in {"cuda": version, "rocm": version + ROCM_BUILD}.items():
+            torch_sdk_repository(
+                name = repository_name("torch", build),
+                gpu = gpu,
+                lock = json.encode(entry),
+                version = version,
+                zig = _ZIG,
+            )
     libraries = {"cutlass_" + version.replace(".", "_"): entry for version, entry in lock["cutlass"].items()}
     for depends, entry in libraries.items():
         cutlass_sdk_repository(name = "torch_kernels_" + depends, depends = depends, lock = json.encode(entry))
@@ -109,6 +124,7 @@ def _toolchains_impl(mctx):
         name = "torch_kernels_toolchains",
         cuda = lock["cuda"].keys(),
         libraries = libraries.keys(),
+        rocm = lock["rocm"].keys(),
         torch = lock["torch"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)

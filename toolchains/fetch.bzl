@@ -42,7 +42,7 @@ def run(rctx, arguments, what, environment = {}):
         fail("%s failed (exit code %d):\n%s%s" % (what, result.return_code, result.stdout, result.stderr))
     return result.stdout
 
-def fetch(rctx, entry, destination, strip_prefix = "", include = []):
+def fetch(rctx, entry, destination, strip_prefix = "", include = [], exclude = []):
     """Gets one archive of the lock and unpacks it.
 
     Args:
@@ -51,6 +51,7 @@ def fetch(rctx, entry, destination, strip_prefix = "", include = []):
         destination: string, the directory to unpack into, relative to the repository.
         strip_prefix: string, a directory to strip from names in the archive.
         include: list of string, the files and directories to unpack; empty for all.
+        exclude: list of string, those of them not to unpack.
     """
     arguments = [
         host_python(rctx),
@@ -66,7 +67,26 @@ def fetch(rctx, entry, destination, strip_prefix = "", include = []):
         arguments += ["--strip-prefix", strip_prefix]
     for prefix in include:
         arguments += ["--include", prefix]
+    for prefix in exclude:
+        arguments += ["--exclude", prefix]
     run(rctx, arguments, "Fetching %s %s" % (entry["name"], entry["version"]))
+
+def fetch_parts(rctx, archives):
+    """Gets archives of the lock and unpacks the parts that it names, each to its place.
+
+    Args:
+        rctx: repository_ctx.
+        archives: list of dict, entries of the lock with `unpack`: what to strip, the names below that, and where to.
+    """
+    for archive in archives:
+        for part in archive["unpack"]:
+            fetch(
+                rctx,
+                archive,
+                part["to"],
+                strip_prefix = part["strip"],
+                include = [part["strip"] + "/" + name for name in part["names"]],
+            )
 
 def reproducible(rctx):
     """What a repository rule returns whose result its arguments determine.

@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("--dest", type=Path, required=True, help="directory to unpack into")
     get.add_argument("--strip-prefix", default="", help="directory to take off the names")
     get.add_argument("--include", action="append", default=[], help="file or directory to unpack; may be given again")
+    get.add_argument("--exclude", action="append", default=[], help="one not to unpack; may be given again")
     wheel = verbs.add_parser("resolve", help="print the lock entry of a wheel")
     wheel.add_argument("name")
     wheel.add_argument("version")
@@ -108,7 +109,9 @@ def _get(options: argparse.Namespace, output: Output) -> None:
         fetched.path,
         entry,
         options.dest,
-        Selection(include=tuple(options.include), strip_prefix=options.strip_prefix),
+        Selection(
+            include=tuple(options.include), exclude=tuple(options.exclude), strip_prefix=options.strip_prefix
+        ),
     )
     answer = {
         "bytes_fetched": fetched.bytes_fetched,

@@ -46,20 +46,27 @@ class Selection:
 
     Attributes:
         include: the files and directories wanted, as they are named in the archive; empty for all.
+        exclude: those of them that are not wanted.
         strip_prefix: directory taken off the names; members outside it are left out.
     """
 
     include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
     strip_prefix: str = ""
 
     def target(self, name: str) -> str:
         """The name below the destination, or an empty string for a member that is not wanted."""
-        if self.include and not any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in self.include):
+        if (self.include and not _is_below(name, self.include)) or _is_below(name, self.exclude):
             return ""
         prefix = self.strip_prefix.strip("/")
         if not prefix:
             return name
         return name.removeprefix(f"{prefix}/") if name.startswith(f"{prefix}/") else ""
+
+
+def _is_below(name: str, places: Sequence[str]) -> bool:
+    """Whether a member is one of some files, or in one of some directories."""
+    return any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in places)
 
 
 def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection | None = None) -> int:

@@ -86,6 +86,18 @@ _CUDA = {
 }
 """nvcc's flags, after NVIDIA's nvcc manual."""
 
+_HIP = {
+    **_CXX,
+    "-f": _CXX["-f"]
+    + r"|-f(no-)?(gpu-(flush-denormals-to-zero|approx-transcendentals|inline-threshold=\d+|default-stream=(legacy|per-thread))"
+    r"|hip-fp32-correctly-rounded-divide-sqrt|hip-new-launch-api|convergent-functions)",
+    "-m": _CXX["-m"] + r"|-m(no-)?(cumode|tgsplit|unsafe-fp-atomics|wavefrontsize64|amdgpu-ieee)",
+}
+"""clang's flags for HIP, after its command line reference."""
+
+_LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
+"""What `-mllvm` may give to LLVM's AMDGPU backend."""
+
 _TAKER = (
     r"-t|--threads|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
     r"|ftemplate-(depth|backtrace-limit))"
@@ -128,6 +140,8 @@ _ADVICE = (
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
+    (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
+    (r"-f(no-)?gpu-rdc", "each file is compiled to machine code for itself"),
     (
         r"-f(pass-)?plugin|-wrapper|-B|--?specs|-fno-integrated",
         "a flag cannot load a program or a plugin",
@@ -174,6 +188,21 @@ def check_cuda_flags(findings: Findings, flags: Texts) -> None:
             _refuse(findings, "cuda-flags", flag, bad)
     if taker:
         findings.add(Code.BAD_FLAG, f"`{taker}` in cuda-flags lacks its value", flags[-1].span)
+
+
+def check_hip_flags(findings: Findings, flags: Texts) -> None:
+    """Collect a BAD_FLAG error for each flag that is not admitted for HIP; `-mllvm` takes the next one as its value."""
+    taken = False
+    for flag in flags:
+        if not taken and flag.value == "-mllvm":
+            taken = True
+            continue
+        good = re.fullmatch(_LLVM, flag.value, re.ASCII) is not None if taken else _matches(_HIP, flag.value)
+        taken = False
+        if not good:
+            _refuse(findings, "hip-flags", flag, [flag.value])
+    if taken:
+        findings.add(Code.BAD_FLAG, "`-mllvm` in hip-flags lacks its value", flags[-1].span)
 
 
 def _matches(patterns: Mapping[str, str], flag: str) -> bool:

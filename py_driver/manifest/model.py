@@ -18,7 +18,7 @@ CURRENT = 5
 UNIVERSAL = "universal"
 """Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
 
-BUILT = ("cpu", "cuda")
+BUILT = ("cpu", "cuda", "rocm")
 """The backends that are built."""
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
@@ -206,8 +206,14 @@ class Kernel(NamedTuple):
 
     @property
     def requested(self) -> tuple[str, ...] | None:
-        """The CUDA capabilities asked for, without their places; None for the default list."""
-        return values(self.capabilities.value) if self.capabilities else None
+        """The GPU architectures asked for, without their places; None for the default list."""
+        archs = self.architectures
+        return values(archs.value) if archs else None
+
+    @property
+    def architectures(self) -> Located[Texts] | None:
+        """The CUDA capabilities or AMD architectures asked for; None for the default list."""
+        return self.rocm_archs if self.backend.value == "rocm" else self.capabilities
 
     @property
     def torch(self) -> bool:

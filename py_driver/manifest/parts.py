@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
+from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags, check_hip_flags
 from py_driver.manifest.model import (
     BACKENDS,
     BUILT,
@@ -124,6 +124,7 @@ def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capab
     if backend.value in BUILT:
         check_cxx_flags(section.findings, kernel.cxx_flags)
         check_cuda_flags(section.findings, kernel.cuda_flags)
+        check_hip_flags(section.findings, kernel.hip_flags)
     return kernel
 
 

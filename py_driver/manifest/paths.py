@@ -6,7 +6,7 @@ import re
 
 from py_driver.errors import Code
 
-SOURCES = (".cc", ".cpp", ".cu", ".cxx")
+SOURCES = (".cc", ".cpp", ".cu", ".cxx", ".hip")
 """Suffixes of files that are compiled."""
 
 HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")

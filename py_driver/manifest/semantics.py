@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.libraries import locked
 from py_driver.manifest.model import BUILT, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, UNIVERSAL, Bounds
 from py_driver.manifest.paths import HEADERS
+from py_driver.spelling import did_you_mean
 from py_driver.variants.candidates import numbers
-from py_driver.variants.capabilities import base, choose
+from py_driver.variants.capabilities import base, choose, choose_amd, plain_amd
+from py_driver.variants.matrix import Rocm
 from py_driver.variants.names import ALL, is_identifier
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Located, Manifest, Texts, Version
     from py_driver.manifest.section import Findings
     from py_driver.variants.matrix import Cuda, Matrix
+
+_FEATURES = r"(:sramecc[+-])?(:xnack[+-])?"
+"""What may follow an AMD architecture, in clang's order."""
 
 _TARGETS = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
 
@@ -32,19 +38,22 @@ def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     """
     _check_framework(manifest, findings)
     default = {cell.backend for cell, bundled in matrix.cells() if bundled}
-    releases = [release for release in matrix.cuda if release.backend in default]
+    releases = [release for release in (*matrix.cuda, *matrix.rocm) if release.backend in default]
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
         if kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
             _check_sources(kernel, findings)
         known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
-        known = known and (kernel.capabilities is None or findings.is_right(kernel.capabilities.span))
-        if kernel.backend.value == "cuda" and kernel.backend.value in manifest.built and known:
+        known &= _check_amd_archs(kernel.rocm_archs.value if kernel.rocm_archs else (), matrix, findings)
+        known = known and (kernel.architectures is None or findings.is_right(kernel.architectures.span))
+        if kernel.backend.value in {"cuda", "rocm"} and kernel.backend.value in manifest.built and known:
             _check_some_arch_is_left(manifest, kernel, releases, findings)
         if kernel.backend.value in BUILT:
             _check_depends(kernel, findings)
     if capabilities := manifest.framework.capabilities:
         _check_archs(capabilities.value, matrix, findings)
+    if archs := manifest.framework.rocm_archs:
+        _check_amd_archs(archs.value, matrix, findings)
     _note_backends(manifest, findings)
     if manifest.edition < CURRENT and manifest.license == "unknown":
         findings.note("the file names no licence; metadata.json will say `unknown`", manifest.name.span)
@@ -121,17 +130,41 @@ def _check_archs(capabilities: Texts, matrix: Matrix, findings: Findings) -> boo
     return good
 
 
-def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: Iterable[Cuda], findings: Findings) -> None:
-    """Collect EMPTY_ARCHS for each CUDA release, of those built by default, that a section has nothing for."""
+def _check_amd_archs(archs: Texts, matrix: Matrix, findings: Findings) -> bool:
+    """Whether every AMD architecture is one that some clang knows; those that are not are collected."""
+    good = True
+    for arch in archs:
+        plain = plain_amd(arch.value)
+        if plain not in matrix.amd_archs:
+            good = False
+            near = did_you_mean(plain, matrix.amd_archs)
+            findings.add(Code.UNKNOWN_ARCH, f"no clang compiles for the architecture `{plain}`", arch.span, label=near)
+        elif not re.fullmatch(_FEATURES, arch.value.removeprefix(plain)):
+            good = False
+            label = "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
+            message = f"`{arch.value}` is no architecture with features"
+            findings.add(Code.UNKNOWN_ARCH, message, arch.span, label=label)
+    return good
+
+
+def _check_some_arch_is_left(
+    manifest: Manifest, kernel: Kernel, releases: Iterable[Cuda | Rocm], findings: Findings
+) -> None:
+    """Collect EMPTY_ARCHS for each release, of those built by default, that a section has nothing for."""
     for release in releases:
-        version = numbers(release.version)
-        if not manifest.cuda.admit(version) or not Bounds(minver=kernel.cuda_minver).admit(version):
+        if (kernel.backend.value == "rocm") != isinstance(release, Rocm):
             continue
-        archs = choose(kernel.requested, release)
+        if isinstance(release, Rocm):
+            archs, name = choose_amd(kernel.requested, release), "ROCm"
+        else:
+            version = numbers(release.version)
+            if not manifest.cuda.admit(version) or not Bounds(minver=kernel.cuda_minver).admit(version):
+                continue
+            archs, name = choose(kernel.requested, release), "CUDA"
         if not archs.kept:
-            span = kernel.capabilities.span if kernel.capabilities else kernel.span
+            span = kernel.architectures.span if kernel.architectures else kernel.span
             reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
-            message = f"{kernel.title} has no GPU architecture that CUDA {release.version} compiles for"
+            message = f"{kernel.title} has no GPU architecture that {name} {release.version} compiles for"
             findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from py_driver.variants.matrix import Cuda
+    from py_driver.variants.matrix import Cuda, Rocm
 
 _PTX = "+PTX"
+_AMD = "gfx"
 
 
 class Dropped(NamedTuple):
@@ -45,9 +46,16 @@ def base(arch: str) -> str:
     return arch.removesuffix(_PTX).rstrip("af")
 
 
+def plain_amd(arch: str) -> str:
+    """An AMD arch without the features that are switched on or off: `gfx942` for `gfx942:xnack-`."""
+    return arch.partition(":")[0]
+
+
 @lru_cache
 def order(arch: str) -> tuple[int, int, str]:
-    """The key that sorts archs as numbers: `8.0` before `10.0`."""
+    """The key that sorts archs as numbers: `8.0` before `10.0`, `gfx942` before `gfx1030`."""
+    if arch.startswith(_AMD):
+        return len(plain_amd(arch)), 0, arch
     major, minor = base(arch).split(".")
     return int(major), int(minor), arch
 
@@ -88,6 +96,23 @@ def _reason(arch: str, taken: dict[str, str], toolkit: Sequence[str]) -> str:
     if base(arch) not in toolkit:
         return f"the toolkit does not compile for {base(arch)}"
     return "another requested arch is nearer"
+
+
+def choose_amd(requested: Sequence[str] | None, rocm: Rocm) -> Archs:
+    """What a section is compiled for with a ROCm release: what both name, as upstream has it.
+
+    Args:
+        requested: what the section asks for; None for the release's default list.
+        rocm: the release.
+    """
+    asked = rocm.default_archs if requested is None else tuple(requested)
+    kept = tuple(sorted({arch for arch in asked if plain_amd(arch) in rocm.archs}, key=order))
+    dropped = tuple(
+        Dropped(arch=arch, reason=f"ROCm {rocm.version} does not compile for {plain_amd(arch)}")
+        for arch in asked
+        if arch not in kept
+    )
+    return Archs(requested=asked, kept=kept, dropped=dropped)
 
 
 def choose(requested: Sequence[str] | None, cuda: Cuda) -> Archs:

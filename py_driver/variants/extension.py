@@ -1,4 +1,4 @@
-"""A matrix of the user's own, which replaces and adds releases of torch, CUDA and CUTLASS."""
+"""A matrix of the user's own, which replaces and adds releases of torch, CUDA, ROCm and CUTLASS."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ Table = dict[str, Any]
 _VERSIONS: Final = {
     "torch": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of torch, e.g. 2.13"),
     "cuda": (re.compile(r"[1-9][0-9]\.[0-9]"), "of CUDA, e.g. 13.0"),
+    "rocm": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of ROCm, e.g. 7.2"),
     "cutlass": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of CUTLASS, e.g. 4.5"),
 }
 """What a version may look like: others have no place in the identifiers of variants, or one that is taken."""
@@ -43,12 +44,21 @@ _CUDA: Final[Mapping[str, type]] = {
     "run-here": bool,
     "archives": list,
 }
+_ROCM: Final[Mapping[str, type]] = {
+    "version": str,
+    "archs": list,
+    "default-archs": list,
+    "host": str,
+    "runtime": str,
+    "run-here": bool,
+    "archives": list,
+}
 _CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
 _MOST: Final = 1000
 _ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
 _CAPABILITY: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?")
 _OPTIONAL: Final = {"named", "wheel", "sha256"}
-_TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "cutlass": _CUTLASS}
+_TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "rocm": _ROCM, "cutlass": _CUTLASS}
 _PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
 _ARCHIVES: Final = {
     "wheel": {"wheel", "layout"},
@@ -80,7 +90,7 @@ def extended(table: Table, path: Path) -> Table:
 
 
 def read_extension(path: Path) -> dict[str, list[Table]]:
-    """The releases in a user's file: `torch`, `cuda` and `cutlass`.
+    """The releases in a user's file: `torch`, `cuda`, `rocm` and `cutlass`.
 
     Raises:
         DriverError: see `extended`.
@@ -104,7 +114,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     """What is wrong with the shape of a file."""
     for name in sorted(table.keys() - _TABLES):
         message = f"{file}: a matrix of your own has no `{name}`"
-        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]], [[cuda]] and [[cutlass]]")
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]], [[cuda]], [[rocm]] and [[cutlass]]")
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
         if not isinstance(releases, list) or not all(isinstance(one, dict) for one in releases):
@@ -144,18 +154,21 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
 
 def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) -> Iterator[Diagnostic]:
     """What fits to nothing else in the matrix."""
-    backends = {"cpu", *(f"cu{one['version'].replace('.', '')}" for one in merged["cuda"])}
+    prefixes = (("cuda", "cu"), ("rocm", "rocm"))
+    backends = {"cpu", *(f"{to}{one['version'].replace('.', '')}" for kind, to in prefixes for one in merged[kind])}
     for release in own["torch"]:
         place = f"{file}: [[torch]] {release['version']}"
         for name in [*release["backends"], *release.get("named", ())]:
             if name not in backends:
                 advice = f"there are: {', '.join(sorted(backends))}"
-                message = f"{place}: no CUDA release has the backend `{name}`"
+                message = f"{place}: no release of CUDA or ROCm has the backend `{name}`"
                 yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
         if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
     for release in own["cuda"]:
         yield from _cuda(release, merged, f"{file}: [[cuda]] {release['version']}")
+    for release in own["rocm"]:
+        yield from _rocm(release, merged, f"{file}: [[rocm]] {release['version']}")
     for release in own["cutlass"]:
         pins = [key for key in ("wheel", "sha256") if key in release]
         if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
@@ -168,13 +181,30 @@ def _cuda(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
     for key, form in (("archs", _ARCH), ("default-capabilities", _CAPABILITY)):
         if wrong := [one for one in release[key] if not form.fullmatch(one)]:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{key}`: `{wrong[0]}` is no architecture")
-    if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `runtime` must be the name of a library")
     clang = merged["cc"]["zig"].get(release["host"])
     if clang is None or clang > release["max-clang"]:
-        said = ", ".join(f"{zig} (clang {number})" for zig, number in merged["cc"]["zig"].items())
         message = f"{place}: `host` must be a zig whose clang is at most {release['max-clang']}"
-        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=f"there are: {said}")
+        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=_zigs(merged))
+    yield from _toolkit(release, merged, place)
+
+
+def _rocm(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
+    for key in ("archs", "default-archs"):
+        if wrong := [one for one in release[key] if not re.fullmatch("gfx[0-9a-f]{3,4}", one)]:
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{key}`: `{wrong[0]}` is no architecture")
+    if release["host"] not in merged["cc"]["zig"]:
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `host` must be a zig", help=_zigs(merged))
+    yield from _toolkit(release, merged, place)
+
+
+def _zigs(merged: Table) -> str:
+    return "there are: " + ", ".join(f"{zig} (clang {number})" for zig, number in merged["cc"]["zig"].items())
+
+
+def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
+    """What releases of CUDA and ROCm have in common."""
+    if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `runtime` must be the name of a library")
     for archive in release["archives"]:
         yield from _archive(archive, merged, place)
 

@@ -59,28 +59,59 @@ class Cuda(NamedTuple):
         return f"cu{self.version.replace('.', '')}"
 
 
+class Rocm(NamedTuple):
+    """A ROCm release.
+
+    Attributes:
+        version: major and minor, e.g. `7.2`.
+        archs: the GPU architectures that its compiler and device libraries know, ascending, e.g. `gfx942`.
+        default_archs: what a kernel section without `rocm-archs` asks for.
+        host: the version of zig whose clang compiles.
+        run_here: whether this project compiled with it; if not, it is declared only.
+    """
+
+    version: str
+    archs: tuple[str, ...]
+    default_archs: tuple[str, ...]
+    host: str
+    run_here: bool
+
+    @property
+    def backend(self) -> str:
+        """The backend of its cells: `rocm72`."""
+        return f"rocm{self.version.replace('.', '')}"
+
+
 class Matrix(NamedTuple):
     """The releases that are built for, and the one platform.
 
     Attributes:
         torch: the torch releases, in the order of the file.
         cuda: the CUDA releases, in the order of the file.
+        rocm: the ROCm releases, in the order of the file.
         clangs: the major version of the clang in each zig, by the version of zig.
         capabilities: every CUDA capability that some nvcc knows or has known: `8.0`, `9.0a`, `10.0f`.
+        amd_archs: every AMD architecture that some clang knows or has known: `gfx942`.
         cpu: the processor architecture.
         os: the operating system.
     """
 
     torch: tuple[Torch, ...]
     cuda: tuple[Cuda, ...]
+    rocm: tuple[Rocm, ...]
     clangs: Mapping[str, int]
     capabilities: tuple[str, ...]
+    amd_archs: tuple[str, ...]
     cpu: str
     os: str
 
     def cuda_release(self, version: str) -> Cuda:
         """The CUDA release of a version; it must be in the matrix."""
         return next(cuda for cuda in self.cuda if cuda.version == version)
+
+    def rocm_release(self, version: str) -> Rocm:
+        """The ROCm release of a version; it must be in the matrix."""
+        return next(rocm for rocm in self.rocm if rocm.version == version)
 
     def cells(self) -> Iterator[tuple[Cell, bool]]:
         """Every compiled cell with whether it is bundled: bundled ones first, then by torch, ABI and backend."""
@@ -135,8 +166,19 @@ def read_matrix() -> Matrix:
             )
             for one in table["cuda"]
         ),
+        rocm=tuple(
+            Rocm(
+                version=one["version"],
+                archs=tuple(one["archs"]),
+                default_archs=tuple(one["default-archs"]),
+                host=one["host"],
+                run_here=one["run-here"],
+            )
+            for one in table["rocm"]
+        ),
         clangs=table["cc"]["zig"],
         capabilities=_capabilities(table["capabilities"]),
+        amd_archs=tuple(table["amd-archs"]["all"]),
         cpu=table["platform"]["cpu"],
         os=table["platform"]["os"],
     )

@@ -9,12 +9,13 @@ from py_driver.errors import Code, error
 from py_driver.manifest.model import BACKENDS, UNIVERSAL
 
 # Compiled when they are first used, which `driver check` never does.
+_BACKEND = r"cpu|cu\d{2}\d|rocm[1-9](?:0|[1-9]\d*)"
 _CELL = (
-    r"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>cpu|cu\d{2}\d)"
+    rf"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>{_BACKEND})"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
 _STABLE = (
-    r"torch-stable-abi(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<backend>cpu|cu\d{2}\d)"
+    rf"torch-stable-abi(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<backend>{_BACKEND})"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
 _NOARCH = rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})"
@@ -30,7 +31,7 @@ class Cell(NamedTuple):
     A noarch cell, which has Python files only, has a backend and nothing else.
 
     Attributes:
-        backend: `cpu`, `cu130`, ...; in a noarch cell `cpu`, `cuda`, ... or `universal`.
+        backend: `cpu`, `cu130`, `rocm72`, ...; in a noarch cell `cpu`, `cuda`, ... or `universal`.
         torch: the torch release as `2.13`, or None; in a stable cell the first one that it fits.
         stable: whether the cell is for torch's stable ABI, and so for all later releases as well.
         abi: the C++ ABI, `cxx11` or `cxx98`, or None; a stable cell has none.
@@ -53,12 +54,18 @@ class Cell(NamedTuple):
     @property
     def family(self) -> str:
         """The backend without its version: `cuda` for `cu130`."""
-        return "cuda" if cuda_version(self.backend) else self.backend
+        return "cuda" if cuda_version(self.backend) else "rocm" if rocm_version(self.backend) else self.backend
 
 
 def cuda_version(backend: str) -> str | None:
     """The CUDA version that a backend names: `13.0` for `cu130`, None for `cpu`."""
     found = re.fullmatch(r"cu(\d+)(\d)", backend)
+    return f"{found[1]}.{found[2]}" if found else None
+
+
+def rocm_version(backend: str) -> str | None:
+    """The ROCm version that a backend names: `7.2` for `rocm72`, None for `cpu`."""
+    found = re.fullmatch(r"rocm(\d)(\d+)", backend)
     return f"{found[1]}.{found[2]}" if found else None
 
 

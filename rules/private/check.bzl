@@ -11,8 +11,8 @@ _POLICY = {
 }
 
 def _archs(ctx, objects):
-    """The capabilities to find in the extension; `none` if nothing of it was compiled by nvcc."""
-    if not [o for o in objects if o.basename.endswith(".cu.o")]:
+    """The architectures to find in the extension; `none` if nothing of it was compiled for a GPU."""
+    if not [o for o in objects if o.basename.endswith((".cu.o", ".hip.o"))]:
         return "none"
     return ",".join(json.decode(ctx.attr.metadata).get("backend", {}).get("archs", []))
 

@@ -1,6 +1,7 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
 load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(":hipify.bzl", "hip_name", "renamed")
 load(":resources.bzl", "resources")
 
 # C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
@@ -10,6 +11,10 @@ _CXX_STANDARD = 17
 _DEFINES = {
     "cpu": ["-DCPU_KERNEL"],
     "cuda": ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"],
+
+    # The last three are torch's own for ROCm: COMMON_HIP_FLAGS and COMMON_HIPCC_FLAGS of torch.utils.cpp_extension, less
+    # those that take away the operators of half types.
+    "rocm": ["-DROCM_KERNEL", "-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1", "-DCUDA_HAS_FP16=1", "-DENABLE_FP8"],
 }
 
 def _package_prefix_map(file):
@@ -42,7 +47,25 @@ def prefix_maps(arguments, job, source, compiler, before_each = None):
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
     roots = [sdk.root for sdk in _sdks(job) if sdk.root]
     arguments.add_all(["-ffile-prefix-map=%s/=" % root for root in roots], before_each = before_each)
-    arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
+    if job.hipified:
+        roots = [job.hipified]
+        arguments.add_all(roots, expand_directories = False, format_each = "-ffile-prefix-map=%s/=", before_each = before_each)
+    else:
+        arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
+
+def add_source(arguments, job, source):
+    """Adds the path of a source: as it stands in the project, or as hipify made it.
+
+    Args:
+        arguments: Args to add to.
+        job: see `prefix_maps`.
+        source: File, as it stands in the project.
+    """
+    if job.hipified:
+        name = hip_name(package_path(source))
+        arguments.add_all([job.hipified], expand_directories = False, format_each = "%s/" + name.replace("%", "%%"))
+    else:
+        arguments.add(source)
 
 def language_flags(job):
     """What host compiler and nvcc understand alike; optimised as a CMake release build is, as upstream does.
@@ -68,7 +91,12 @@ def preprocessor_flags(arguments, job):
         arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
     arguments.add_all(job.target_version)
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
-    arguments.add_all(job.include_directories, before_each = "-I")
+    if job.hipified:
+        for include in job.includes:
+            form = "%s" if include == "." else "%s/" + renamed(include)
+            arguments.add_all([job.hipified], expand_directories = False, format_each = form, before_each = "-I")
+    else:
+        arguments.add_all(job.includes, before_each = "-I")
     for sdk in _sdks(job):
         arguments.add_all(sdk.includes, before_each = "-isystem")
     if job.id:
@@ -85,7 +113,7 @@ def preprocessor_inputs(job, source, sdk_files):
     Returns:
         depset of File.
     """
-    direct = [source, job.registration] + job.headers
+    direct = [job.registration] + ([job.hipified] if job.hipified else [source] + job.headers)
     if job.id:
         direct = direct + [job.id.header]
     return depset(direct, transitive = sdk_files + [sdk.headers for sdk in _sdks(job)])
@@ -122,7 +150,8 @@ def compile_cxx(ctx, job, source, object):
     Returns:
         list of File, the first output of each action.
     """
-    headers = preprocessor_inputs(job, source, [job.cc.files] + ([job.cuda.headers] if job.cuda else []))
+    gpu = job.cuda or job.rocm
+    headers = preprocessor_inputs(job, source, [job.cc.files] + ([gpu.headers] if gpu else []))
     common = ctx.actions.args()
     common.add("clang")
     common.add_all(job.cc.flags)
@@ -132,37 +161,38 @@ def compile_cxx(ctx, job, source, object):
     find = ctx.actions.args()
     find.add_all(job.cc.includes, before_each = "-isystem")
     preprocessor_flags(find, job)
-    if job.cuda:
-        find.add("-isystem", job.cuda.include)
+    if gpu:
+        find.add("-isystem", gpu.include)
     find.add_all(job.cxx_flags)
     if not job.id:
-        _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, find], headers, [source, object])
+        find.add("-c")
+        add_source(find, job, source)
+        _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, find], headers, object)
         return [object]
     text = ctx.actions.declare_file("%s.objects/%s.phases/cxx.ii" % (ctx.label.name, package_path(source)))
     find.add("-E")
-    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [common, find], headers, [source, text])
+    add_source(find, job, source)
+    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [common, find], headers, text)
     flags = ctx.actions.args()
 
     # What is said about the search for headers is of no use here, and the text has the line markers of clang.
     flags.add("-Wno-unused-command-line-argument")
     flags.add_all(without_definitions(job.cxx_flags))
     flags.add("-Wno-gnu-line-marker")
+    flags.add("-c", text)
     inputs = depset([text], transitive = [job.cc.files])
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], inputs, [text, object])
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], inputs, object)
     return [text, object]
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, files):
-    """Runs the host compiler from the first of two files to the second."""
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
+    """Runs the host compiler."""
     last = ctx.actions.args()
-    if "KernelCxxPreprocess" != mnemonic:
-        last.add("-c")
-    last.add(files[0])
-    last.add("-o", files[1])
+    last.add("-o", output)
     ctx.actions.run(
         executable = job.cc.compiler,
         arguments = arguments + [last],
         inputs = inputs,
-        outputs = [files[1]],
+        outputs = [output],
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),

@@ -68,7 +68,7 @@ kernel_id = rule(
     attrs = {
         "backend": attr.string(
             mandatory = True,
-            values = ["cpu", "cuda", "universal"],
+            values = ["cpu", "cuda", "rocm", "universal"],
             doc = "A part of the id.",
         ),
         "config": attr.string(

@@ -7,14 +7,18 @@ load(":actions.bzl", "package_path")
 load(":compile.bzl", "compile_cxx")
 load(":cuda.bzl", "compile_monolithic", "compile_split", "is_split", "without_threads")
 load(":errors.bzl", "fail_with")
+load(":hip.bzl", "compile_hip")
+load(":hipify.bzl", "hipify")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":stable_abi.bzl", "target_version")
-load(":transitions.bzl", "NONE", "objects_transition")
+load(":transitions.bzl", "GPU_BACKENDS", "NONE", "objects_transition")
 
 _CC = "//toolchains/cc:toolchain_type"
 _CUDA = "//toolchains/cuda:toolchain_type"
 _TORCH = "//toolchains/torch:toolchain_type"
-_BACKENDS = ["cpu", "cuda"]
+_ROCM = "//toolchains/rocm:toolchain_type"
+_BACKENDS = ["cpu"] + GPU_BACKENDS
+_DEVICE = {"cu": "CUDA", "hip": "HIP"}
 _DEPENDS = ["torch"] + LIBRARIES.keys()
 
 def _libraries(depends):
@@ -68,11 +72,15 @@ def _kernel_objects_impl(ctx):
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
         return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], steps = [])]
     cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA") if ctx.attr.backend == "cuda" else None
+    rocm = _sdk(ctx, _ROCM, "backend", backend, "ROCm") if ctx.attr.backend == "rocm" else None
     torch_version = ctx.attr._torch[CellSettingInfo].value
     torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
-    if cuda and not ctx.attr.archs.get(backend) and any([f.extension == "cu" for f in ctx.files.srcs]):
-        fail_with(ctx.label, "archs", "no capabilities for `%s`" % backend, "name at least one, e.g. \"8.0\"")
+    if not ctx.attr.archs.get(backend) and any([f.extension in _DEVICE for f in ctx.files.srcs]):
+        example = "gfx942" if rocm else "8.0"
+        fail_with(ctx.label, "archs", "no architectures for `%s`" % backend, "name at least one, e.g. \"%s\"" % example)
     stable_abi = ctx.attr._stable_abi[CellSettingInfo].value
+    includes = _include_directories(ctx)
+    hipified, report = hipify(ctx, rocm.hipify, torch.hipify if torch else rocm.hipify.module) if rocm else (None, None)
     job = struct(
         archs = ctx.attr.archs.get(backend, []),
         backend = ctx.attr.backend,
@@ -83,12 +91,15 @@ def _kernel_objects_impl(ctx):
         cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
         headers = ctx.files.hdrs,
+        hip_flags = ctx.attr.hip_flags,
+        hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
-        include_directories = _include_directories(ctx),
+        includes = ctx.attr.includes if rocm else includes,
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
         ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[CellSettingInfo].value,
         registration = ctx.file._registration,
+        rocm = rocm,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
     )
@@ -96,16 +107,21 @@ def _kernel_objects_impl(ctx):
     steps = []
     for source in ctx.files.srcs:
         object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
-        if source.extension == "cu":
-            if not cuda:
-                fail_with(ctx.label, "srcs", "`%s` is CUDA" % source.short_path, "set backend = \"cuda\"")
+        if source.extension not in _DEVICE:
+            steps += compile_cxx(ctx, job, source, object)
+        elif rocm:
+            steps += compile_hip(ctx, job, source, object)
+        elif cuda and source.extension == "cu":
             compile_cuda = compile_split if is_split(job) else compile_monolithic
             steps += compile_cuda(ctx, job, source, object)
         else:
-            steps += compile_cxx(ctx, job, source, object)
+            language = _DEVICE[source.extension]
+            backends = "\"rocm\"" if source.extension == "hip" else "\"cuda\" or \"rocm\""
+            fail_with(ctx.label, "srcs", "`%s` is %s" % (source.short_path, language), "set backend = " + backends)
         objects.append(object)
     return [
         DefaultInfo(files = depset(objects)),
+        OutputGroupInfo(hipify = depset([report] if report else [])),
         KernelObjectsInfo(backend = ctx.attr.backend, objects = objects, steps = steps),
     ]
 
@@ -114,11 +130,11 @@ kernel_objects = rule(
     cfg = objects_transition,
     attrs = {
         "archs": attr.string_list_dict(
-            doc = "For each CUDA backend (`cu130`) the capabilities to compile for, e.g. `8.0`, `9.0a`, `10.0+PTX`.",
+            doc = "For each backend what to compile for: of `cu130` `8.0`, `9.0a`, `10.0+PTX`, of `rocm72` `gfx90a`, `gfx942`.",
         ),
         "backend": attr.string(
             mandatory = True,
-            doc = "`cpu` or `cuda`.",
+            doc = "`cpu`, `cuda` or `rocm`.",
         ),
         "cuda_compile": attr.string(
             values = ["", "split", "monolithic"],
@@ -137,6 +153,9 @@ kernel_objects = rule(
             allow_files = [".h", ".hpp", ".hh", ".cuh", ".inl", ".inc"],
             doc = "Headers that the sources include.",
         ),
+        "hip_flags": attr.string_list(
+            doc = "Further options of clang, for `.cu` and `.hip` files that are compiled as HIP.",
+        ),
         "id": attr.label(
             providers = [KernelIdInfo],
             doc = "A kernel_id, for sources that need TORCH_EXTENSION_NAME.",
@@ -152,9 +171,9 @@ kernel_objects = rule(
             doc = "Whether archs of one major number with equal text share their PTX. Empty: as `//rules/settings:ptx_sharing` says.",
         ),
         "srcs": attr.label_list(
-            allow_files = [".cu", ".cpp", ".cc", ".cxx"],
+            allow_files = [".cu", ".hip", ".cpp", ".cc", ".cxx"],
             mandatory = True,
-            doc = "Sources; each becomes one object.",
+            doc = "Sources; each becomes one object. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
@@ -177,6 +196,7 @@ kernel_objects = rule(
     toolchains = [
         config_common.toolchain_type(_CC, mandatory = True),
         config_common.toolchain_type(_CUDA, mandatory = False),
+        config_common.toolchain_type(_ROCM, mandatory = False),
         config_common.toolchain_type(_TORCH, mandatory = False),
     ],
     doc = "Objects of one section of build.toml, compiled for the cell that asks for them.",

@@ -94,7 +94,7 @@ kernel_variant = rule(
     attrs = {
         "backend": attr.string(
             mandatory = True,
-            doc = "`cpu`, or a CUDA version as in `cu130`; for variants without an extension also `cuda`, `universal`.",
+            doc = "`cpu`, or a version of CUDA or ROCm as in `cu130`, `rocm72`; without an extension also `cuda`, `universal`.",
         ),
         "cxx_abi": attr.string(
             values = ["", "cxx11", "cxx98"],
@@ -146,6 +146,7 @@ kernel_variant = rule(
     toolchains = [
         config_common.toolchain_type("//toolchains/cc:toolchain_type", mandatory = True),
         config_common.toolchain_type("//toolchains/cuda:toolchain_type", mandatory = False),
+        config_common.toolchain_type("//toolchains/rocm:toolchain_type", mandatory = False),
         config_common.toolchain_type("//toolchains/torch:toolchain_type", mandatory = False),
     ],
     doc = """One cell of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.

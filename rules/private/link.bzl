@@ -6,7 +6,7 @@ load(":errors.bzl", "fail_with")
 def link_extension(ctx, objects, optional):
     """Links objects to one shared library that exports nothing but its PyInit function.
 
-    Torch and CUDA are named as needed libraries by stubs; their symbols are bound when torch, which has loaded them,
+    Torch and the GPU runtime are named as needed libraries by stubs; their symbols are bound when torch, which has loaded them,
     loads the library. The stubs of glibc and of gcc's libraries hold no symbol that is newer than the floor.
 
     Args:
@@ -38,15 +38,16 @@ def link_extension(ctx, objects, optional):
         )
     libraries = list(torch.cpu_libraries)
     if ctx.attr.backend != "cpu":
-        cuda_toolchain = ctx.toolchains["//toolchains/cuda:toolchain_type"]
-        if not cuda_toolchain:
+        vendor = "ROCm" if ctx.attr.backend.startswith("rocm") else "CUDA"
+        toolchain = ctx.toolchains["//toolchains/%s:toolchain_type" % vendor.lower()]
+        if not toolchain:
             fail_with(
                 ctx.label,
                 "backend",
-                "no CUDA SDK for `%s`" % ctx.attr.backend,
+                "no %s SDK for `%s`" % (vendor, ctx.attr.backend),
                 "declare it in toolchains/matrix.toml and lock it, or choose another cell",
             )
-        libraries += torch.cuda_libraries + [cuda_toolchain.sdk.runtime]
+        libraries += torch.gpu_libraries + [toolchain.sdk.runtime]
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")

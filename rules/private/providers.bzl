@@ -12,7 +12,7 @@ KernelIdInfo = provider(
 KernelObjectsInfo = provider(
     doc = "Compiled sources of one section of build.toml.",
     fields = {
-        "backend": "string; `cpu` or `cuda`",
+        "backend": "string; `cpu`, `cuda` or `rocm`",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
         "steps": "list of File; the first output of each action that makes the objects",
     },

@@ -1,5 +1,7 @@
 """Transitions: into a cell, and out of the parts of a cell on which a target does not depend."""
 
+load("//toolchains/torch:build.bzl", "ROCM_BUILD")
+
 TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
 STABLE_ABI = "//rules/settings:stable_abi"
@@ -7,9 +9,13 @@ BACKEND = "//rules/settings:backend"
 _CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
 NONE = "none"
 
+# Backends with versions: a cell has `cu130` where a section says `cuda`.
+GPU_BACKENDS = ["cuda", "rocm"]
+
 def _cell_impl(_settings, attr):
+    build = ROCM_BUILD if attr.torch and attr.backend.startswith("rocm") else ""
     return {
-        TORCH: attr.torch or NONE,
+        TORCH: attr.torch + build or NONE,
         CXX_ABI: attr.cxx_abi or NONE,
         STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
@@ -27,7 +33,7 @@ def _objects_impl(settings, attr):
         TORCH: settings[TORCH] if torch else NONE,
         CXX_ABI: settings[CXX_ABI] if torch else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
-        BACKEND: settings[BACKEND] if attr.backend == "cuda" or settings[BACKEND] == NONE else attr.backend,
+        BACKEND: settings[BACKEND] if attr.backend in GPU_BACKENDS or settings[BACKEND] == NONE else attr.backend,
     }
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which

@@ -24,14 +24,16 @@ def cc_flags(clang, glibc):
     mangling = ["-fclang-abi-compat=%d" % _GCC_MANGLING] if clang > _GCC_MANGLING else []
     return _FLAGS + mangling + ["-D__GLIBC_MINOR__=" + glibc.split(".")[1]]
 
+CLANG_INCLUDE = "zig/lib/include"
+
 # System include directories in their order, relative to the SDK: libstdc++, then clang's own, then glibc and Linux.
-# Linux's own headers for the machine have had two names in zig: of a place with several, the first that is there.
+# Headers for the machine have had two names in zig: of a place with several, the first that is there.
 INCLUDES = [
     ["gcc/include/c++/12"],
     ["gcc/include/x86_64-linux-gnu/c++/12"],
     ["gcc/include/c++/12/backward"],
-    ["zig/lib/include"],
-    ["zig/lib/libc/include/x86_64-linux-gnu"],
+    [CLANG_INCLUDE],
+    ["zig/lib/libc/include/x86_64-linux-gnu", "zig/lib/libc/include/x86-linux-gnu"],
     ["zig/lib/libc/include/generic-glibc"],
     ["zig/lib/libc/include/x86-linux-any", "zig/lib/libc/include/x86_64-linux-any"],
     ["zig/lib/libc/include/any-linux-any"],

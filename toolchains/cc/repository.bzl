@@ -12,6 +12,7 @@ _STUBS = Label("//toolchains/cc:stubs.py")
 _COMPILER_PARTS = [
     "zig",
     "lib/include",
+    "lib/libc/include/x86-linux-gnu/",
     "lib/libc/include/x86_64-linux-gnu/",
     "lib/libc/include/generic-glibc/",
     "lib/libc/include/x86-linux-any/",
@@ -76,15 +77,17 @@ _EPOCH = [
     "'-D__TIMESTAMP__=\"Thu Jan  1 00:00:00 1970\"'",
 ]
 
-_HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cuda_host")
+_HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cc_host")
 
 package(default_visibility = ["//visibility:public"])
 
-cuda_host(
+cc_host(
     name = "sdk",
     clang = {clang},
     compiler = "zig/zig",
     compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
+    glibc = {glibc},
+    includes = {includes},
     launcher = "clang++",
 )
 """
@@ -188,12 +191,17 @@ def _cc_sdk_repository_impl(rctx):
     ))
     return reproducible(rctx)
 
-def _cuda_host_repository_impl(rctx):
+def _cc_host_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     zig = lock["zig"][rctx.attr.version]
-    _compiler(rctx, zig, [entry for entry in lock["gcc"] if entry["name"].startswith("libstdc++-")], lock["glibc"])
+    gcc = [entry for entry in lock["gcc"] if entry["name"].startswith("libstdc++-")]
+    directories = _compiler(rctx, zig, gcc, lock["glibc"])
     rctx.delete("work")
-    rctx.file("BUILD.bazel", _HOST_BUILD.format(clang = zig["clang"]))
+    rctx.file("BUILD.bazel", _HOST_BUILD.format(
+        clang = zig["clang"],
+        glibc = json.encode(lock["glibc"]),
+        includes = json.encode(directories),
+    ))
     return reproducible(rctx)
 
 cc_sdk_repository = repository_rule(
@@ -204,11 +212,11 @@ cc_sdk_repository = repository_rule(
     doc = "The host C++ SDK: clang, headers, link stubs.",
 )
 
-cuda_host_repository = repository_rule(
-    implementation = _cuda_host_repository_impl,
+cc_host_repository = repository_rule(
+    implementation = _cc_host_repository_impl,
     attrs = {
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
         "version": attr.string(mandatory = True, doc = "The version of zig, e.g. `0.12.1`."),
     },
-    doc = "An older clang with the same headers, for an nvcc that does not take the one of the C++ SDK.",
+    doc = "Another clang with the same headers, for an nvcc that does not take the one of the C++ SDK, or for HIP.",
 )

@@ -1,6 +1,6 @@
 """The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels, Debian's packages or NVIDIA's archives."""
 
-load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/cuda:sdk.bzl", "cuda_sdk")
@@ -32,15 +32,7 @@ INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 
 def _cuda_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
-    for archive in lock["archives"]:
-        for part in archive["unpack"]:
-            fetch(
-                rctx,
-                archive,
-                part["to"],
-                strip_prefix = part["strip"],
-                include = [part["strip"] + "/" + name for name in part["names"]],
-            )
+    fetch_parts(rctx, lock["archives"])
     if not rctx.path("bin/nvcc.profile").exists:
         rctx.file("bin/nvcc.profile", _PROFILE)
     runtime = lock["runtime"]

@@ -1,7 +1,7 @@
 """The rule that describes a CUDA SDK to the rules."""
 
 load("//toolchains:includes.bzl", "include_paths")
-load("//toolchains/cc:sdk.bzl", "CudaHostInfo")
+load("//toolchains/cc:sdk.bzl", "HostInfo")
 
 CudaSdkInfo = provider(
     doc = "A CUDA compiler with its headers.",
@@ -9,7 +9,7 @@ CudaSdkInfo = provider(
         "archs": "list of string; all capabilities that the nvcc knows, ascending, e.g. `8.0`",
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers",
         "headers": "depset of File; the headers alone, for host compiles: files, or directories of them",
-        "host": "CudaHostInfo; the host compiler that nvcc calls",
+        "host": "HostInfo; the host compiler that nvcc calls",
         "include": "string; the include directory, from the execution root",
         "nvcc": "File; the compiler driver",
         "programs": "depset of File; nvcc's other programs and what they read",
@@ -20,7 +20,7 @@ CudaSdkInfo = provider(
 )
 
 def _cuda_sdk_impl(ctx):
-    host = ctx.attr.host[CudaHostInfo]
+    host = ctx.attr.host[HostInfo]
     if host.clang > ctx.attr.max_clang:
         fail("%s: nvcc of CUDA %s takes clang up to %d, and `host` is clang %d. Name an older compiler in %s." %
              (ctx.label, ctx.attr.version, ctx.attr.max_clang, host.clang, "toolchains/matrix.toml"))
@@ -45,7 +45,7 @@ cuda_sdk = rule(
         "archs": attr.string_list(mandatory = True, doc = "The capabilities that nvcc knows, ascending, e.g. `8.0`."),
         "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "cicc, ptxas, libdevice, ..."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers: files, or directories of them."),
-        "host": attr.label(mandatory = True, providers = [CudaHostInfo], doc = "The host compiler."),
+        "host": attr.label(mandatory = True, providers = [HostInfo], doc = "The host compiler."),
         "include": attr.string(mandatory = True, doc = "The include directory, relative to the package."),
         "max_clang": attr.int(mandatory = True, doc = "The newest clang that nvcc takes (its crt/host_config.h)."),
         "nvcc": attr.label(allow_single_file = True, mandatory = True, doc = "The compiler driver."),

@@ -1,10 +1,14 @@
 """The repository rule of a slim torch SDK: headers out of the wheel, and link stubs instead of its libraries."""
 
-load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
 
 _CPU_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libc10.so"]
-_CUDA_LIBRARIES = ["libtorch_cuda.so", "libc10_cuda.so"]
+_GPU_LIBRARIES = {
+    "cuda": ["libtorch_cuda.so", "libc10_cuda.so"],
+    "rocm": ["libtorch_hip.so", "libc10_hip.so"],
+}
+_HIPIFY = Label("//toolchains/hipify:hipify.py")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/torch:sdk.bzl", "torch_sdk")
 
@@ -13,10 +17,11 @@ package(default_visibility = ["//visibility:public"])
 torch_sdk(
     name = "sdk",
     cpu_libraries = {cpu},
-    cuda_libraries = {cuda},
     cxx_abis = {abis},
     cxx_standard = {standard},
+    gpu_libraries = {gpu},
     headers = ["include"],
+    hipify = glob(["utils/hipify/*.py"]),
     includes = ["include", "include/torch/csrc/api/include"],
     version = "{version}",
     wheel = "{wheel}",
@@ -26,11 +31,18 @@ torch_sdk(
 def _torch_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     fetch(rctx, lock["archive"], ".", strip_prefix = "torch")
-    soname_stubs(rctx, rctx.attr.zig, _CPU_LIBRARIES + _CUDA_LIBRARIES)
+    gpu_libraries = _GPU_LIBRARIES[rctx.attr.gpu]
+    if rctx.attr.gpu == "rocm":
+        run(
+            rctx,
+            [host_python(rctx), "-I", "-S", "-B", rctx.path(_HIPIFY), "headers", rctx.path("utils"), rctx.path("include")],
+            "Rewriting the headers of torch %s for HIP" % rctx.attr.version,
+        )
+    soname_stubs(rctx, rctx.attr.zig, _CPU_LIBRARIES + gpu_libraries)
     rctx.file("BUILD.bazel", _BUILD.format(
         abis = json.encode(lock["abis"]),
         cpu = json.encode(["lib/" + name for name in _CPU_LIBRARIES]),
-        cuda = json.encode(["lib/" + name for name in _CUDA_LIBRARIES]),
+        gpu = json.encode(["lib/" + name for name in gpu_libraries]),
         standard = lock["cxx_standard"],
         version = rctx.attr.version,
         wheel = lock["archive"]["sha256"],
@@ -40,6 +52,11 @@ def _torch_sdk_repository_impl(rctx):
 torch_sdk_repository = repository_rule(
     implementation = _torch_sdk_repository_impl,
     attrs = {
+        "gpu": attr.string(
+            mandatory = True,
+            values = _GPU_LIBRARIES.keys(),
+            doc = "Whose GPUs the torch is for. For `rocm` the headers are those of the CUDA build, rewritten by hipify.",
+        ),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/torch.json."),
         "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),

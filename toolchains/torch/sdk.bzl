@@ -6,10 +6,11 @@ TorchSdkInfo = provider(
     doc = "What compiling and linking against one torch version needs.",
     fields = {
         "cpu_libraries": "list of File; stubs of the libraries that every extension needs",
-        "cuda_libraries": "list of File; stubs of the libraries that a CUDA extension needs besides",
         "cxx_abis": "list of string; the C++ ABIs that this version was released with, e.g. `cxx11`",
         "cxx_standard": "int; the C++ standard that its headers ask for, e.g. 20",
+        "gpu_libraries": "list of File; stubs of the libraries that an extension for GPUs needs besides",
         "headers": "depset of File; all headers: files, or directories of them",
+        "hipify": "list of File; torch's package `hipify`",
         "includes": "list of string; include directories from the execution root, in the order of the search",
         "root": "string; the directory of the repository from the execution root, for `__FILE__` to be without it",
         "version": "string; e.g. `2.13`",
@@ -20,10 +21,11 @@ TorchSdkInfo = provider(
 def _torch_sdk_impl(ctx):
     return [platform_common.ToolchainInfo(sdk = TorchSdkInfo(
         cpu_libraries = ctx.files.cpu_libraries,
-        cuda_libraries = ctx.files.cuda_libraries,
         cxx_abis = ctx.attr.cxx_abis,
         cxx_standard = ctx.attr.cxx_standard,
+        gpu_libraries = ctx.files.gpu_libraries,
         headers = depset(ctx.files.headers),
+        hipify = ctx.files.hipify,
         includes = include_paths(ctx, ctx.attr.includes),
         root = ctx.label.workspace_root,
         version = ctx.attr.version,
@@ -34,10 +36,11 @@ torch_sdk = rule(
     implementation = _torch_sdk_impl,
     attrs = {
         "cpu_libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Stubs, in link order."),
-        "cuda_libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Stubs, in link order."),
         "cxx_abis": attr.string_list(mandatory = True, doc = "E.g. `cxx11`."),
         "cxx_standard": attr.int(mandatory = True, doc = "17 or 20."),
+        "gpu_libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Stubs, in link order."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers: files, or directories of them."),
+        "hipify": attr.label_list(allow_files = [".py"], doc = "torch's package `hipify`."),
         "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
         "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
         "wheel": attr.string(doc = "The SHA-256 of the wheel that the headers are of, in hexadecimal."),

@@ -2,7 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-#ifdef CUDA_KERNEL
+#ifndef CPU_KERNEL
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -24,7 +24,7 @@ void check(const at::Tensor& out, const at::Tensor& input) {
   TORCH_CHECK(out.is_contiguous(), "relu: out must be contiguous");
 }
 
-#ifdef CUDA_KERNEL
+#ifndef CPU_KERNEL
 
 relu_cuda::Format format_of(const at::Tensor& input) {
   switch (input.scalar_type()) {
@@ -73,7 +73,7 @@ void relu(at::Tensor& out, const at::Tensor& input) {
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("relu(Tensor! out, Tensor input) -> ()");
-#ifdef CUDA_KERNEL
+#ifndef CPU_KERNEL
   ops.impl("relu", c10::kCUDA, &relu);
 #else
   ops.impl("relu", c10::kCPU, &relu);

@@ -97,9 +97,10 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
             options.policy.gpu_symbols = try policies.readLines(allocator, value);
         } else if (main.is(flag, "--backend")) {
             options.wanted.gpu = !main.is(value, "cpu");
+            options.wanted.rocm = std.mem.startsWith(u8, value, "rocm");
         } else if (main.is(flag, "--archs")) {
             options.wanted.code = if (main.is(value, "none")) &.{} else try device.declared(allocator, value) orelse
-                return main.fail("check: --archs is a list like 8.0,9.0a,12.0+PTX or none, not {s}", .{value});
+                return main.fail("check: --archs is a list like 8.0,9.0a,12.0+PTX or gfx942, or none, not {s}", .{value});
         } else if (main.is(flag, "--versions")) {
             try policies.readTable(allocator, value, &options.policy.families);
         } else if (main.is(flag, "--python-abi")) {

@@ -1,11 +1,16 @@
-//! Finds the GPU code inside a library: the fat binaries that nvcc puts into the section `.nv_fatbin`. Their layout is
-//! not published; this is what nvcc 11.8 to 13.5 write, compared with `cuobjdump`.
+//! Finds the GPU code inside a library: the fat binaries that nvcc puts into the section `.nv_fatbin`, and the bundles of
+//! code objects that clang puts into `.hip_fatbin`. The layout of the former is not published; this is what nvcc 11.8 to
+//! 13.5 write, compared with `cuobjdump`.
 const std = @import("std");
 const elf = @import("elf.zig");
+const hip = @import("hip.zig");
 
 const magic = 0xba55ed50;
 const kind_ptx = 1;
 const kind_elf = 2;
+/// Of ours: a code object of HIP, whose architecture is all in `suffix`.
+const kind_hip = 0xffff;
+const machine_amdgpu = 224;
 /// Flags of an entry: code that only its own GPU runs (`sm_90a`), or its family (`sm_100f`).
 const flag_specific = 1 << 20;
 const flag_family = 1 << 21;
@@ -13,7 +18,7 @@ const flag_family = 1 << 21;
 const cubin_abi = 7;
 const cubin_specific = 0x800;
 
-/// One piece of GPU code: `sm_90a` as machine code or `compute_90a` as PTX.
+/// One piece of GPU code: `sm_90a` as machine code, `compute_90a` as PTX, or `gfx942`.
 pub const Code = struct {
     kind: u16,
     arch: u32,
@@ -21,6 +26,7 @@ pub const Code = struct {
 
     /// As nvcc spells it; what is neither machine code nor PTX has a number for its kind.
     pub fn spell(self: Code, allocator: std.mem.Allocator) ![]const u8 {
+        if (self.kind == kind_hip) return self.suffix;
         const kind = switch (self.kind) {
             kind_elf => "sm",
             kind_ptx => "compute",
@@ -42,12 +48,40 @@ pub const Code = struct {
 
 /// The kinds of GPU code in a library, each once, in order. A library without section headers is searched as a whole.
 pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]const Code {
-    const data = if (library.sections.len > 0)
-        try library.section(".nv_fatbin") orelse return &.{}
-    else
-        library.bytes.data;
-    library.reading = "the GPU code";
     var found = std.ArrayList(Code).init(allocator);
+    const whole = if (library.sections.len > 0) null else library.bytes.data;
+    if (whole orelse try library.section(".nv_fatbin")) |data| {
+        library.reading = "the GPU code";
+        try fatbins(&found, data);
+    }
+    if (whole orelse try library.section(".hip_fatbin")) |data| {
+        library.reading = "the GPU code";
+        try bundles(&found, data);
+    }
+    std.mem.sort(Code, found.items, {}, Code.before);
+    return found.items;
+}
+
+fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
+    const bytes = elf.Bytes{ .data = data };
+    var at: u64 = 0;
+    while (at + hip.magic.len + 8 <= data.len) : (at += 8) {
+        if (!std.mem.startsWith(u8, data[at..], hip.magic)) continue;
+        const all = elf.Bytes{ .data = data[at..] };
+        var next: u64 = hip.magic.len + 8;
+        for (0..try bytes.int(u64, at + hip.magic.len)) |_| {
+            const content = elf.Bytes{ .data = try all.part(try all.int(u64, next), try all.int(u64, next + 8)) };
+            const name = try all.part(next + 24, try all.int(u64, next + 16));
+            next += 24 + name.len;
+            if (!std.mem.startsWith(u8, name, hip.prefix)) continue;
+            if (!elf.Library.isElf(content.data) or try content.int(u16, 18) != machine_amdgpu) return error.Malformed;
+            const one = Code{ .kind = kind_hip, .arch = 0, .suffix = name[hip.prefix.len..] };
+            if (!has(found.items, one)) try found.append(one);
+        }
+    }
+}
+
+fn fatbins(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
     while (at + 16 <= data.len) {
@@ -58,11 +92,9 @@ pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]con
             continue;
         }
         const content = try bytes.part(at + 16, try bytes.int(u64, at + 8));
-        try entries(&found, .{ .data = content });
+        try entries(found, .{ .data = content });
         at += 16 + std.mem.alignForward(u64, content.len, 8);
     }
-    std.mem.sort(Code, found.items, {}, Code.before);
-    return found.items;
 }
 
 fn entries(found: *std.ArrayList(Code), content: elf.Bytes) elf.Error!void {
@@ -96,11 +128,15 @@ fn cubinIsSpecific(body: elf.Bytes) bool {
     return abi <= cubin_abi and flags & cubin_specific != 0;
 }
 
-/// The code that a list of capabilities asks for, e.g. `8.0,9.0a,12.0+PTX`; null for a list that is no such.
+/// The code that a list of architectures asks for, e.g. `8.0,9.0a,12.0+PTX` or `gfx90a,gfx942`; null for a list that is no such.
 pub fn declared(allocator: std.mem.Allocator, list: []const u8) !?[]const Code {
     var wanted = std.ArrayList(Code).init(allocator);
     var each = std.mem.splitScalar(u8, list, ',');
     while (each.next()) |capability| {
+        if (std.mem.startsWith(u8, capability, "gfx")) {
+            try wanted.append(.{ .kind = kind_hip, .arch = 0, .suffix = capability });
+            continue;
+        }
         const with_ptx = std.mem.endsWith(u8, capability, "+PTX");
         const name = if (with_ptx) capability[0 .. capability.len - 4] else capability;
         const dot = std.mem.indexOfScalar(u8, name, '.') orelse return null;

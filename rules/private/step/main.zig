@@ -5,6 +5,7 @@
 //!   step preprocess --arch-list LIST [--host OUT GENCODE] [--device OUT GENCODE]... -- NVCC ARGUMENT...
 //!   step phase   PHASE --source NAME [--in ROLE PATH]... --out PATH [--stub PATH] [--share MODE --target SM]
 //!                -- NVCC ARGUMENT...
+//!   step hip-bundle --out FILE [--code ARCH FILE]...
 //!   step variant --id ID.txt --template METADATA.json --out DIR [--file NAME PATH]... [--extension PATH]
 //!   step bundle  --out DIR [--variant NAME DIR]...
 //!   step check   LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
@@ -15,6 +16,7 @@
 //! `check` 2.
 const std = @import("std");
 const identity = @import("identity.zig");
+const hip = @import("hip.zig");
 const nvcc = @import("nvcc.zig");
 const directory = @import("directory.zig");
 const check = @import("check.zig");
@@ -79,6 +81,7 @@ fn run(allocator: std.mem.Allocator) !void {
     if (is(verb, "nvcc")) return nvcc.run(allocator, &arguments);
     if (is(verb, "preprocess")) return nvcc.preprocess(allocator, &arguments);
     if (is(verb, "phase")) return nvcc.runPhase(allocator, &arguments);
+    if (is(verb, "hip-bundle")) return hip.bundle(allocator, &arguments);
     if (is(verb, "variant")) return directory.variant(allocator, &arguments);
     if (is(verb, "bundle")) return directory.bundle(allocator, &arguments);
     if (is(verb, "check")) check.run(allocator, &arguments);

@@ -26,6 +26,8 @@ pub const Wanted = struct {
     /// The SHA-256 of the wheel of that torch, if it is known: of another build of it nothing is recorded.
     torch_wheel: ?[]const u8 = null,
     gpu: bool = true,
+    /// Whether the GPUs are AMD's.
+    rocm: bool = false,
     code: ?[]const device.Code = null,
 };
 
@@ -282,6 +284,8 @@ pub const Check = struct {
             if (symbol.defined or symbol.binding != elf.STB_GLOBAL or symbol.version > 1) continue;
             if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
             if (self.wanted.gpu and self.policy.isOfGpuLibrary(symbol.name)) continue;
+            // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
+            if (self.wanted.rocm and std.mem.indexOf(u8, symbol.name, "hip") != null) continue;
             // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
             if (of_abi == 0 and (mangled.isCxx11(symbol.name) or mangled.isCxx98(symbol.name))) continue;
             const definers = table.definers(symbol.name);

@@ -1,0 +1,126 @@
+"""The actions that compile one HIP source: clang's own phases, each with public options.
+
+Host and architectures are preprocessed and compiled each for itself, so that a further architecture compiles for that one
+alone, and what is preprocessed to the same text is compiled once. The code objects of all architectures become one
+bundle, which the host's code has in it and registers with the runtime.
+"""
+
+load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(
+    ":compile.bzl",
+    "add_source",
+    "language_flags",
+    "prefix_maps",
+    "preprocessor_flags",
+    "preprocessor_inputs",
+    "without_definitions",
+)
+load(":resources.bzl", "resources")
+
+# Any architecture: the host's phases name none, and clang wants one.
+_NO_ARCH = "gfx906"
+
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
+    ctx.actions.run(
+        executable = job.rocm.compiler,
+        arguments = arguments,
+        inputs = inputs,
+        outputs = [output],
+        mnemonic = mnemonic,
+        progress_message = "%s %s for %%{label}" % (what, package_path(source)),
+        resource_set = resources(mnemonic, job),
+        toolchain = Label("//toolchains/rocm:toolchain_type"),
+        **ACTION
+    )
+
+def compile_hip(ctx, job, source, object):
+    """Compiles a HIP source for all architectures of the cell.
+
+    Args:
+        ctx: rule context.
+        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
+        source: File, the source as it stands in the project.
+        object: File to make.
+
+    Returns:
+        list of File, the first output of each action.
+    """
+    rocm = job.rocm
+    path = package_path(source)
+    directory = "%s.objects/%s.phases/" % (ctx.label.name, path)
+    common = ctx.actions.args()
+    common.add("clang")
+    common.add_all(rocm.flags)
+    common.add_all(["-x", "hip", "-nogpuinc", "-fPIC", "-fvisibility=hidden"])
+    common.add_all(language_flags(job))
+
+    # It makes internal symbols unique; clang would take a hash of the path and the options.
+    common.add("-cuid=%x" % abs(hash(path)))
+    find = ctx.actions.args()
+    prefix_maps(find, job, source, rocm.compiler)
+    find.add_all(rocm.includes, before_each = "-isystem")
+    find.add("-isystem", rocm.include)
+    find.add_all(["-nogpulib", "-include", "__clang_hip_runtime_wrapper.h"])
+    preprocessor_flags(find, job)
+    find.add_all(job.hip_flags)
+    find.add("-E")
+    add_source(find, job, source)
+    later = ctx.actions.args()
+    later.add_all(without_definitions(job.hip_flags))
+    later.add("-Wno-gnu-line-marker")
+    headers = preprocessor_inputs(job, source, [rocm.files])
+    firsts = []
+
+    def run(mnemonic, what, output, inputs, arguments, options):
+        own = ctx.actions.args()
+        own.add_all(options)
+        own.add("-o", output)
+        _run(ctx, job, source, mnemonic, what, arguments + [own], inputs, output)
+        firsts.append(output)
+        return output
+
+    codes = {}
+    for arch in job.archs:
+        for_arch = ["--offload-device-only", "--offload-arch=" + arch]
+        place = directory + arch.replace(":", "_").replace("+", "p").replace("-", "m") + "/"
+        text = ctx.actions.declare_file(place + "device.hipi")
+        run("HipPreprocess", "Preprocessing for " + arch, text, headers, [common, find], for_arch)
+        assembly = ctx.actions.declare_file(place + "device.s")
+        libraries = ctx.actions.args()
+        libraries.add_all(rocm.bitcode[:1], map_each = dirname, format_each = "--rocm-device-lib-path=%s")
+        libraries.add("-S", text)
+        inputs = [text] + rocm.bitcode
+        run("HipDeviceCompile", "Compiling for " + arch, assembly, inputs, [common, later, libraries], for_arch)
+        machine_code = ctx.actions.declare_file(place + "device.o")
+        assemble = ["clang", "--target=amdgcn-amd-amdhsa", "-mcpu=" + arch, "-x", "assembler", "-c", assembly]
+        run("HipAssemble", "Assembling for " + arch, machine_code, [assembly], [], assemble)
+        codes[arch] = ctx.actions.declare_file(place + "device.co")
+        link = ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", machine_code]
+        run("HipLink", "Linking for " + arch, codes[arch], [machine_code], [], link)
+    bundle = ctx.actions.declare_file(directory + "bundle.hipfb")
+    arguments = ctx.actions.args()
+    arguments.add("hip-bundle")
+    arguments.add("--out", bundle)
+    for arch, code in codes.items():
+        arguments.add_all(["--code", arch, code])
+    ctx.actions.run(
+        executable = ctx.executable._step,
+        arguments = [arguments],
+        inputs = codes.values(),
+        outputs = [bundle],
+        mnemonic = "HipBundle",
+        progress_message = "Bundling the code of %s for %%{label}" % path,
+        resource_set = resources("HipBundle", job),
+        toolchain = Label("//toolchains/rocm:toolchain_type"),
+        **ACTION
+    )
+    firsts.append(bundle)
+    for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
+    host_text = ctx.actions.declare_file(directory + "host.hipi")
+    run("HipPreprocess", "Preprocessing", host_text, headers, [common, find], for_host)
+    embed = ctx.actions.args()
+    embed.add_all(["-Xclang", "-fcuda-include-gpubinary", "-Xclang", bundle])
+    embed.add("-c", host_text)
+    inputs = [host_text, bundle]
+    run("HipHostCompile", "Compiling the host code of", object, inputs, [common, later, embed], for_host)
+    return firsts

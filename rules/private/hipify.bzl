@@ -1,0 +1,77 @@
+"""The action that turns the CUDA sources of a section into HIP with torch's hipify."""
+
+load(":actions.bzl", "ACTION", "package_path")
+
+def renamed(name):
+    """A part of a path as hipify renames it.
+
+    Args:
+        name: string.
+
+    Returns:
+        string.
+    """
+    return name.replace("cuda", "hip").replace("CUDA", "HIP").replace("THC", "THH")
+
+def hip_name(path):
+    """Where hipify puts what it makes of a source of an extension: `get_hip_file_path` of torch.utils.hipify.
+
+    Args:
+        path: string, of the source within its package.
+
+    Returns:
+        string, a relative path.
+    """
+    if path.endswith(".hip"):
+        return path
+    directory, slash, name = path.rpartition("/")
+    root, dot, extension = name.rpartition(".")
+    made = renamed(root) + dot + ("hip" if extension == "cu" else extension)
+    if renamed(directory) == directory and made == name:
+        made = root + "_hip" + dot + extension
+    return renamed(directory) + slash + made
+
+def _package_of(file):
+    """The directory that has the Python package of a file in it."""
+    return file.dirname.rpartition("/")[0]
+
+def _named(file):
+    return ["-f", package_path(file), file.path]
+
+def hipify(ctx, sdk, module):
+    """Turns the sources and headers of a section into HIP.
+
+    Args:
+        ctx: context of kernel_objects.
+        sdk: HipifyInfo.
+        module: list of File, torch's package `hipify`.
+
+    Returns:
+        File, a directory with the files under their own names and under those that hipify gives them; and File, the
+        report.
+    """
+    directory = ctx.actions.declare_directory(ctx.label.name + ".hipified")
+    report = ctx.actions.declare_file(ctx.label.name + ".hipify.json")
+    arguments = ctx.actions.args()
+    arguments.add_joined("--library-path", sdk.library_path, join_with = ":")
+    arguments.add(sdk.python)
+    arguments.add_all(["-I", "-S", "-B"])
+    arguments.add(sdk.script)
+    arguments.add("sources")
+    arguments.add_all(module[:1], map_each = _package_of)
+    arguments.add_all([directory], expand_directories = False)
+    arguments.add(report)
+    arguments.add_all(ctx.attr.includes, before_each = "-I")
+    arguments.add_all([package_path(file) for file in ctx.files.srcs], before_each = "-s")
+    arguments.add_all(ctx.files.srcs + ctx.files.hdrs, map_each = _named)
+    ctx.actions.run(
+        executable = sdk.loader,
+        arguments = [arguments],
+        inputs = depset(ctx.files.srcs + ctx.files.hdrs + module + [sdk.python], transitive = [sdk.files]),
+        outputs = [directory, report],
+        mnemonic = "Hipify",
+        progress_message = "Turning %{label} into HIP",
+        toolchain = Label("//toolchains/rocm:toolchain_type"),
+        **ACTION
+    )
+    return directory, report

@@ -1,0 +1,50 @@
+//! Bundles the code objects of all architectures as HIP's runtime reads them: the layout of clang-offload-bundler, told in
+//! clang/docs/ClangOffloadBundler.rst of LLVM.
+const std = @import("std");
+const main = @import("main.zig");
+
+pub const magic = "__CLANG_OFFLOAD_BUNDLE__";
+/// What stands before the architecture in the name of an entry.
+pub const prefix = "hipv4-amdgcn-amd-amdhsa--";
+/// The runtime wants an entry for the host first; there is nothing in it.
+const host = "host-x86_64-unknown-linux-gnu-";
+/// The runtime maps the code objects as they lie there.
+const alignment = 4096;
+
+const Code = struct { name: []const u8, content: []const u8 };
+
+/// Writes a bundle.
+pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+    var out: []const u8 = "";
+    var codes = std.ArrayList(Code).init(allocator);
+    try codes.append(.{ .name = host, .content = "" });
+    while (arguments.next()) |flag| {
+        const value = try arguments.value(flag);
+        if (main.is(flag, "--out")) {
+            out = value;
+        } else if (main.is(flag, "--code")) {
+            const name = try std.mem.concat(allocator, u8, &.{ prefix, value });
+            try codes.append(.{ .name = name, .content = try main.read(allocator, try arguments.value(flag)) });
+        } else return main.fail("hip-bundle: no such flag: {s}", .{flag});
+    }
+    var head = std.ArrayList(u8).init(allocator);
+    const writer = head.writer();
+    try writer.writeAll(magic);
+    try writer.writeInt(u64, codes.items.len, .little);
+    var at: u64 = alignment;
+    for (codes.items) |code| {
+        try writer.writeInt(u64, at, .little);
+        try writer.writeInt(u64, code.content.len, .little);
+        try writer.writeInt(u64, code.name.len, .little);
+        try writer.writeAll(code.name);
+        at = std.mem.alignForward(u64, at + code.content.len, alignment);
+    }
+    if (head.items.len > alignment) return main.fail("hip-bundle: too many architectures", .{});
+    var text = std.ArrayList(u8).init(allocator);
+    try text.appendSlice(head.items);
+    for (codes.items) |code| {
+        try text.appendNTimes(0, std.mem.alignForward(u64, text.items.len, alignment) - text.items.len);
+        try text.appendSlice(code.content);
+    }
+    try main.write(out, text.items);
+}

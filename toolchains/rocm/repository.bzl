@@ -1,0 +1,43 @@
+"""The repository rule of a ROCm SDK: HIP's headers, clang's headers for HIP, the device libraries, and a link stub."""
+
+load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
+load("//toolchains/cc:stub.bzl", "soname_stubs")
+
+_BUILD = """load("@rules_torch_kernels//toolchains/rocm:sdk.bzl", "rocm_sdk")
+
+package(default_visibility = ["//visibility:public"])
+
+rocm_sdk(
+    name = "sdk",
+    bitcode = glob(["bitcode/*.bc"]),
+    clang_headers = ["clang/include"],
+    headers = ["include"],
+    hipify = "@torch_kernels_hipify//:sdk",
+    host = "{host}",
+    runtime = "lib/{runtime}",
+    system = "@torch_kernels_cc//:sdk",
+    version = "{version}",
+)
+"""
+
+def _rocm_sdk_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    fetch_parts(rctx, lock["archives"])
+    soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]])
+    rctx.file("BUILD.bazel", _BUILD.format(
+        host = rctx.attr.host,
+        runtime = lock["runtime"],
+        version = rctx.attr.version,
+    ))
+    return reproducible(rctx)
+
+rocm_sdk_repository = repository_rule(
+    implementation = _rocm_sdk_repository_impl,
+    attrs = {
+        "host": attr.string(mandatory = True, doc = "Label of the compiler, as the repository's BUILD file says it."),
+        "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/rocm.json."),
+        "version": attr.string(mandatory = True, doc = "E.g. `7.2`."),
+        "zig": attr.label(mandatory = True, doc = "The program that makes the stub."),
+    },
+    doc = "A ROCm SDK: headers, device libraries, and a stub of the HIP runtime.",
+)

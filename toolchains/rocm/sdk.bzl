@@ -1,0 +1,61 @@
+"""The rule that describes a ROCm SDK to the rules."""
+
+load("//toolchains:includes.bzl", "include_paths")
+load("//toolchains/cc:sdk.bzl", "HostInfo")
+load("//toolchains/hipify:sdk.bzl", "HipifyInfo")
+
+RocmSdkInfo = provider(
+    doc = "What compiling HIP needs.",
+    fields = {
+        "bitcode": "list of File; the device libraries as LLVM bitcode, all in one directory",
+        "compiler": "File; static program: `clang ARGUMENT...` compiles for GPU and host, `ld.lld ARGUMENT...` links",
+        "files": "depset of File; all headers that compiling HIP may read: directories of them",
+        "flags": "list of string; flags of every compile",
+        "headers": "depset of File; HIP's headers alone, for C++ sources: directories of them",
+        "hipify": "HipifyInfo; what turns CUDA sources into HIP",
+        "include": "string; HIP's include directory, from the execution root",
+        "includes": "list of string; system include directories from the execution root, in the order of the search",
+        "runtime": "File; stub of the HIP runtime library",
+        "version": "string; e.g. `7.2`",
+    },
+)
+
+def _rocm_sdk_impl(ctx):
+    host = ctx.attr.host[HostInfo]
+    system = ctx.attr.system[HostInfo]
+
+    # clang's wrappers stand before the C++ library that they wrap, and its own headers in the place of those in zig,
+    # which lack the ones for HIP.
+    wrappers, clang, hip = include_paths(ctx, ["clang/include/cuda_wrappers", "clang/include", "include"])
+    includes = [wrappers] + [clang if one == system.clang_include else one for one in system.includes]
+    return [platform_common.ToolchainInfo(sdk = RocmSdkInfo(
+        bitcode = ctx.files.bitcode,
+        compiler = host.compiler,
+        files = depset(ctx.files.clang_headers + ctx.files.headers, transitive = [system.files]),
+        flags = host.flags,
+        headers = depset(ctx.files.headers),
+        hipify = ctx.attr.hipify[HipifyInfo],
+        include = hip,
+        includes = includes,
+        runtime = ctx.file.runtime,
+        version = ctx.attr.version,
+    ))]
+
+rocm_sdk = rule(
+    implementation = _rocm_sdk_impl,
+    attrs = {
+        "bitcode": attr.label_list(allow_files = [".bc"], mandatory = True, doc = "The device libraries."),
+        "clang_headers": attr.label_list(allow_files = True, mandatory = True, doc = "clang's own headers: directories of them."),
+        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "HIP's headers: directories of them."),
+        "hipify": attr.label(mandatory = True, providers = [HipifyInfo], doc = "What turns CUDA sources into HIP."),
+        "host": attr.label(mandatory = True, providers = [HostInfo], doc = "The compiler."),
+        "runtime": attr.label(allow_single_file = True, mandatory = True, doc = "Stub of the HIP runtime."),
+        "system": attr.label(
+            mandatory = True,
+            providers = [HostInfo],
+            doc = "The host compiler whose headers of the C and C++ libraries are read: those in a later zig refuse an older glibc.",
+        ),
+        "version": attr.string(mandatory = True, doc = "E.g. `7.2`."),
+    },
+    doc = "A hermetic ROCm SDK.",
+)
