@@ -69,7 +69,10 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 
 def _section_config(section: Kernel) -> dict[str, Any]:
     """All of a section that decides what is compiled, apart from what the files hold."""
-    amd = {"hip-flags": values(section.hip_flags), "rocm-archs": sorted(section.requested) if section.requested else None}
+    amd = {
+        "hip-flags": values(section.hip_flags),
+        "rocm-archs": sorted(section.requested) if section.requested else None,
+    }
     return {
         **(amd if section.backend.value == "rocm" else {}),
         "name": section.name.value,

@@ -83,9 +83,9 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
     """
     chosen = list(cells)
     cc, cuda, rocm, torch = (read_part(kind) for kind in ("cc", "cuda", "rocm", "torch"))
-    toolkits = [cuda[one] for one in sorted({v for cell in chosen if (v := cuda_version(cell.backend))} & set(cuda))]
-    amd = [rocm[one] for one in sorted({v for cell in chosen if (v := rocm_version(cell.backend))} & set(rocm))]
-    toolkits += amd
+    backends = sorted({cell.backend for cell in chosen})
+    amd = [rocm[version] for version in map(rocm_version, backends) if version in rocm]
+    toolkits = [*(cuda[version] for version in map(cuda_version, backends) if version in cuda), *amd]
     found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for one in toolkits)])]
     found += cc["gcc"]
     for version in sorted({cell.torch for cell in chosen if cell.torch}):

@@ -222,9 +222,9 @@ def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
     ]
 
 
-def _archive(archive: Mapping[str, Any], release: tuple[str, str], table: Mapping[str, Any]) -> _Place:
+def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> _Place:
     """One of the archives of a CUDA or ROCm release, which is given by its kind and version."""
-    version = release[1]
+    version = near[1]
     stem = ""
     if "wheel" in archive:
         name, _, release = archive["wheel"].partition("==")
@@ -242,7 +242,7 @@ def _archive(archive: Mapping[str, Any], release: tuple[str, str], table: Mappin
     include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
     if include:
         wish = Wish(origin=wish.origin, name=name, version=wish.version, include=include)
-    return _Place(wish=wish, near=release, more={"unpack": unpack})
+    return _Place(wish=wish, near=near, more={"unpack": unpack})
 
 
 def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _PHASES = {
     "bundle.hipfb": "HipBundle",
     "cxx.ii": "KernelCxxPreprocess",
 }
-"""The files that the steps before the last one of a source make; see rules/private/cuda.bzl, hip.bzl and compile.bzl."""
+"""The files that the steps before the last one of a source make; see cuda.bzl, hip.bzl and compile.bzl of the rules."""
 
 _PHASE = re.compile(rf"(.+)\.phases/(?:(\w+)/)?({'|'.join(map(re.escape, _PHASES))})", re.DOTALL)
 

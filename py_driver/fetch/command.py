@@ -109,9 +109,7 @@ def _get(options: argparse.Namespace, output: Output) -> None:
         fetched.path,
         entry,
         options.dest,
-        Selection(
-            include=tuple(options.include), exclude=tuple(options.exclude), strip_prefix=options.strip_prefix
-        ),
+        Selection(include=tuple(options.include), exclude=tuple(options.exclude), strip_prefix=options.strip_prefix),
     )
     answer = {
         "bytes_fetched": fetched.bytes_fetched,

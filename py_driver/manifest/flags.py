@@ -89,8 +89,8 @@ _CUDA = {
 _HIP = {
     **_CXX,
     "-f": _CXX["-f"]
-    + r"|-f(no-)?(gpu-(flush-denormals-to-zero|approx-transcendentals|inline-threshold=\d+|default-stream=(legacy|per-thread))"
-    r"|hip-fp32-correctly-rounded-divide-sqrt|hip-new-launch-api|convergent-functions)",
+    + r"|-f(no-)?(gpu-(flush-denormals-to-zero|approx-transcendentals)|hip-fp32-correctly-rounded-divide-sqrt)"
+    r"|-fgpu-(inline-threshold=\d+|default-stream=(legacy|per-thread))",
     "-m": _CXX["-m"] + r"|-m(no-)?(cumode|tgsplit|unsafe-fp-atomics|wavefrontsize64|amdgpu-ieee)",
 }
 """clang's flags for HIP, after its command line reference."""

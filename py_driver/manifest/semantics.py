@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.libraries import locked
@@ -12,7 +12,6 @@ from py_driver.manifest.paths import HEADERS
 from py_driver.spelling import did_you_mean
 from py_driver.variants.candidates import numbers
 from py_driver.variants.capabilities import base, choose, choose_amd, plain_amd
-from py_driver.variants.matrix import Rocm
 from py_driver.variants.names import ALL, is_identifier
 
 if TYPE_CHECKING:
@@ -20,12 +19,20 @@ if TYPE_CHECKING:
 
     from py_driver.manifest.model import Kernel, Located, Manifest, Texts, Version
     from py_driver.manifest.section import Findings
-    from py_driver.variants.matrix import Cuda, Matrix
+    from py_driver.variants.capabilities import Archs
+    from py_driver.variants.matrix import Cuda, Matrix, Rocm
 
 _FEATURES = r"(:sramecc[+-])?(:xnack[+-])?"
 """What may follow an AMD architecture, in clang's order."""
 
 _TARGETS = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
+
+
+class _Releases(NamedTuple):
+    """The toolkits of the cells that are built by default."""
+
+    cuda: list[Cuda]
+    rocm: list[Rocm]
 
 
 def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
@@ -38,7 +45,10 @@ def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     """
     _check_framework(manifest, findings)
     default = {cell.backend for cell, bundled in matrix.cells() if bundled}
-    releases = [release for release in (*matrix.cuda, *matrix.rocm) if release.backend in default]
+    releases = _Releases(
+        cuda=[release for release in matrix.cuda if release.backend in default],
+        rocm=[release for release in matrix.rocm if release.backend in default],
+    )
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
         if kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
@@ -46,7 +56,7 @@ def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
         known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
         known &= _check_amd_archs(kernel.rocm_archs.value if kernel.rocm_archs else (), matrix, findings)
         known = known and (kernel.architectures is None or findings.is_right(kernel.architectures.span))
-        if kernel.backend.value in {"cuda", "rocm"} and kernel.backend.value in manifest.built and known:
+        if known and kernel.backend.value in manifest.built:
             _check_some_arch_is_left(manifest, kernel, releases, findings)
         if kernel.backend.value in BUILT:
             _check_depends(kernel, findings)
@@ -147,24 +157,21 @@ def _check_amd_archs(archs: Texts, matrix: Matrix, findings: Findings) -> bool:
     return good
 
 
-def _check_some_arch_is_left(
-    manifest: Manifest, kernel: Kernel, releases: Iterable[Cuda | Rocm], findings: Findings
-) -> None:
-    """Collect EMPTY_ARCHS for each release, of those built by default, that a section has nothing for."""
-    for release in releases:
-        if (kernel.backend.value == "rocm") != isinstance(release, Rocm):
-            continue
-        if isinstance(release, Rocm):
-            archs, name = choose_amd(kernel.requested, release), "ROCm"
-        else:
-            version = numbers(release.version)
-            if not manifest.cuda.admit(version) or not Bounds(minver=kernel.cuda_minver).admit(version):
-                continue
-            archs, name = choose(kernel.requested, release), "CUDA"
+def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: _Releases, findings: Findings) -> None:
+    """Collect EMPTY_ARCHS for each release that a section for GPUs has nothing for."""
+    chosen: dict[str, Archs] = {}
+    if kernel.backend.value == "cuda":
+        for cuda in releases.cuda:
+            version = numbers(cuda.version)
+            if manifest.cuda.admit(version) and Bounds(minver=kernel.cuda_minver).admit(version):
+                chosen[f"CUDA {cuda.version}"] = choose(kernel.requested, cuda)
+    elif kernel.backend.value == "rocm":
+        chosen = {f"ROCm {rocm.version}": choose_amd(kernel.requested, rocm) for rocm in releases.rocm}
+    for toolkit, archs in chosen.items():
         if not archs.kept:
             span = kernel.architectures.span if kernel.architectures else kernel.span
             reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
-            message = f"{kernel.title} has no GPU architecture that {name} {release.version} compiles for"
+            message = f"{kernel.title} has no GPU architecture that {toolkit} compiles for"
             findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
 
 

@@ -114,7 +114,9 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     """What is wrong with the shape of a file."""
     for name in sorted(table.keys() - _TABLES):
         message = f"{file}: a matrix of your own has no `{name}`"
-        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]], [[cuda]], [[rocm]] and [[cutlass]]")
+        yield Diagnostic(
+            code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]], [[cuda]], [[rocm]] and [[cutlass]]"
+        )
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
         if not isinstance(releases, list) or not all(isinstance(one, dict) for one in releases):

@@ -30,7 +30,7 @@ name = "relu"
 version = 1
 edition = 5
 license = "apache-2.0"
-backends = ["cpu", "cuda", "rocm"]
+backends = ["cpu", "cuda", "xpu"]
 
 [torch]
 src = ["torch-ext/binding.cpp"]
@@ -112,7 +112,7 @@ def test_gen_names_files_as_the_user_does(project: Path, capsys: pytest.CaptureF
 
 def test_gen_says_what_it_leaves_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["gen", "."]) == 0
-    assert "note: build.toml:6:28: the backend `rocm` is not built yet" in capsys.readouterr().err
+    assert "note: build.toml:6:28: the backend `xpu` is not built yet" in capsys.readouterr().err
     assert (project / "BUILD.bazel").stat().st_mode & 0o600 == 0o600
 
 

@@ -165,7 +165,7 @@ def test_edition_0() -> None:
 def test_edition_1_hipify_is_two_sections() -> None:
     manifest = right(EDITION_1)
     assert [one.value for one in manifest.backends] == ["cuda", "rocm"]
-    assert manifest.built == ("cuda",)
+    assert manifest.built == ("cuda", "rocm")
     cuda, rocm = manifest.kernels
     assert (cuda.name.value, rocm.name.value) == ("activation", "activation_rocm")
     assert (cuda.src, cuda.include, cuda.depends) == (rocm.src, rocm.include, rocm.depends)

@@ -46,7 +46,7 @@ def test_example_that_fails(tmp_path: Path, text: str, shown: str) -> None:
     [
         ('["2.13.0+cu130", "13.0", null]', ("2.13", "cu130")),
         ('["2.15.1+cpu", null, null]', ("2.15", "cpu")),
-        ('["2.13.0+rocm7", null, "7.1"]', None),
+        ('["2.13.0+rocm7.2", null, "7.2.53211-e1a6bc5663"]', ("2.13", "rocm72")),
     ],
 )
 def test_torch_that_is_there(

@@ -43,9 +43,29 @@ def test_every_cuda_of_the_matrix_is_locked() -> None:
         assert _lock("cc")["zig"][entry["host"]]["clang"] <= entry["max_clang"]
 
 
+def test_every_rocm_of_the_matrix_is_locked() -> None:
+    releases = _matrix()["rocm"]
+    assert [release["version"] for release in releases] == list(_lock("rocm"))
+    for release in releases:
+        entry = _lock("rocm")[release["version"]]
+        assert set(release["default-archs"]) <= set(release["archs"])
+        assert set(release["archs"]) <= set(_matrix()["amd-archs"]["all"])
+        [hip] = [a for a in entry["archives"] if a["name"] == "libamdhip64-dev"]
+        assert hip["version"].startswith(f"{release['version']}.")
+        assert entry["host"] in _lock("cc")["zig"]
+
+
+def test_hipify_is_of_a_torch_that_names_no_class_anew() -> None:
+    rocm = [
+        one for one in _matrix()["torch"] if any("rocm" in name for name in (*one["backends"], *one.get("named", ())))
+    ]
+    versions = [_lock("hipify")["torch"], *(one["version"] for one in rocm)]
+    assert all(tuple(map(int, version.split("."))) >= (2, 11) for version in versions)
+
+
 def test_every_archive_has_a_digest() -> None:
-    archives = [*_lock("cc")["zig"].values(), *_lock("cc")["gcc"]]
-    archives += [a for entry in _lock("cuda").values() for a in entry["archives"]]
+    archives = [*_lock("cc")["zig"].values(), *_lock("cc")["gcc"], *_lock("hipify")["python"]]
+    archives += [a for kind in ("cuda", "rocm") for entry in _lock(kind).values() for a in entry["archives"]]
     archives += [entry["archive"] for entry in _lock("torch").values()]
     assert all(len(parse_entry(a).sha256) == 64 for a in archives)
     assert len({parse_entry(a).key for a in archives}) == len(archives)
@@ -53,7 +73,8 @@ def test_every_archive_has_a_digest() -> None:
 
 def test_default_cells() -> None:
     bundled = {(cell.torch, cell.backend) for cell, bundled in read_matrix().cells() if bundled}
-    assert bundled == {(torch, backend) for torch in ("2.13", "2.15") for backend in ("cpu", "cu130", "cu132")}
+    expected = {(torch, backend) for torch in ("2.13", "2.15") for backend in ("cpu", "cu130", "cu132")}
+    assert bundled == expected | {("2.13", "rocm72")}
 
 
 def test_named_backends_are_no_default() -> None:

@@ -87,7 +87,7 @@ def test_backends_and_sections_that_disagree(project: Path) -> None:
     assert notes(project, "[kernel.relu]", metal) == [
         "[kernel.m] is left out: `backends` in [general] does not list `metal`"
     ]
-    assert notes(project, '["cuda"]', '["cuda", "rocm"]') == ["the backend `rocm` is not built yet and is left out"]
+    assert notes(project, '["cuda"]', '["cuda", "xpu"]') == ["the backend `xpu` is not built yet and is left out"]
     noarch = MANIFEST[MANIFEST.index("[torch]") : MANIFEST.index("[kernel.relu]")]
     assert notes(project, noarch, "[torch-noarch]\n") == [
         "[kernel.relu] is left out: the project has Python files only"
@@ -292,7 +292,7 @@ def test_scan_keeps_places() -> None:
 
 
 def test_check_passes_what_cannot_be_built_here(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = MANIFEST.replace('backends = ["cuda"]', 'backends = ["rocm"]').replace("edition = 5\n", "")
+    text = MANIFEST.replace('backends = ["cuda"]', 'backends = ["xpu"]').replace("edition = 5\n", "")
     (project / "build.toml").write_text(text, encoding="utf-8")
     assert __main__.main(["check", str(project)]) == 0
     error = capsys.readouterr().err

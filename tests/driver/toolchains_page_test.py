@@ -15,7 +15,7 @@ from py_driver.fetch.entry import Origin
 from py_driver.layout import module_root
 from py_driver.lock import entries_for
 from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import cuda_version, parse, spell
+from py_driver.variants.names import parse, spell
 from py_driver.variants.select import select
 
 ROOT = Path(__file__).parents[2]
@@ -40,17 +40,16 @@ def heading(*cells: str) -> str:
 
 
 def cells() -> str:
-    cudas = {cuda.version: cuda for cuda in MATRIX.cuda}
-    backends = ["cpu", *(cuda.backend for cuda in MATRIX.cuda)]
+    run_here = {one.backend: one.run_here for one in MATRIX.cuda} | {one.backend: one.run_here for one in MATRIX.rocm}
+    backends = ["cpu", *run_here]
     lines = [heading("torch", "release", "C++", "ABI", *backends)]
     for torch in MATRIX.torch:
         words = []
         for backend in backends:
-            cuda = cudas.get(cuda_version(backend) or "")
             if backend in torch.backends and torch.bundled:
                 words.append("default")
             elif backend in (*torch.backends, *torch.named):
-                words.append("named" if cuda is None or cuda.run_here else "declared")
+                words.append("named" if run_here.get(backend, True) else "declared")
             else:
                 words.append("")
         lines.append(row(torch.version, torch.release, str(torch.cxx_standard), ", ".join(torch.abis), *words))
@@ -78,8 +77,20 @@ def cuda() -> str:
     return "".join(lines)
 
 
+def rocm() -> str:
+    lines = [heading("ROCm", "HIP", "from", "compiler", "compiled with here", "architectures")]
+    lock = json.loads((module_root() / "toolchains" / "lock" / "rocm.json").read_text(encoding="utf-8"))
+    for release in MATRIX.rocm:
+        [hip] = [archive for archive in lock[release.version]["archives"] if archive["name"] == "libamdhip64-dev"]
+        clang = f"clang {MATRIX.clangs[release.host]} (zig {release.host})"
+        status = "yes" if release.run_here else "no: declared"
+        version = hip["version"].partition("-")[0]
+        lines.append(row(release.version, version, "Debian", clang, status, " ".join(release.archs)))
+    return "".join(lines)
+
+
 def test_the_tables_are_fresh() -> None:
-    tables = {"cells": cells, "cuda": cuda}
+    tables = {"cells": cells, "cuda": cuda, "rocm": rocm}
     text = BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]()}\n{found[4]}", TEXT)
     if os.environ.get("UPDATE_EXPECTED") == "1":
         PAGE.write_text(text, encoding="utf-8")

@@ -3,10 +3,10 @@
     python3 -I -S hipify.py sources MODULE OUT REPORT [-I DIRECTORY]... [-s SOURCE]... [-f NAME FILE]...
     python3 -I -S hipify.py headers MODULE INCLUDE
 
-`sources` copies each FILE to OUT/NAME and rewrites them as `torch.utils.cpp_extension` does for a ROCm build of torch. What
-is rewritten stands beside them under the name that hipify gives it; a SOURCE has that name in any case, also if nothing
-of it was rewritten. REPORT is JSON: for each file its new name, how often each name was replaced, and the names that look
-like CUDA's and stayed, with the first line of each; these are warned of.
+`sources` copies each FILE to OUT/NAME and rewrites them as `torch.utils.cpp_extension` does for a ROCm build of torch.
+What is rewritten stands beside them under the name that hipify gives it; a SOURCE has that name in any case, also if
+nothing of it was rewritten. REPORT is JSON: for each file its new name, how often each name was replaced, and the names
+that look like CUDA's and stayed, with the first line of each; these are warned of.
 
 `headers` rewrites the headers of a CUDA build of torch as tools/amd_build/build_amd.py of pytorch/pytorch rewrites the
 sources of a ROCm build, in place. torch's `hip` headers then stand where a ROCm build has them. Only releases from 2.11
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
 import json
 import re
@@ -56,13 +57,12 @@ _LAYOUT = {"ATen": "aten/src/ATen", "c10": "c10", "torch": "torch"}
 
 
 def _hipify(module: str) -> Any:  # noqa: ANN401  (torch's, without types)
-    """torch's module; what it prints is its own."""
+    """The module of torch that rewrites."""
     sys.path.insert(0, module)
-    from hipify import hipify_python, version  # noqa: PLC0415  (from the directory that was named)
-
-    if int(version.__version__.split(".")[0]) < _OLDEST:
-        sys.exit(f"hipify {version.__version__} is of a torch before 2.11, whose headers for ROCm are not only rewritten")
-    return hipify_python
+    version = importlib.import_module("hipify.version").__version__
+    if int(version.partition(".")[0]) < _OLDEST:
+        sys.exit(f"hipify {version} is of a torch before 2.11; headers for ROCm of such a one are not only rewritten")
+    return importlib.import_module("hipify.hipify_python")
 
 
 def _run(hipify: Any, root: Path, **arguments: Any) -> None:  # noqa: ANN401  (torch's, without types)
