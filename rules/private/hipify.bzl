@@ -1,6 +1,7 @@
 """The action that turns the CUDA sources of a section into HIP with torch's hipify."""
 
 load(":actions.bzl", "ACTION", "package_path")
+load(":errors.bzl", "fail_with")
 
 def renamed(name):
     """A part of a path as hipify renames it.
@@ -50,6 +51,16 @@ def hipify(ctx, sdk, module):
         File, a directory with the files under their own names and under those that hipify gives them; and File, the
         report.
     """
+    names = {}
+    for path in [package_path(file) for file in ctx.files.srcs]:
+        other = names.setdefault(hip_name(path), path)
+        if other != path:
+            fail_with(
+                ctx.label,
+                "srcs",
+                "hipify turns both `%s` and `%s` into `%s`" % (other, path, hip_name(path)),
+                "rename one of them",
+            )
     directory = ctx.actions.declare_directory(ctx.label.name + ".hipified")
     report = ctx.actions.declare_file(ctx.label.name + ".hipify.json")
     arguments = ctx.actions.args()

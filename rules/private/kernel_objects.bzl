@@ -75,7 +75,7 @@ def _kernel_objects_impl(ctx):
     rocm = _sdk(ctx, _ROCM, "backend", backend, "ROCm") if ctx.attr.backend == "rocm" else None
     torch_version = ctx.attr._torch[CellSettingInfo].value
     torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
-    if not ctx.attr.archs.get(backend) and any([f.extension in _DEVICE for f in ctx.files.srcs]):
+    if (cuda or rocm) and not ctx.attr.archs.get(backend) and any([f.extension in _DEVICE for f in ctx.files.srcs]):
         example = "gfx942" if rocm else "8.0"
         fail_with(ctx.label, "archs", "no architectures for `%s`" % backend, "name at least one, e.g. \"%s\"" % example)
     stable_abi = ctx.attr._stable_abi[CellSettingInfo].value

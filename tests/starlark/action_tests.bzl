@@ -11,6 +11,13 @@ _MNEMONICS = [
     "CudaFrontend",
     "CudaHostCompile",
     "CudaPreprocess",
+    "HipAssemble",
+    "HipBundle",
+    "HipDeviceCompile",
+    "HipHostCompile",
+    "HipLink",
+    "HipPreprocess",
+    "Hipify",
     "KernelBundle",
     "KernelCheck",
     "KernelCudaCompile",
@@ -32,6 +39,7 @@ _PACKAGES = [
     "rules/private/policy/",
     "rules/private/step/",
     "tests/starlark/project/",
+    "toolchains/hipify/",
     "toolchains/lock/",
 ]
 
@@ -117,7 +125,7 @@ def _sdks_test_impl(ctx):
     for action in _actions(env):
         paths = [file.path for file in action.inputs.to_list()]
         sdks = {path.split("/")[1].split("torch_kernels_")[-1]: None for path in paths if path.startswith("external/")}
-        for kind in ["cuda", "cutlass", "torch"]:
+        for kind in ["cuda", "cutlass", "rocm", "torch"]:
             versions = [sdk for sdk in sdks if sdk.startswith(kind)]
             asserts.true(env, len(versions) < 2, _named(action, "two versions: %s" % ", ".join(versions)))
     return analysistest.end(env)

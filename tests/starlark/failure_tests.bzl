@@ -30,6 +30,7 @@ def _make(torch, backend, stable_abi = "none"):
     )
 
 known_cell_test = _make("2.13", "cu130")
+rocm_cell_test = _make("2.13+rocm", "rocm72")
 unknown_torch_test = _make("9.9", "cu130")
 unknown_cuda_test = _make("2.13", "cu999")
 unknown_stable_abi_test = _make("2.13", "cu130", stable_abi = "29")
@@ -92,7 +93,7 @@ def _objects_failures():
             name = "unknown_backend_fails",
             attribute = "backend",
             problem = "unknown: `metal`",
-            help = "choose from cpu, cuda",
+            help = "choose from cpu, cuda, rocm",
             backend = "metal",
         ),
         _objects(
@@ -114,14 +115,42 @@ def _objects_failures():
             name = "cuda_source_in_a_cpu_group_fails",
             attribute = "srcs",
             problem = "`tests/starlark/project/csrc/plain.cu` is CUDA",
-            help = "set backend = \"cuda\"",
+            help = "set backend = \"cuda\" or \"rocm\"",
             backend = "cpu",
             srcs = [_PROJECT + "csrc/plain.cu"],
         ),
         _objects(
+            name = "hip_source_in_a_cuda_group_fails",
+            attribute = "srcs",
+            problem = "`tests/starlark/project/csrc/other.hip` is HIP",
+            help = "set backend = \"rocm\"",
+            archs = {"cu130": ["8.0"]},
+            srcs = [_PROJECT + "csrc/other.hip"],
+        ),
+        _objects(
+            name = "sources_that_hipify_gives_one_name_fail",
+            test_rule = rocm_cell_test,
+            attribute = "srcs",
+            problem = "hipify turns both `csrc/twin.cu` and `csrc/twin.hip` into `csrc/twin.hip`",
+            help = "rename one of them",
+            archs = {"rocm72": ["gfx942"]},
+            backend = "rocm",
+            srcs = [
+                _PROJECT + "csrc/twin.cu",
+                _PROJECT + "csrc/twin.hip",
+            ],
+        ),
+        _objects(
+            name = "objects_for_rocm_in_a_cuda_cell_fail",
+            attribute = "backend",
+            problem = "no ROCm SDK for `cu130`",
+            help = _DECLARE,
+            backend = "rocm",
+        ),
+        _objects(
             name = "cuda_source_without_capabilities_for_the_cell_fails",
             attribute = "archs",
-            problem = "no capabilities for `cu130`",
+            problem = "no architectures for `cu130`",
             help = "name at least one, e.g. \"8.0\"",
             archs = {"cu132": ["8.0"]},
             srcs = [_PROJECT + "csrc/plain.cu"],

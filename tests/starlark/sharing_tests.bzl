@@ -50,6 +50,16 @@ def _torch_cuda_test_impl(ctx):
 
 torch_cuda_test = _make(_torch_cuda_test_impl)
 
+def _rocm_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    old = _paths(env, "torch212-cxx11-rocm72", "plain_rocm")
+    asserts.equals(env, old, _paths(env, "torch213-cxx11-rocm72", "plain_rocm"))
+    asserts.equals(env, 1, _count(env, "plain_rocm"), "one configuration for all torch versions")
+    asserts.equals(env, 2, _count(env, "torch_rocm"), "one for each torch version")
+    return analysistest.end(env)
+
+rocm_test = _make(_rocm_test_impl)
+
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
     asserts.equals(env, 6, len(_configurations(env, "plain_cpu")))
@@ -84,6 +94,7 @@ _TESTS = {
     "cpu_objects_that_depend_on_torch_are_shared_by_backends": torch_cpu_test,
     "cuda_objects_that_depend_on_torch_are_not_shared": torch_cuda_test,
     "ids_and_tools_are_shared_by_all_cells": neutral_test,
+    "rocm_objects_are_shared_by_torch_versions_unless_they_depend_on_torch": rocm_test,
     "torch_free_cpu_objects_are_shared_by_all_cells": torch_free_cpu_test,
     "torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions": torch_free_cuda_test,
 }

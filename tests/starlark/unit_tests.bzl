@@ -4,6 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//rules/private:compile.bzl", "without_definitions")
 load("//rules/private:cuda.bzl", "without_threads")
+load("//rules/private:hipify.bzl", "hip_name")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
@@ -44,10 +45,28 @@ def _cc_flags_test_impl(ctx):
 
 cc_flags_test = unittest.make(_cc_flags_test_impl)
 
+def _hip_name_test_impl(ctx):
+    env = unittest.begin(ctx)
+    cases = {
+        "a.hip": "a.hip",
+        "csrc/relu.cpp": "csrc/relu_hip.cpp",
+        "csrc/relu.cu": "csrc/relu.hip",
+        "cuda/relu.h": "hip/relu.h",
+        "relu.tail.h": "relu.tail_hip.h",
+        "relu_CUDA/cuda_relu.cuh": "relu_HIP/hip_relu.cuh",
+        "torch-ext/binding.cpp": "torch-ext/binding_hip.cpp",
+    }
+    for path, expected in cases.items():
+        asserts.equals(env, expected, hip_name(path))
+    return unittest.end(env)
+
+hip_name_test = unittest.make(_hip_name_test_impl)
+
 def _repository_name_test_impl(ctx):
     env = unittest.begin(ctx)
     asserts.equals(env, "torch_kernels_cuda_13_0", repository_name("cuda", "13.0"))
     asserts.equals(env, "torch_kernels_torch_2_13", repository_name("torch", "2.13"))
+    asserts.equals(env, "torch_kernels_torch_2_13_rocm", repository_name("torch", "2.13+rocm"))
     return unittest.end(env)
 
 repository_name_test = unittest.make(_repository_name_test_impl)
@@ -94,6 +113,7 @@ def unit_test_suite(name):
         "count_of_threads_is_no_flag_of_a_kernel": without_threads_test,
         "definitions_are_no_flags_of_later_phases": without_definitions_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
+        "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "target_version_is_a_number_that_torch_compares": target_version_test,
         "repository_name_holds_kind_and_version": repository_name_test,

@@ -1,0 +1,1 @@
+// Only its name matters: no test compiles it.
