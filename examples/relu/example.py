@@ -6,7 +6,7 @@ import kernels
 import torch
 
 relu = kernels.get_local_kernel(Path(__file__).resolve().parent / "build")
-device = "cuda" if torch.version.cuda and torch.cuda.is_available() else "cpu"
+device = "cuda" if torch.cuda.is_available() else "cpu"
 
 x = torch.tensor([[-2.0, -0.5, 0.0], [0.5, 2.0, float("nan")]], device=device)
 y = relu.relu(x)
