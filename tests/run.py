@@ -59,7 +59,7 @@ def lint(python: str, output: Output) -> list[list[str]]:
         [python, "-m", "mypy", "--no-error-summary"],
         [*check, "-warnings=all", *starlark],
         [*check, "-warnings=-bzl-visibility", _PRIVATE_LOADS],
-        [str(ROOT / "driver"), "gen", "--check", "examples/relu"],
+        *([str(ROOT / "driver"), "gen", "--check", f"examples/{name}"] for name in ("relu", "row_sum")),
     ]
 
 

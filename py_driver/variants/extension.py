@@ -20,7 +20,7 @@ Table = dict[str, Any]
 _VERSIONS: Final = {
     "torch": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of torch, e.g. 2.13"),
     "cuda": (re.compile(r"[1-9][0-9]\.[0-9]"), "of CUDA, e.g. 13.0"),
-    "rocm": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of ROCm, e.g. 7.2"),
+    "rocm": (re.compile(r"[1-9]\.[0-9]"), "of ROCm, e.g. 7.2"),
     "cutlass": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of CUTLASS, e.g. 4.5"),
 }
 """What a version may look like: others have no place in the identifiers of variants, or one that is taken."""

@@ -9,7 +9,7 @@ from py_driver.errors import Code, error
 from py_driver.manifest.model import BACKENDS, UNIVERSAL
 
 # Compiled when they are first used, which `driver check` never does.
-_BACKEND = r"cpu|cu\d{2}\d|rocm[1-9](?:0|[1-9]\d*)"
+_BACKEND = r"cpu|cu\d{2}\d|rocm[1-9]\d"
 _CELL = (
     rf"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>{_BACKEND})"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
@@ -65,7 +65,7 @@ def cuda_version(backend: str) -> str | None:
 
 def rocm_version(backend: str) -> str | None:
     """The ROCm version that a backend names: `7.2` for `rocm72`, None for `cpu`."""
-    found = re.fullmatch(r"rocm(\d)(\d+)", backend)
+    found = re.fullmatch(r"rocm(\d)(\d)", backend)
     return f"{found[1]}.{found[2]}" if found else None
 
 

@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import CELLS
+from amd import code_objects
+from clone import RELU
 from elftools.elf.elffile import ELFFile
+
+from py_driver.variants.capabilities import order
+from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 _FLOORS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 _NEEDED = re.compile(
-    r"libtorch(_\w+)?\.so|libc10(_\w+)?\.so|libcudart\.so\.13|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libc\.so\.6|libm\.so\.6"
+    r"libtorch(_\w+)?\.so|libc10(_\w+)?\.so|libcudart\.so\.13|libamdhip64\.so\.7|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libc\.so\.6|libm\.so\.6"
     r"|libpthread\.so\.0|libdl\.so\.2|librt\.so\.1|ld-linux-x86-64\.so\.2"
 )
 _FATBIN_MAGIC = struct.pack("<I", 0xBA55ED50)
@@ -52,7 +56,7 @@ class Library:
             self.sections = [s.name for s in elf.iter_sections()]
 
 
-@pytest.fixture(scope="module", params=CELLS)
+@pytest.fixture(scope="module", params=RELU)
 def library(relu: Built, request: pytest.FixtureRequest) -> Library:
     [path] = (relu.build / request.param).glob("*.so")
     return Library(path)
@@ -68,7 +72,11 @@ def test_versions_of_symbols_are_those_of_old_systems(library: Library) -> None:
 
 def test_needs_nothing_that_torch_does_not_bring(library: Library) -> None:
     assert [name for name in library.needed if not _NEEDED.fullmatch(name)] == []
-    assert ("libcudart.so.13" in library.needed) == ("-cpu-" not in library.path.parent.name)
+    family = parse(library.path.parent.name).family
+    assert ("libcudart.so.13" in library.needed, "libamdhip64.so.7" in library.needed) == (
+        family == "cuda",
+        family == "rocm",
+    )
 
 
 def test_searches_nowhere(library: Library) -> None:
@@ -114,6 +122,9 @@ def _device_code(data: bytes) -> Iterator[tuple[int, int]]:
 
 def test_has_device_code_for_exactly_the_declared_capabilities(library: Library) -> None:
     backend = json.loads((library.path.parent / "metadata.json").read_text())["backend"]
+    if backend["type"] == "rocm":
+        assert [one.named for one in code_objects(library.data)] == sorted(backend["archs"], key=order)
+        return
     declared = set()
     for capability in backend.get("archs", []):
         arch = int(capability.removesuffix("+PTX").replace(".", ""))

@@ -28,9 +28,12 @@ SECONDS = 900
 
 CPU = "torch213-cxx11-cpu-x86_64-linux"
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
+ROCM = "torch213-cxx11-rocm72-x86_64-linux"
 TWO = "torch213-*-{cpu,cu130}-*"
 BINDING = 2  # steps of a source that sees the id: its text, and its object
 CELLS = [f"torch{t}-cxx11-{backend}-x86_64-linux" for t in ("213", "215") for backend in ("cpu", "cu130", "cu132")]
+RELU = [*CELLS[:3], ROCM, *CELLS[3:]]
+"""The default cells of examples/relu."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,6 +200,11 @@ def planned(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
 def cuda_steps(archs: int) -> int:
     """The steps of a CUDA source: two for each architecture, and four more."""
     return 2 * archs + 4
+
+
+def hip_steps(archs: int) -> int:
+    """The steps of a HIP source: four for each architecture, and three more."""
+    return 4 * archs + 3
 
 
 def wait_for_process(*words: str) -> int:

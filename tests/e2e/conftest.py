@@ -97,7 +97,7 @@ def clone(base: Path, pristine: Path) -> Driver:
 
 @pytest.fixture(scope="session")
 def relu(clone: Driver) -> Built:
-    """examples/relu, built cold in the clone: all six cells."""
+    """examples/relu, built cold in the clone: all default cells."""
     project = clone.root / "examples" / "relu"
     return Built(driver=clone, project=project, result=clone.build(project))
 

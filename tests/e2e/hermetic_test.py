@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, CPU, CU130, copy_project, cuda_steps, digests
+from clone import BINDING, CPU, CU130, ROCM, copy_project, cuda_steps, digests, hip_steps
 
 if TYPE_CHECKING:
     from conftest import Built
@@ -39,16 +39,16 @@ def test_poisoned_variables_and_covered_host_headers_change_no_byte(relu: Built,
     assert digests(hostile.build) == digests(relu.build, (CPU, CU130))
 
 
-@pytest.fixture(scope="module")
-def graph(relu: Built) -> dict[str, Any]:
+@pytest.fixture(scope="module", params=[CU130, ROCM])
+def graph(relu: Built, request: pytest.FixtureRequest) -> dict[str, Any]:
     options = ["--output=jsonproto", "--include_param_files"]
-    query = f'mnemonic("Kernel.*|Cuda.*|ZigBuild", deps(//examples/relu:{CU130}))'
+    query = f'mnemonic("Kernel.*|Cuda.*|Hip.*|ZigBuild", deps(//examples/relu:{request.param}))'
     found: dict[str, Any] = json.loads(relu.driver.bazel("aquery", *options, query))
     return found
 
 
 def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
-    assert len(graph["actions"]) >= 4 + BINDING + cuda_steps(6)
+    assert len(graph["actions"]) >= 4 + BINDING + min(cuda_steps(6), hip_steps(4))
     for action in graph["actions"]:
         texts = action["arguments"] + [text for file in action.get("paramFiles", []) for text in file["arguments"]]
         assert [text for text in texts if _HOST.match(text)] == [], action["mnemonic"]
@@ -67,7 +67,7 @@ def test_every_input_is_a_file_of_the_workspace_or_of_a_pinned_archive(graph: di
             fragment = fragments[fragment["parentId"]]
         roots.add("/".join(parts[:2]) if parts[0] == "external" else parts[0])
     allowed = {"bazel-out", "examples", "rules", "toolchains"}
-    pinned = re.compile(r"external/.*torch_kernels_(cc|cuda_\d+_\d+|torch_\d+_\d+)")
+    pinned = re.compile(r"external/.*torch_kernels_(cc|host_0_17_1|hipify|(cuda|rocm)_\d+_\d+|torch_\d+_\d+(_rocm)?)")
     assert {root for root in roots if root not in allowed and not pinned.fullmatch(root)} == set()
 
 
@@ -80,10 +80,10 @@ def _c_library(to: Path) -> Path:
     return to
 
 
-@pytest.mark.parametrize("cell", [CPU, CU130])
+@pytest.mark.parametrize("cell", [CPU, CU130, ROCM])
 def test_all_actions_run_in_a_root_that_has_nothing_else(relu: Built, base: Path, cell: str) -> None:
     mounts = {}
-    if cell != CPU:
+    if cell == CU130:
         library = _c_library(base / "library")
         (base / "shell").mkdir()
         shutil.copy("/bin/sh", base / "shell")
@@ -92,7 +92,7 @@ def test_all_actions_run_in_a_root_that_has_nothing_else(relu: Built, base: Path
     options += [f"--sandbox_add_mount_pair={source}:{target}" for target, source in mounts.items()]
     label = f"//examples/relu:{cell}"
     ran = relu.driver.runners(base / f"bare-{cell}.json", *options, label)
-    assert ran["linux-sandbox"] >= (5 if cell == CPU else cuda_steps(6))
+    assert ran["linux-sandbox"] >= {CPU: 5, CU130: cuda_steps(6), ROCM: hip_steps(4)}[cell]
     assert digests(relu.driver.place(label, *options)) == digests(relu.build / cell)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CELLS, CPU, copy_project, steps
+from clone import BINDING, CPU, RELU, copy_project, steps
 
 from py_driver.bazel.environment import curated
 from py_driver.loading import python_for
@@ -97,7 +97,7 @@ def test_two_builds_of_one_kernel_live_in_one_process(alone: Built, relu: Built,
     assert first != second
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", RELU)
 def test_digests_are_those_of_the_client(relu: Built, python: str, cell: str) -> None:
     stated, computed = json.loads(_run(python, "-c", _DIGEST, str(relu.build / cell)))
     assert stated == computed
@@ -105,7 +105,7 @@ def test_digests_are_those_of_the_client(relu: Built, python: str, cell: str) ->
 
 def test_client_understands_the_names(relu: Built, python: str) -> None:
     lines = _run(python, "-c", _PARSE, *(path.name for path in relu.build.iterdir())).splitlines()
-    assert len(lines) == len(CELLS)
+    assert len(lines) == len(RELU)
     assert all(line.startswith("ArchVariant") and "Torch" in line for line in lines), lines
 
 

@@ -8,7 +8,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, CELLS, CPU, CU130, cuda_steps, digests, steps
+from clone import BINDING, CPU, CU130, RELU, cuda_steps, digests, hip_steps, steps
+
+from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 _PACKAGE = "//examples/relu"
-_OURS = "Kernel(Id|IdObject|CxxPreprocess|CxxCompile|CudaCompile|Link|Variant|Bundle)|Cuda.*|ZigBuild"
+_OURS = "Kernel(Id|IdObject|CxxPreprocess|CxxCompile|CudaCompile|Link|Variant|Bundle)|Cuda.*|Hip.*|ZigBuild"
+_ALL = 1 + 7 * BINDING + 2 * cuda_steps(6) + hip_steps(4)
 _QUERY = f'mnemonic("{_OURS}", deps({_PACKAGE}:all_variants))'
 
 
@@ -30,8 +33,8 @@ def actions(relu: Built) -> list[dict[str, Any]]:
 
 
 def test_all_cells_are_built(relu: Built) -> None:
-    assert [variant["variant"] for variant in relu.result["variants"]] == CELLS
-    assert sorted(path.name for path in relu.build.iterdir()) == sorted(CELLS)
+    assert [variant["variant"] for variant in relu.result["variants"]] == RELU
+    assert sorted(path.name for path in relu.build.iterdir()) == sorted(RELU)
     assert relu.result["name"] == "relu"
 
 
@@ -42,20 +45,24 @@ def test_sizes_are_those_of_the_files(relu: Built) -> None:
 
 
 def test_each_step_runs_once_cold(relu: Built) -> None:
-    assert steps(relu.result) == (1 + 6 * BINDING + 2 * cuda_steps(6), 1 + 2 * cuda_steps(6), 0)
+    assert steps(relu.result) == (_ALL, 1 + 2 * cuda_steps(6), 0)
 
 
-def test_kernels_are_compiled_once_for_each_cuda_version_and_once_for_the_cpu(actions: list[dict[str, Any]]) -> None:
+def test_kernels_are_compiled_once_for_each_toolkit_and_once_for_the_cpu(actions: list[dict[str, Any]]) -> None:
     assert Counter(action["mnemonic"] for action in actions) == {
         "ZigBuild": 1,
-        "KernelId": 2,
-        "KernelIdObject": 4,
-        "KernelCxxCompile": 7,
-        "KernelCxxPreprocess": 6,
+        "KernelId": 3,
+        "KernelIdObject": 6,
+        "KernelCxxCompile": 8,
+        "KernelCxxPreprocess": 7,
         **dict.fromkeys(("CudaDeviceCompile", "CudaAssemble"), 12),
         **dict.fromkeys(("CudaPreprocess", "CudaFrontend", "CudaFatbinary", "CudaHostCompile"), 2),
-        "KernelLink": 6,
-        "KernelVariant": 6,
+        "Hipify": 2,
+        "HipPreprocess": 5,
+        **dict.fromkeys(("HipDeviceCompile", "HipAssemble", "HipLink"), 4),
+        **dict.fromkeys(("HipBundle", "HipHostCompile"), 1),
+        "KernelLink": 7,
+        "KernelVariant": 7,
         "KernelBundle": 1,
     }
 
@@ -64,7 +71,7 @@ def test_second_build_does_nothing(relu: Built) -> None:
     before = digests(relu.build)
     stamps = {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")}
     result = relu.driver.build(relu.project)
-    assert steps(result) == (0, 1 + 2 * cuda_steps(6), 1 + 6 * BINDING + 2 * cuda_steps(6))
+    assert steps(result) == (0, 1 + 2 * cuda_steps(6), _ALL)
     assert digests(relu.build) == before
     assert {path: path.stat().st_mtime_ns for path in relu.build.rglob("*")} == stamps
 
@@ -107,7 +114,7 @@ def test_bundle_is_the_build_directory(relu: Built) -> None:
     assert digests(relu.driver.place(f"{_PACKAGE}:all_variants")) == digests(relu.build)
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", RELU)
 def test_variant_has_the_layout_that_the_client_loads(relu: Built, cell: str) -> None:
     metadata = json.loads((relu.build / cell / "metadata.json").read_text())
     names = {path.relative_to(relu.build / cell).as_posix() for path in (relu.build / cell).rglob("*")}
@@ -118,7 +125,7 @@ def test_variant_has_the_layout_that_the_client_loads(relu: Built, cell: str) ->
 
 
 def test_ids_differ_by_backend_and_not_by_version(relu: Built) -> None:
-    ids = {cell: json.loads((relu.build / cell / "metadata.json").read_text())["id"] for cell in CELLS}
-    assert len(set(ids.values())) == 2
+    ids = {cell: json.loads((relu.build / cell / "metadata.json").read_text())["id"] for cell in RELU}
+    assert len(set(ids.values())) == 3
     for cell, identity in ids.items():
-        assert re.fullmatch(rf"_relu_{'cpu' if '-cpu-' in cell else 'cuda'}_[0-9a-f]{{12}}", identity)
+        assert re.fullmatch(rf"_relu_{parse(cell).family}_[0-9a-f]{{12}}", identity)

@@ -99,7 +99,7 @@ preprocess_test = _make(_preprocess_test_impl)
 
 def _later_phases_test_impl(ctx):
     env = analysistest.begin(ctx)
-    for (mnemonic, arch), action in _phases(env, "plain_rocm", "csrc/plain.cu").items():
+    for (mnemonic, _), action in _phases(env, "plain_rocm", "csrc/plain.cu").items():
         if mnemonic == "HipPreprocess":
             continue
         found = _starting(action, "-D") + _starting(action, "-ffile-prefix-map") + _after(action, "-I") + _after(action, "-isystem")

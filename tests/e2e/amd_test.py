@@ -1,0 +1,157 @@
+"""Cells for ROCm: code objects for exactly the declared architectures, compiled once, the same on every machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from amd import code_objects
+from clone import BINDING, ROCM, copy_project, digests, hip_steps, planned, steps
+from conftest import Built
+
+from py_driver.loading import python_for
+from py_driver.output import Output
+from py_driver.variants.names import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_ARCHS = {"gfx90a": 64, "gfx942": 64, "gfx1100": 32, "gfx1201": 32}
+"""Those of the examples, with the threads of a wavefront."""
+_OLDER = ROCM.replace("torch213", "torch212")
+_RESOLVE = """
+import pathlib, sys, torch
+torch.__version__, torch.version.hip = sys.argv[2:]
+from kernels.variants import get_variants_local, resolve_variant
+found, trace = resolve_variant(get_variants_local(pathlib.Path(sys.argv[1])))
+print(found.variant_str if found else trace)
+"""
+
+
+@pytest.fixture(scope="module")
+def row_sum(relu: Built, base: Path) -> Built:
+    project = copy_project(relu.driver.root / "examples" / "row_sum", base / "row_sum")
+    return Built(driver=relu.driver, project=project, result=relu.driver.build(project, ROCM))
+
+
+def _library(build: Path) -> bytes:
+    [path] = build.glob("*.so")
+    return path.read_bytes()
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_code_objects_are_those_of_the_declared_architectures(relu: Built) -> None:
+    metadata = json.loads((relu.build / ROCM / "metadata.json").read_text())
+    assert metadata["backend"] == {"type": "rocm", "archs": sorted(_ARCHS)}
+    found = list(code_objects(_library(relu.build / ROCM)))
+    assert sorted(one.named for one in found) == sorted(_ARCHS)
+    assert all(one.machine == one.named for one in found)
+
+
+def test_warps_have_the_size_of_the_architecture(row_sum: Built) -> None:
+    found = {one.named: set(one.wavefronts) for one in code_objects(_library(row_sum.build / ROCM))}
+    assert found == {arch: {size} for arch, size in _ARCHS.items()}
+
+
+def test_each_phase_is_a_step(row_sum: Built) -> None:
+    assert steps(row_sum.result) == (BINDING + hip_steps(len(_ARCHS)), 0, 0)
+    assert planned(row_sum.result) == steps(row_sum.result)
+
+
+def test_a_further_torch_compiles_no_device_code(row_sum: Built) -> None:
+    result = row_sum.driver.build(row_sum.project, ROCM, _OLDER)
+    assert steps(result) == (BINDING, hip_steps(len(_ARCHS)), BINDING + hip_steps(len(_ARCHS)))
+    assert planned(result) == steps(result)
+    one, other = (list(code_objects(_library(row_sum.build / cell))) for cell in (ROCM, _OLDER))
+    assert one == other
+
+
+def test_a_further_architecture_compiles_for_that_one_alone(row_sum: Built, base: Path) -> None:
+    project = copy_project(row_sum.project, base / "gfx")
+    row_sum.driver.build(project, ROCM)
+    _edit(project / "build.toml", '"gfx90a", "gfx942"', '"gfx90a", "gfx942", "gfx1030"')
+    result = row_sum.driver.build(project, ROCM)
+    # Four phases for gfx1030; the bundle, the host code around it; the binding, to which the new id is shown, gives the
+    # same text.
+    assert steps(result) == (4 + 2 + 1, 0, BINDING + hip_steps(5) - 7)
+    assert planned(result) == steps(result)
+    names = [one.named for one in code_objects(_library(project / "build" / ROCM))]
+    assert names == ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
+
+
+def test_a_comment_compiles_nothing(row_sum: Built, base: Path) -> None:
+    project = copy_project(row_sum.project, base / "comment")
+    row_sum.driver.build(project, ROCM)
+    _edit(project / "csrc" / "row_sum.cu", "// A warp for each row.", "// A warp for each row, as was said.")
+    ran = steps(row_sum.driver.build(project, ROCM))[0]
+    # Each architecture and the host are preprocessed to the same text, and so is the binding.
+    assert ran == len(_ARCHS) + 1 + 1
+
+
+def test_phases_make_the_code_that_one_call_of_clang_makes(row_sum: Built, tmp_path: Path) -> None:
+    label = f"//examples/row_sum:{ROCM}"
+    row_sum.driver.bazel("build", label)
+    query = f'mnemonic("Hip(Preprocess|DeviceCompile)", deps({label}))'
+    found = json.loads(row_sum.driver.bazel("aquery", "--output=jsonproto", "--noinclude_artifacts", query))["actions"]
+    calls = [one["arguments"] for one in found if "--offload-arch=gfx942" in one["arguments"]]
+    [preprocess] = [call for call in calls if "-E" in call]
+    [compile_] = [call for call in calls if "-S" in call]
+    root = row_sum.driver.root.joinpath(row_sum.driver.bazel("info", "execution_root").strip())
+    [split] = root.glob("bazel-out/*/bin/examples/row_sum/row_sum_rocm.objects/csrc/row_sum.cu.phases/gfx942/device.s")
+    configuration = split.relative_to(root).parts[1]
+    whole = tmp_path / "whole.s"
+    libraries = [one for one in compile_ if one.startswith("--rocm-device-lib-path=")]
+    assert len(libraries) == 1
+    call = [one.replace("bazel-out/cfg/", f"bazel-out/{configuration}/") for one in preprocess]
+    call[call.index("-E")] = "-S"
+    call[call.index("-o") + 1] = str(whole)
+    call.remove("-nogpulib")
+    subprocess.run([*call, *libraries], cwd=root, env={"PATH": "/nonexistent", "LANG": "C"}, check=True)
+    assert len(split.read_text()) > 1000
+    assert split.read_text() == whole.read_text()
+
+
+def test_same_bytes_from_another_directory_and_installation(row_sum: Built, tiny: Built, base: Path) -> None:
+    project = copy_project(row_sum.project, base / "a b" / "rows of sums")
+    tiny.driver.build(project, ROCM)
+    assert digests(project / "build") == digests(row_sum.build, [ROCM]) != {}
+
+
+def test_what_hipify_does_not_know_is_warned_of(row_sum: Built, base: Path) -> None:
+    project = copy_project(row_sum.project, base / "left")
+    source = project / "csrc" / "row_sum.cu"
+    line = len(source.read_text().splitlines()) + 2
+    source.write_text(source.read_text() + "\n#if 0\ncudaNoSuchFunction();\n#endif\n")
+    done = row_sum.driver.run("build", project, f"--variant={ROCM}")
+    warning = f"csrc/row_sum.cu:{line + 1}: warning: hipify has no HIP name for `cudaNoSuchFunction`"
+    assert warning in done.stderr
+
+
+def test_an_error_names_the_line_of_the_source(row_sum: Built, base: Path) -> None:
+    project = copy_project(row_sum.project, base / "wrong")
+    source = project / "csrc" / "row_sum.cu"
+    source.write_text(source.read_text() + "int wrong = undeclared;\n")
+    failed = row_sum.driver.run("build", project, f"--variant={ROCM}", code=5)
+    assert "error[E401]" in failed.stderr
+    assert "use of undeclared identifier 'undeclared'" in failed.stderr
+
+
+def test_client_resolves_the_cell_of_a_torch_for_rocm(relu: Built) -> None:
+    python = python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Output())
+    for version, hip, expected in (
+        ("2.13.0+rocm7.2", "7.2.53211-e1a6bc5663", ROCM),
+        ("2.13.0+cpu", "", "torch213-cxx11-cpu-x86_64-linux"),
+    ):
+        code = _RESOLVE if hip else _RESOLVE.replace(", torch.version.hip = sys.argv[2:]", " = sys.argv[2]")
+        command = [python, "-c", code, str(relu.build), version, *([hip] if hip else [])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == [expected], done.stdout + done.stderr
