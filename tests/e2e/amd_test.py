@@ -142,7 +142,8 @@ def test_an_error_names_the_line_of_the_source(row_sum: Built, base: Path) -> No
     source.write_text(source.read_text() + "int wrong = undeclared;\n")
     failed = row_sum.driver.run("build", project, f"--variant={ROCM}", code=5)
     assert "error[E401]" in failed.stderr
-    assert "use of undeclared identifier 'undeclared'" in failed.stderr
+    line = len(source.read_text().splitlines())
+    assert f"csrc/row_sum.cu:{line}:13: error: use of undeclared identifier 'undeclared'" in failed.stderr
 
 
 def test_client_resolves_the_cell_of_a_torch_for_rocm(relu: Built) -> None:

@@ -6,7 +6,8 @@
 `sources` copies each FILE to OUT/NAME and rewrites them as `torch.utils.cpp_extension` does for a ROCm build of torch.
 What is rewritten stands beside them under the name that hipify gives it; a SOURCE has that name in any case, also if
 nothing of it was rewritten. REPORT is JSON: for each file its new name, how often each name was replaced, and the names
-that look like CUDA's and stayed, with the first line of each; these are warned of.
+that look like CUDA's and stayed, with the first line of each; these are warned of. The compiler is told to call the
+lines of what was made those of FILE.
 
 `headers` rewrites the headers of a CUDA build of torch as tools/amd_build/build_amd.py of pytorch/pytorch rewrites the
 sources of a ROCm build, in place. torch's `hip` headers then stand where a ROCm build has them. Only releases from 2.11
@@ -35,6 +36,9 @@ _CUDA_NAME = re.compile(
     r"|__nv_\w+|CU(?:DA_(?:SUCCESS|ERROR)|_)\w*)\b"
 )
 _SKIPPED = re.compile(r'//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*"|^[ \t]*#[ \t]*include[^\n]*', re.MULTILINE)
+_RUNTIME = '#include "hip/hip_runtime.h"\n'
+"""What hipify puts before a text with device code that does not include it."""
+
 _OLDEST = 2
 """The version of hipify that does not rename torch's own classes."""
 
@@ -100,6 +104,7 @@ def sources(options: argparse.Namespace) -> None:
             (out / named).parent.mkdir(parents=True, exist_ok=True)
             made = Path(shutil.copyfile(made, out / named))
         report[name] = _told(hipify, out / name, made, str(made.relative_to(out)))
+        _number_lines(hipify, made, name, out)
     Path(options.report).write_text(json.dumps(report, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     for name, told in report.items():
         for left, line in told["left"].items():
@@ -114,13 +119,29 @@ def _told(hipify: Any, before: Path, after: Path, name: str) -> dict[str, Any]: 
         for found in hipify.RE_PYTORCH_PREPROCESSOR.findall(old)
         if hipify.PYTORCH_MAP[found] != found
     )
-    code = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), new)
+    code = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), new[len(_added(hipify, old, new)) :])
     left: dict[str, int] = {}
     for found in _CUDA_NAME.finditer(code):
         left.setdefault(found[0], code.count("\n", 0, found.start()) + 1)
-    if new.startswith(hipify.HIPIFY_C_BREADCRUMB):
-        left = {one: line - 1 for one, line in left.items()}
     return {"name": name, "rewritten": dict(sorted(replaced.items())), "left": left}
+
+
+def _added(hipify: Any, old: str, new: str) -> str:  # noqa: ANN401  (torch's)
+    """The lines that hipify put before a text."""
+    added = ""
+    for line in (hipify.HIPIFY_C_BREADCRUMB, _RUNTIME):
+        if new.startswith(added + line) and not old.startswith(line):
+            added += line
+    return added
+
+
+def _number_lines(hipify: Any, made: Path, name: str, out: Path) -> None:  # noqa: ANN401  (torch's)
+    """Have the compiler name the lines of a file as those that it was made from."""
+    if made == out / name:
+        return
+    old, new = (path.read_text(encoding="utf-8") for path in (out / name, made))
+    added = _added(hipify, old, new)
+    made.write_text(f'{added}#line 1 "{name}"\n{new[len(added) :]}', encoding="utf-8")
 
 
 def headers(options: argparse.Namespace) -> None:
