@@ -83,6 +83,7 @@ def _kernel_variant_impl(ctx):
         DefaultInfo(files = depset([directory])),
         KernelVariantInfo(directory = directory, variant = name),
         OutputGroupInfo(
+            hipify = depset(transitive = [t[OutputGroupInfo].hipify for t in ctx.attr.objects if OutputGroupInfo in t]),
             steps = depset([steps]),
             _validation = check_extension(ctx, extension, objects, identity.text) if extension else depset(),
         ),
