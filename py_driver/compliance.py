@@ -17,6 +17,7 @@ from py_driver.building import PYTHON_VARIABLE
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
 from py_driver.lock import exports_file
+from py_driver.manifest.keys import GFX
 from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace
 
@@ -36,7 +37,7 @@ _POLICY = {
 }
 _METADATA = "metadata.json"
 _MODULE = ".abi3.so"
-_CAPABILITY = re.compile(r"\d+\.\d[af]?(\+PTX)?")
+_ARCH = re.compile(rf"\d+\.\d[af]?(\+PTX)?|{GFX}")
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
 
 
@@ -108,7 +109,7 @@ def expectations(library: Path) -> dict[str, str]:
         archs = backend.get("archs")
         if backend.get("type") == "cpu":
             wanted["--archs"] = "none"
-        elif isinstance(archs, list) and archs and all(_CAPABILITY.fullmatch(str(one)) for one in archs):
+        elif isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(one)) for one in archs):
             wanted["--archs"] = ",".join(archs)
     return wanted
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
+from py_driver.manifest.keys import GFX
 
 if TYPE_CHECKING:
     from py_driver.cli import Subparsers
@@ -23,9 +24,9 @@ def _matching(pattern: str, what: str, text: str) -> str:
 
 
 def _archs(text: str) -> str:
-    """A list of capabilities from the command line."""
-    one = r"\d+\.\d[af]?(\+PTX)?"
-    return _matching(rf"none|{one}(,{one})*", "a list like 8.0,9.0a,12.0+PTX or none", text)
+    """A list of GPU architectures from the command line."""
+    lists = (rf"{one}(,{one})*" for one in (r"\d+\.\d[af]?(\+PTX)?", GFX))
+    return _matching(rf"none|{'|'.join(lists)}", "a list like 8.0,9.0a,12.0+PTX or gfx90a,gfx942, or none", text)
 
 
 def _version(text: str) -> str:
@@ -46,7 +47,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch to load into, e.g. 2.13")
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of the torch to load into")
     parser.add_argument(
-        "--archs", metavar="LIST", type=_archs, help="the exact GPU code, e.g. 8.0,9.0a,12.0+PTX; or none"
+        "--archs", metavar="LIST", type=_archs, help="the exact GPU code, e.g. 8.0,9.0a,12.0+PTX or gfx942; or none"
     )
     parser.add_argument(
         "--torch-stable-abi", metavar="M.N", type=_version, help="only torch's stable ABI, as of this torch or older"

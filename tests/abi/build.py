@@ -49,6 +49,7 @@ LIBRARIES = {
     "good_sysv_hash": Library(calls=("cosf libm.so.6 GLIBC_2.2.5",), flags=("--hash-style=sysv",)),
     "good_stable": Library(calls=("torch_library_impl", "aoti_torch_get_data_ptr")),
     "gpu": Library(sources=("nvcc130",)),
+    "hip": Library(sources=("hip",)),
     "glibc_new": Library(calls=("pthread_create libc.so.6 GLIBC_2.34",)),
     "glibc_new_stripped": Library(calls=("pthread_create libc.so.6 GLIBC_2.34",), flags=("-s",)),
     "glibc_new_gnu": Library(calls=("pthread_create libc.so.6 GLIBC_2.34", "Py_Main"), gnu=True),

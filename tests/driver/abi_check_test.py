@@ -50,6 +50,9 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
      | {("gpu-code", one) for one in ("compute_90a", "compute_120")}),
     ("gpu", {**GPU, "--archs": "8.0,9.0+PTX,10.0f,12.0+PTX"},
      {("gpu-code", one) for one in ("sm_90", "sm_90a", "compute_90", "compute_90a")}),
+    ("hip", {**GOOD, "--archs": "gfx90a,gfx942:sramecc+:xnack-"}, set()),
+    ("hip", {**GOOD, "--archs": "gfx90a,gfx942"},
+     {("gpu-code", one) for one in ("gfx942", "gfx942:sramecc+:xnack-")}),
     ("glibc_new", GOOD, {("symbol-version", "GLIBC_2.34")}),
     ("glibc_new_stripped", GOOD, {("symbol-version", "GLIBC_2.34")}),
     ("glibc_new_gnu", GOOD, {("symbol-version", "GLIBC_2.34")}),
@@ -251,10 +254,23 @@ def test_the_verb_needs_libraries(arguments: list[str], capsys: pytest.CaptureFi
     assert "error[E101]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--archs=9", "--archs=", "--torch-stable-abi=2", "--cxx-abi=cxx03"])
+@pytest.mark.parametrize(
+    "option", ["--archs=9", "--archs=", "--archs=gfx942,8.0", "--archs=gfx", "--torch-stable-abi=2", "--cxx-abi=cxx03"]
+)
 def test_the_verb_refuses_options(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["abi-check", str(LIBRARIES), option]) == 2
     assert "error[E200]" in capsys.readouterr().err
+
+
+@pytest.mark.e2e
+def test_a_code_object_that_is_none_is_malformed(program: Path, tmp_path: Path) -> None:
+    content = (LIBRARIES / "hip.so").read_bytes()
+    for old, new in ((b"hipv4-amdgcn-amd-amdhsa--gfx90a", None), (b"\x03\x00\xe0\x00", b"\x03\x00\x3e\x00")):
+        at = content.index(old)
+        broken = content[: at - 8] + b"\xff" * 8 + content[at:] if new is None else content.replace(old, new)
+        (tmp_path / "broken.so").write_bytes(broken)
+        checked = compliance.check(program, tmp_path / "broken.so", GOOD)
+        assert checked.failure.endswith("truncated or malformed: the GPU code")
 
 
 def test_expectations() -> None:

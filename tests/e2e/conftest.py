@@ -16,6 +16,7 @@ import pytest
 from clone import (
     CU130,
     PROJECTS,
+    ROCM,
     TWO,
     Driver,
     copy_checkout,
@@ -176,7 +177,7 @@ def hostile(clone: Driver, traps: Path, base: Path) -> Built:
     environ = poison(traps, here, os.environ["PATH"])
     driver = Driver(command=clone.command, root=clone.root, cache=cache, output=here / "output", environ=environ)
     project = copy_project(clone.root / "examples" / "relu", here / "relu")
-    return Built(driver=driver, project=project, result=driver.build(project, TWO, within=within()))
+    return Built(driver=driver, project=project, result=driver.build(project, TWO, ROCM, within=within()))
 
 
 @pytest.fixture(scope="session")
