@@ -61,6 +61,8 @@ class Code(Enum):
     FOREIGN_FILE = ("E107", ExitCode.INPUT)
     UNLISTED_HEADER = ("E108", ExitCode.INPUT)
     TORCH_NOT_DECLARED = ("E109", ExitCode.INPUT)
+    DIRTY_TREE = ("E110", ExitCode.INPUT)
+    CHANGED_BUILD = ("E111", ExitCode.INPUT)
     # what to build
     USAGE = ("E200", ExitCode.INPUT)
     NO_SUCH_VARIANT = ("E201", ExitCode.SELECTION)
@@ -78,6 +80,7 @@ class Code(Enum):
     PLATFORM = ("E307", ExitCode.ENVIRONMENT)
     SET_UP = ("E308", ExitCode.ENVIRONMENT)
     PERMISSION = ("E309", ExitCode.ENVIRONMENT)
+    HUB_REFUSED = ("E310", ExitCode.ENVIRONMENT)
     # the build and what it made
     BUILD_FAILED = ("E401", ExitCode.BUILD)
     NOT_COMPLIANT = ("E402", ExitCode.BUILD)

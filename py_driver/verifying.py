@@ -66,7 +66,7 @@ def verify(directory: Path, patterns: Sequence[str], output: Output, options: Op
     """
     check_user_lock()
     plan = plan_directory(directory, strict_archs=options.strict_archs)
-    chosen = _present(directory, plan, patterns)
+    chosen = present(directory, plan, patterns)
     with one_at_a_time(plan, output):
         workspace = workspace_for(directory, plan)
         fetch_all(archives(plan, chosen), output)
@@ -85,8 +85,18 @@ def verify(directory: Path, patterns: Sequence[str], output: Output, options: Op
             return [Verified(variant=n, path=p, differences=differences(made[n], p)) for n, p in places.items()]
 
 
-def _present(directory: Path, plan: Plan, patterns: Sequence[str]) -> list[Variant]:
-    """The variants to compare."""
+def present(directory: Path, plan: Plan, patterns: Sequence[str]) -> list[Variant]:
+    """Variants that are in `build/`.
+
+    Args:
+        directory: of the project.
+        plan: of the project.
+        patterns: globs of identifiers; none means all that are there.
+
+    Raises:
+        DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
+            variant of the project and no patterns are given.
+    """
     build = directory / BUILD
     if patterns:
         chosen = choose(plan, patterns)
@@ -95,7 +105,7 @@ def _present(directory: Path, plan: Plan, patterns: Sequence[str]) -> list[Varia
         return chosen
     present = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
     if foreign := sorted(present - {one.name for one in plan.variants}):
-        advice = "remove it, or name the variants to verify with --variant"
+        advice = "remove it, or name the variants that are meant with --variant"
         raise error(Code.FOREIGN_FILE, f"{build / foreign[0]} is no variant of {plan.name}", help=advice)
     if not present:
         raise error(Code.FILE_MISSING, f"{build} has no variant of {plan.name}", help="build some first: driver build")

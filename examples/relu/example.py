@@ -5,8 +5,10 @@ from pathlib import Path
 import kernels
 import torch
 
-relu = kernels.get_local_kernel(Path(__file__).resolve().parent / "build")
 device = "cuda" if torch.cuda.is_available() else "cpu"
+# Without a GPU a torch for CUDA or ROCm takes the variant for the CPU, if it is told to.
+backend = "cpu" if device == "cpu" else None
+relu = kernels.get_local_kernel(Path(__file__).resolve().parent / "build", backend=backend)
 
 x = torch.tensor([[-2.0, -0.5, 0.0], [0.5, 2.0, float("nan")]], device=device)
 y = relu.relu(x)

@@ -36,6 +36,7 @@ VERBS = {
     "fetch": "bring the archives of variants into the store, or into a mirror for machines without network",
     "gen": "write BUILD.bazel from build.toml",
     "lock": "write the lock of the toolchains from the matrix of releases",
+    "publish": "put built variants on the Hugging Face Hub, in one commit",
     "schema": "print the JSON Schema of build.toml, for editors",
     "upgrade": "rewrite build.toml as the current edition, comments and order kept",
     "variants": "list what build.toml is built for",

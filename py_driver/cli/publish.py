@@ -1,0 +1,93 @@
+"""`driver publish`: puts built variants on the Hugging Face Hub, in one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py_driver.cli import VERBS, add_project, sentence
+from py_driver.errors import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+    from py_driver.publishing import Publication
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "publish",
+        help=VERBS["publish"],
+        description=f"{sentence('publish')} The token is that of `hf auth login`, or HF_TOKEN.",
+    )
+    add_project(parser)
+    parser.add_argument(
+        "--variant",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="identifiers, e.g. 'torch213-*'; repeatable (default: all that are in build/)",
+    )
+    parser.add_argument("--repo-id", metavar="OWNER/NAME", default="", help="where to (default: as build.toml says)")
+    parser.add_argument(
+        "--branch", metavar="NAME", default="", help="to which branch (default: as build.toml says, or v<version>)"
+    )
+    parser.add_argument("--private", action="store_true", help="a repository that is made is private")
+    parser.add_argument("--create-pr", action="store_true", help="open a pull request in the place of a commit")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    parser.add_argument("--allow-dirty", action="store_true", help="publish although git does not have the sources so")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Publish; the exit code.
+
+    Raises:
+        DriverError: see `py_driver.publishing.publish`.
+    """
+    from py_driver.publishing import Wish, publish  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    wish = Wish(
+        repo_id=args.repo_id,
+        branch=args.branch,
+        private=args.private,
+        create_pr=args.create_pr,
+        dry_run=args.dry_run,
+        allow_dirty=args.allow_dirty,
+    )
+    done = publish(args.directory, args.variant, output, wish)
+    if args.json:
+        output.json(_as_json(done, dry_run=args.dry_run))
+        return ExitCode.OK
+    verb = "would" if args.dry_run else "did"
+    for branch in done.branches:
+        for file in branch.changes.added:
+            output.data(f"{verb} add     {branch.branch}  {file.path}  {len(file.content)} bytes")
+        for path in branch.changes.deleted:
+            output.data(f"{verb} delete  {branch.branch}  {path}")
+        if branch.url:
+            output.say(f"{branch.branch}: {branch.url}")
+    if not any(branch.changes.added or branch.changes.deleted for branch in done.branches):
+        output.say(f"{done.address} has all of it already")
+    return ExitCode.OK
+
+
+def _as_json(done: Publication, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "repo-id": done.repo_id,
+        "url": done.address,
+        "dry-run": dry_run,
+        "variants": list(done.variants),
+        "branches": [
+            {
+                "branch": one.branch,
+                "url": one.url or None,
+                "added": [{"path": f.path, "size": len(f.content), "sha256": f.sha256} for f in one.changes.added],
+                "deleted": list(one.changes.deleted),
+                "same": one.changes.same,
+            }
+            for one in done.branches
+        ],
+    }

@@ -1,0 +1,132 @@
+"""The Hugging Face Hub, as far as publishing needs it: a thin layer over huggingface_hub that ends in DriverErrors."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from httpx2 import HTTPError
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalTokenNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.hf_api import RepoFile
+from huggingface_hub.utils.tqdm import disable_progress_bars
+
+from py_driver import __version__
+from py_driver.errors import Code, DriverError, error
+from py_driver.release import Changes, Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND: Final = "kernel"
+_SERVER_FAILED: Final = 500
+
+_HELP: Final = {
+    401: "give a token with write access: `hf auth login`, or set HF_TOKEN",
+    403: "the token may not write there; kernel repositories of an organisation need its members' token, and a new one "
+    "the Hub's approval",
+    404: "there is no such repository, or the token may not see it",
+    412: "somebody else published meanwhile: run it again",
+    429: "the Hub asks to slow down: try again later",
+}
+
+
+class Hub:
+    """A repository on the Hub.
+
+    Args:
+        repo_id: `owner/name`.
+
+    The address and the token are huggingface_hub's own business: HF_ENDPOINT, HF_TOKEN, or what `hf auth login` stored.
+    """
+
+    def __init__(self, repo_id: str) -> None:
+        disable_progress_bars()
+        self.repo_id = repo_id
+        self._api = HfApi(library_name="rules_torch_kernels", library_version=__version__)
+
+    @property
+    def address(self) -> str:
+        """Where people find the repository."""
+        return f"{self._api.endpoint}/kernels/{self.repo_id}"
+
+    def create(self, branches: tuple[str, ...], *, private: bool) -> None:
+        """Make the repository and its branches, if they are not there.
+
+        Raises:
+            DriverError: HUB_REFUSED or NO_NETWORK, as in all methods.
+        """
+        with _explained():
+            self._api.create_repo(self.repo_id, repo_type=KIND, private=private, exist_ok=True)
+            for branch in branches:
+                self._api.create_branch(self.repo_id, branch=branch, repo_type=KIND, exist_ok=True)
+
+    def head(self, branch: str) -> str:
+        """The commit that a branch is at; empty if there is none."""
+        with _explained():
+            try:
+                refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND)
+            except RepositoryNotFoundError:
+                return ""
+            return next((one.target_commit for one in refs.branches if one.name == branch), "")
+
+    def files(self, revision: str) -> list[Remote]:
+        """The files of a commit; none if there is no such commit."""
+        if not revision:
+            return []
+        with _explained():
+            try:
+                tree = list(self._api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=KIND))
+            except (RepositoryNotFoundError, RevisionNotFoundError):
+                return []
+        return [
+            Remote(path=one.path, blob=one.blob_id, sha256=one.lfs.sha256 if one.lfs else "")
+            for one in tree
+            if isinstance(one, RepoFile)
+        ]
+
+    def commit(self, branch: str, parent: str, changes: Changes, message: str, *, create_pr: bool = False) -> str:
+        """Make one commit, on top of another or not at all; the address of the commit or of the pull request."""
+        operations: list[CommitOperationAdd | CommitOperationDelete] = [
+            *(CommitOperationAdd(path_in_repo=one.path, path_or_fileobj=one.content) for one in changes.added),
+            *(CommitOperationDelete(path_in_repo=path) for path in changes.deleted),
+        ]
+        with _explained():
+            done = self._api.create_commit(
+                self.repo_id,
+                operations,
+                commit_message=message,
+                repo_type=KIND,
+                revision=branch,
+                parent_commit=parent,
+                create_pr=create_pr,
+            )
+        return str(done.pr_url or done.commit_url)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what huggingface_hub raises into errors that say what to do."""
+    try:
+        yield
+    except DriverError:
+        raise
+    except HFValidationError as wrong:
+        raise error(Code.USAGE, f"the Hub knows no such name: {wrong}") from None
+    except LocalTokenNotFoundError:
+        raise error(Code.HUB_REFUSED, "the Hub wants a token, and there is none", help=_HELP[401]) from None
+    except HfHubHTTPError as wrong:
+        status = wrong.response.status_code
+        said = wrong.server_message or wrong.response.reason_phrase
+        failed = "it may have done what it was asked to: run it again" if status >= _SERVER_FAILED else ""
+        message = f"the Hub answered {status}: {said}"
+        raise error(Code.HUB_REFUSED, message, help=_HELP.get(status, failed)) from None
+    except (HTTPError, OSError) as wrong:
+        message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
+        raise error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice") from None

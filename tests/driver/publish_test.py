@@ -1,0 +1,307 @@
+"""`driver publish` against a Hub on the loopback interface: what is sent, what is refused, and what failures leave."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from hub import Fault, Hub, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+CANARY = "hf_CANARYcanaryCANARYcanaryCANARYcanary"
+REPO = "me/tuned"
+MANIFEST = """\
+[general]
+name = "tuned"
+version = 3
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+
+[general.hub]
+repo-id = "me/tuned"
+
+[torch-noarch]
+pyext = ["py", "bin"]
+"""
+FILES = {"__init__.py": b"x = 1\n", "_ops.py": b"", "weights.bin": bytes(range(256)) * 8}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with served() as hub:
+        yield hub
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "tuned"
+    package = project / "torch-ext" / "tuned"
+    package.mkdir(parents=True)
+    (project / "build.toml").write_text(MANIFEST)
+    for name in ("__init__.py", "weights.bin"):
+        (package / name).write_bytes(FILES[name])
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES)
+    return project
+
+
+def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
+    """Put a variant there as the rules write it."""
+    place = project / "build" / variant
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    digests = {name: base64.b64encode(hashlib.sha256(content).digest()).decode() for name, content in files.items()}
+    for name, content in files.items():
+        (place / name).write_bytes(content)
+    backend = variant.removeprefix("torch-")
+    metadata = {"id": "i", "backend": {"type": backend}, "digest": {"algorithm": "sha256", "files": digests}}
+    (place / "metadata.json").write_text(json.dumps(metadata))
+
+
+def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the verb as a user does; the token is in nothing that it says."""
+    environ = {
+        **os.environ,
+        "HF_ENDPOINT": hub if isinstance(hub, str) else hub.address,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HOME": str(project.parent / "hf"),
+        "HF_TOKEN": CANARY,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "py_driver", "publish", str(project), *options]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert CANARY not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr or "HF_DEBUG" in os.environ, done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def below_build(hub: Hub, branch: str = "v3") -> dict[str, bytes]:
+    files = hub.repositories[REPO].files(branch)
+    assert files is not None
+    return {path: content for path, content in files.items() if path.startswith("build/")}
+
+
+def on_disk(project: Path) -> dict[str, bytes]:
+    return {p.relative_to(project).as_posix(): p.read_bytes() for p in (project / "build").rglob("*") if p.is_file()}
+
+
+def test_all_variants_in_one_commit_and_the_card_in_another(hub: Hub, project: Path) -> None:
+    result = json.loads(publish(hub, project, "--json").stdout)
+    assert below_build(hub) == on_disk(project)
+    assert hub.repositories[REPO].count == 2
+    assert (hub.asked("POST commit/v3"), hub.asked("POST commit/main")) == (1, 1)
+    assert hub.asked("PUT _lfs/") == 2
+    assert result["variants"] == ["torch-cpu", "torch-cuda"]
+    [first, second] = result["branches"]
+    assert [one["path"] for one in first["added"]] == sorted(on_disk(project))
+    assert (first["branch"], second["branch"], first["deleted"]) == ("v3", "main", [])
+    assert [one["path"] for one in second["added"]] == ["README.md"]
+
+
+def test_token_goes_to_the_hub_and_not_where_it_stores(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    assert {one.token for one in hub.requests if one.what.startswith("PUT _lfs")} == {""}
+    assert {one.token for one in hub.requests if "commit/" in one.what} == {CANARY}
+
+
+def test_token_is_not_shown_when_the_library_tells_all(
+    hub: Hub, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DEBUG", "1")
+    hub.faults.append(Fault(what="POST commit/v3", status=500))
+    done = publish(hub, project, code=4)
+    assert "authorization: <TOKEN>" in done.stderr
+
+
+def test_card_says_how_to_load_and_what_there_is(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    files = hub.repositories[REPO].files("main")
+    assert files is not None
+    card = files["README.md"].decode()
+    assert card.startswith("---\nlicense: apache-2.0\nlibrary_name: kernels\ntags:\n- kernels\n---\n\n# tuned\n")
+    assert 'tuned = kernels.get_kernel("me/tuned", version=3)' in card
+    assert "| `torch-cpu` | any | any | cpu | - |\n| `torch-cuda` | any | any | cuda | - |\n" in card
+    assert "\n\n\n\n" not in card
+
+
+def test_the_same_again_makes_no_commit(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    before = len(hub.requests)
+    done = publish(hub, project)
+    assert hub.repositories[REPO].count == 2
+    assert not [one for one in hub.requests[before:] if one.what.startswith(("PUT", "POST commit", "POST lfs"))]
+    assert f"{hub.address}/kernels/{REPO} has all of it already" in done.stderr
+
+
+def test_rebuilt_variant_loses_stale_files_and_others_keep_theirs(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    build(project, "torch-cpu", {"__init__.py": b"x = 2\n", "_ops.py": b""})
+    shutil.rmtree(project / "build" / "torch-cuda")
+    done = publish(hub, project)
+    assert "did delete  v3  build/torch-cpu/weights.bin" in done.stdout
+    there = below_build(hub)
+    assert "build/torch-cpu/weights.bin" not in there
+    assert there["build/torch-cpu/__init__.py"] == b"x = 2\n"
+    assert there["build/torch-cuda/weights.bin"] == FILES["weights.bin"]
+
+
+def test_dry_run_changes_nothing(hub: Hub, project: Path) -> None:
+    done = publish(hub, project, "--dry-run")
+    assert hub.repositories == {}
+    assert {one.what.split()[0] for one in hub.requests} == {"GET"}
+    lines = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("would add")]
+    assert lines == [*sorted(on_disk(project)), "README.md"]
+
+
+@pytest.mark.parametrize("option", [["--repo-id", "other/name"], ["--branch", "next"]])
+def test_command_line_says_where(hub: Hub, project: Path, option: list[str]) -> None:
+    result = json.loads(publish(hub, project, "--json", *option).stdout)
+    assert option[1] in {result["repo-id"], result["branches"][0]["branch"]}
+
+
+def _add(place: Path) -> None:
+    (place / ".env").write_text("SECRET=1\n")
+
+
+def _link(place: Path) -> None:
+    (place / "passwd").symlink_to("/etc/passwd")
+
+
+def _link_instead(place: Path) -> None:
+    (place / "_ops.py").unlink()
+    (place / "_ops.py").symlink_to("__init__.py")
+
+
+def _change(place: Path) -> None:
+    (place / "__init__.py").write_text("import os\n")
+
+
+def _remove(place: Path) -> None:
+    (place / "weights.bin").unlink()
+
+
+def _forget(place: Path) -> None:
+    (place / "metadata.json").write_text("{}")
+
+
+def _swap(place: Path) -> None:
+    shutil.copy(place.with_name("torch-cuda") / "metadata.json", place)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_add, ".env was not built"),
+        (_link, "passwd is a link"),
+        (_link_instead, "_ops.py is a link; _ops.py is missing"),
+        (_change, "__init__.py has other bytes"),
+        (_remove, "weights.bin is missing"),
+        (_forget, "metadata.json is not for cpu; metadata.json names no files"),
+        (_swap, "metadata.json is not for cpu"),
+    ],
+)
+def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, said: str) -> None:  # noqa: ANN401
+    spoil(project / "build" / "torch-cpu")
+    done = publish(hub, project, code=2)
+    assert f"error[E111]: {project}/build/torch-cpu is not as it was built: {said}" in done.stderr
+    assert hub.requests == []
+
+
+def test_what_python_leaves_is_not_published(hub: Hub, project: Path) -> None:
+    expected = on_disk(project)
+    (project / "build" / "torch-cpu" / "__pycache__").mkdir()
+    (project / "build" / "torch-cpu" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    publish(hub, project)
+    assert below_build(hub) == expected
+
+
+def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=n", "-c", "user.email=e@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "build.toml", "torch-ext"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "m"], check=True)
+    publish(hub, project, "--dry-run")
+    (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
+    done = publish(hub, project, "--dry-run", code=2)
+    assert f"error[E110]: {project} has changes that git does not have: torch-ext/tuned/__init__.py" in done.stderr
+    publish(hub, project, "--dry-run", "--allow-dirty")
+
+
+def test_nobody_says_where(hub: Hub, project: Path) -> None:
+    (project / "build.toml").write_text(MANIFEST.replace('[general.hub]\nrepo-id = "me/tuned"\n', ""))
+    assert "error[E004]: nobody says to which repository to publish" in publish(hub, project, code=2).stderr
+
+
+def test_lost_answer_makes_no_second_commit(hub: Hub, project: Path) -> None:
+    hub.faults.append(Fault(what="POST commit/v3", status=500, after=True))
+    publish(hub, project)
+    assert hub.repositories[REPO].count == 2
+    assert hub.asked("POST commit/v3") == 1
+
+
+def test_failed_commit_is_made_by_the_next_run_and_sends_nothing_twice(hub: Hub, project: Path) -> None:
+    hub.faults.append(Fault(what="POST commit/v3", status=500))
+    done = publish(hub, project, code=4)
+    assert "error[E310]: the Hub answered 500" in done.stderr
+    assert "run it again" in done.stderr
+    assert below_build(hub) == {}
+    publish(hub, project)
+    assert below_build(hub) == on_disk(project)
+    assert hub.asked("PUT _lfs/") == 2  # weights.bin of two variants
+
+
+def test_upload_that_fails_for_a_while_is_tried_again(hub: Hub, project: Path) -> None:
+    hub.faults.append(Fault(what="PUT _lfs/", status=503, times=2))
+    publish(hub, project)
+    assert below_build(hub) == on_disk(project)
+
+
+def test_other_publisher_wins(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    build(project, "torch-cpu", {"__init__.py": b"x = 2\n"})
+
+    def other() -> None:
+        hub.repositories[REPO].put("v3", {"build/theirs": b""})
+
+    hub.before_commit = other
+    done = publish(hub, project, code=4)
+    assert "error[E310]: the Hub answered 412" in done.stderr
+    assert "somebody else published meanwhile" in done.stderr
+    assert below_build(hub) == {"build/theirs": b""}
+
+
+@pytest.mark.parametrize(("status", "advice"), [(401, "hf auth login"), (403, "may not write"), (429, "slow down")])
+def test_what_the_hub_refuses_is_explained(hub: Hub, project: Path, status: int, advice: str) -> None:
+    hub.faults.append(Fault(what="POST api/repos/create", status=status, times=9))
+    done = publish(hub, project, code=4)
+    assert f"error[E310]: the Hub answered {status}" in done.stderr
+    assert advice in done.stderr
+
+
+def test_no_hub(project: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    assert "error[E301]: cannot reach the Hub" in publish(address, project, code=4).stderr
+
+
+@pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y"])
+def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
+    assert "error[" in publish(hub, project, f"--repo-id={name}", code=2).stderr

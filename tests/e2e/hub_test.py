@@ -1,0 +1,67 @@
+"""From a build to a Hub, and from there through the real client into a process: the op runs, in two versions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import CPU, copy_project
+
+from py_driver.bazel.environment import curated
+from py_driver.loading import python_for
+from py_driver.output import Output
+from py_driver.variants.names import parse
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from hub import served
+
+if TYPE_CHECKING:
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_LOAD = """
+import kernels, torch
+loaded = [kernels.get_kernel("me/relu", version=version, backend="cpu") for version in (1, 2)]
+x = torch.tensor([-1.0, 2.0, float("nan")])
+for relu in loaded:
+    torch.testing.assert_close(relu.relu(x), torch.relu(x), equal_nan=True)
+print(*(relu.__name__ for relu in loaded))
+"""
+
+
+def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_path: Path) -> None:
+    python = python_for([parse(CPU)], Output())
+    second = copy_project(relu.project, base / "second")
+    manifest = second / "build.toml"
+    manifest.write_text(manifest.read_text().replace("\nversion = 1\n", "\nversion = 2\n"))
+    relu.driver.build(second, CPU)
+    with served() as hub:
+        environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "hf")}
+        for project in (relu.project, second):
+            token = {**environ, "HF_TOKEN": "hf_token"}
+            options = ["--repo-id=me/relu", "--allow-dirty", f"--variant={CPU}"]
+            relu.driver.run("publish", project, *options, env=token)
+        assert set(hub.repositories["me/relu"].branches) == {"main", "v1", "v2"}
+        env = curated(extra={**environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        done = subprocess.run([python, "-c", _LOAD], env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, other = done.stdout.split()
+    assert first.startswith("_relu_cpu_")
+    assert first != other
+
+
+def test_library_that_is_not_compliant_is_not_published(relu: Built, base: Path) -> None:
+    project = copy_project(relu.project, base / "abi")
+    relu.driver.build(project, CPU)
+    place = project / "build" / CPU
+    place.rename(place.with_name(CPU.replace("torch213-cxx11", "torch26-cxx98")))
+    with served() as hub:
+        environ = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "hf_token", "HF_HUB_DISABLE_XET": "1"}
+        failed = relu.driver.run("publish", project, "--repo-id=me/relu", env=environ, code=5)
+        assert "error[E402]" in failed.stderr
+        assert hub.requests == []
