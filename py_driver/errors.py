@@ -61,8 +61,6 @@ class Code(Enum):
     FOREIGN_FILE = ("E107", ExitCode.INPUT)
     UNLISTED_HEADER = ("E108", ExitCode.INPUT)
     TORCH_NOT_DECLARED = ("E109", ExitCode.INPUT)
-    DIRTY_TREE = ("E110", ExitCode.INPUT)
-    CHANGED_BUILD = ("E111", ExitCode.INPUT)
     # what to build
     USAGE = ("E200", ExitCode.INPUT)
     NO_SUCH_VARIANT = ("E201", ExitCode.SELECTION)
@@ -85,6 +83,8 @@ class Code(Enum):
     BUILD_FAILED = ("E401", ExitCode.BUILD)
     NOT_COMPLIANT = ("E402", ExitCode.BUILD)
     NOT_REPRODUCED = ("E403", ExitCode.DIFFERENCE)
+    CHANGED_BUILD = ("E404", ExitCode.INPUT)
+    DIRTY_TREE = ("E405", ExitCode.INPUT)
     LOAD_FAILED = ("E501", ExitCode.LOAD)
     INTERRUPTED = ("E900", ExitCode.INTERRUPT)
 

@@ -166,7 +166,7 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
     return [
         Diagnostic(
             code=Code.ARCH_DROPPED,
-            message=f"the capability {arch} is not built for {', '.join(backends)}",
+            message=f"the architecture {arch} is not built for {', '.join(backends)}",
             span=span,
             label=reason,
         )

@@ -141,8 +141,10 @@ class _Contents:
         if key not in self._known:
             closure = self._closure(group, source)
             includes = (path for name in closure for path in self._scanned(name) or ())
+            # hipify makes all files of a section at once, and what it made is offered to each of them.
+            own = group.sources if group.backend == "rocm" else (source,)
             self._known[key] = _Content(
-                offered=_digest([self._identities.get(group.identity, ""), self._of([source, *group.headers])]),
+                offered=_digest([self._identities.get(group.identity, ""), self._of([*own, *group.headers])]),
                 included=_digest(self._of(sorted(closure))),
                 torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
             )

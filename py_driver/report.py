@@ -261,9 +261,8 @@ def _known(group: Group, mnemonic: str) -> dict[tuple[str, str], dict[str, str]]
 
 def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
     cells: dict[tuple[str, str], list[str]] = {}
-    step = (
-        "KernelCxxPreprocess" if any(place.mnemonic.startswith("KernelCxx") for place, _ in group) else "CudaPreprocess"
-    )
+    kinds = {place.mnemonic for place, _ in group}
+    step = next((kind for kind in ("KernelCxxPreprocess", "HipPreprocess") if kind in kinds), "CudaPreprocess")
     for (section, variant), digests in _known(group, step).items():
         cells.setdefault((section, digests.get("", "")), []).append(variant)
     found = []
@@ -275,7 +274,7 @@ def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
 
 
 def _codes(group: Group, read: Read) -> tuple[Code, ...]:
-    if all(place.mnemonic.startswith("KernelCxx") for place, _ in group):
+    if all(place.mnemonic.startswith(("KernelCxx", "Hip")) for place, _ in group):
         return ()
     cells: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for (section, variant), digests in _known(group, "CudaDeviceCompile").items():

@@ -206,7 +206,9 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
         else:
             mnemonic = "CudaHostCompile" if f"{phases}host.ii" in paths else "KernelCudaCompile"
     named = step.spawn.mnemonic if step.spawn else ""
-    if arch and not arch.startswith("gfx"):
+    if arch and arch.startswith("gfx"):
+        arch = re.sub(r"_(sramecc|xnack)([pm])", lambda found: f":{found[1]}{'+' if found[2] == 'p' else '-'}", arch)
+    elif arch:
         arch = f"sm_{arch}"
     return Place(source=source, section=section, mnemonic=named or mnemonic, arch=arch)
 

@@ -221,7 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
                 return _json({"error": "other bytes"}, 400)
             self.server.stored[found[1]] = body
             return _json({})
-        said = {"api/validate-yaml": {"errors": [], "warnings": []}, "_lfs/verify": {}}.get(path)
+        answers: dict[str, dict[str, list[str]]] = {
+            "api/validate-yaml": {"errors": [], "warnings": []},
+            "_lfs/verify": {},
+        }
+        said = answers.get(path)
         return _missing("Entry") if said is None else _json(said)
 
     def _batch(self, body: bytes) -> _Answer:

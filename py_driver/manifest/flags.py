@@ -91,7 +91,8 @@ _HIP = {
     "-f": _CXX["-f"]
     + r"|-f(no-)?(gpu-(flush-denormals-to-zero|approx-transcendentals)|hip-fp32-correctly-rounded-divide-sqrt)"
     r"|-fgpu-(inline-threshold=\d+|default-stream=(legacy|per-thread))",
-    "-m": _CXX["-m"] + r"|-m(no-)?(cumode|tgsplit|unsafe-fp-atomics|wavefrontsize64|amdgpu-ieee)",
+    "-m": rf"-m(no-)?({_INSTRUCTIONS})|-m(arch|tune)=(?!native\b)[a-z0-9][\w.+-]*|-m64"
+    r"|-m(no-)?(cumode|tgsplit|unsafe-fp-atomics|wavefrontsize64|amdgpu-ieee)",
 }
 """clang's flags for HIP, after its command line reference."""
 

@@ -149,12 +149,25 @@ def _check_amd_archs(archs: Texts, matrix: Matrix, findings: Findings) -> bool:
             good = False
             near = did_you_mean(plain, matrix.amd_archs)
             findings.add(Code.UNKNOWN_ARCH, f"no clang compiles for the architecture `{plain}`", arch.span, label=near)
-        elif not re.fullmatch(_FEATURES, arch.value.removeprefix(plain)):
+        elif problem := _feature_problem(arch.value, [one.value for one in archs], matrix):
             good = False
-            label = "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
-            message = f"`{arch.value}` is no architecture with features"
-            findings.add(Code.UNKNOWN_ARCH, message, arch.span, label=label)
+            message = f"`{arch.value}` is no architecture with features that can be compiled for"
+            findings.add(Code.UNKNOWN_ARCH, message, arch.span, label=problem)
     return good
+
+
+def _feature_problem(arch: str, archs: Iterable[str], matrix: Matrix) -> str:
+    """What is wrong with the features of an AMD architecture, or nothing."""
+    plain, *features = arch.split(":")
+    names = [feature[:-1] for feature in features]
+    if not re.fullmatch(_FEATURES, arch.removeprefix(plain)):
+        return "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
+    if lacks := [name for name in names if plain not in matrix.amd_features[name]]:
+        return f"{plain} has no `{lacks[0]}`"
+    for other in archs:
+        if plain_amd(other) == plain and [one[:-1] for one in other.split(":")[1:]] != names:
+            return f"it stands beside `{other}`: name the same features of one architecture, or none"
+    return ""
 
 
 def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: _Releases, findings: Findings) -> None:
@@ -178,9 +191,11 @@ def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: _Rele
 def _check_depends(kernel: Kernel, findings: Findings) -> None:
     for depend in kernel.depends:
         name, *version = depend.value.split("_")
-        if depend.value == TORCH or depend.value in locked():
+        if name == "cutlass" and kernel.backend.value == "rocm":
+            message, advice = "CUTLASS is for CUDA alone", "take it out of `depends`"
+        elif depend.value == TORCH or depend.value in locked():
             continue
-        if name == "cutlass":
+        elif name == "cutlass":
             message = f"CUTLASS {'.'.join(version)} is not locked: it is known, but there is no digest of its archive"
             advice = f"locked are {', '.join(locked())}; a matrix of your own can lock it, see docs/toolchains.md"
         else:

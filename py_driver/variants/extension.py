@@ -54,6 +54,9 @@ _ROCM: Final[Mapping[str, type]] = {
     "archives": list,
 }
 _CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
+_HIPIFIED: Final = (2, 11)
+"""The first torch whose headers for ROCm are rewritten from those for CUDA and nothing else."""
+
 _MOST: Final = 1000
 _ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
 _CAPABILITY: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?")
@@ -165,6 +168,9 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
                 advice = f"there are: {', '.join(sorted(backends))}"
                 message = f"{place}: no release of CUDA or ROCm has the backend `{name}`"
                 yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+            elif name.startswith("rocm") and tuple(map(int, release["version"].split("."))) < _HIPIFIED:
+                message = f"{place}: there is no ROCm for it: its headers cannot be derived before 2.11"
+                yield Diagnostic(code=Code.BAD_VALUE, message=message, help="see docs/toolchains.md")
         if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
     for release in own["cuda"]:

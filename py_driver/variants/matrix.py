@@ -92,6 +92,7 @@ class Matrix(NamedTuple):
         clangs: the major version of the clang in each zig, by the version of zig.
         capabilities: every CUDA capability that some nvcc knows or has known: `8.0`, `9.0a`, `10.0f`.
         amd_archs: every AMD architecture that some clang knows or has known: `gfx942`.
+        amd_features: which of them have a feature that can be switched on or off, by its name: `sramecc`, `xnack`.
         cpu: the processor architecture.
         os: the operating system.
     """
@@ -102,6 +103,7 @@ class Matrix(NamedTuple):
     clangs: Mapping[str, int]
     capabilities: tuple[str, ...]
     amd_archs: tuple[str, ...]
+    amd_features: Mapping[str, tuple[str, ...]]
     cpu: str
     os: str
 
@@ -179,6 +181,7 @@ def read_matrix() -> Matrix:
         clangs=table["cc"]["zig"],
         capabilities=_capabilities(table["capabilities"]),
         amd_archs=tuple(table["amd-archs"]["all"]),
+        amd_features={name: tuple(archs) for name, archs in table["amd-archs"]["features"].items()},
         cpu=table["platform"]["cpu"],
         os=table["platform"]["os"],
     )

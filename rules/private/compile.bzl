@@ -44,6 +44,8 @@ def prefix_maps(arguments, job, source, compiler, before_each = None):
     files = [compiler, job.registration]
     if job.cuda:
         files.append(job.cuda.nvcc)
+    if job.rocm:
+        files += [job.cc.compiler, job.rocm.runtime]
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
     roots = [sdk.root for sdk in _sdks(job) if sdk.root]
     arguments.add_all(["-ffile-prefix-map=%s/=" % root for root in roots], before_each = before_each)
@@ -93,7 +95,7 @@ def preprocessor_flags(arguments, job):
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
     if job.hipified:
         for include in job.includes:
-            form = "%s" if include == "." else "%s/" + renamed(include)
+            form = "%s" if include == "." else "%s/" + renamed(include).replace("%", "%%")
             arguments.add_all([job.hipified], expand_directories = False, format_each = form, before_each = "-I")
     else:
         arguments.add_all(job.includes, before_each = "-I")

@@ -20,6 +20,9 @@ load(":resources.bzl", "resources")
 # Any architecture: the host's phases name none, and clang wants one.
 _NO_ARCH = "gfx906"
 
+# Flags of the compiler that decide what the assembler takes.
+_ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
+
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
     ctx.actions.run(
         executable = job.rocm.compiler,
@@ -54,8 +57,11 @@ def compile_hip(ctx, job, source, object):
     common.add_all(["-x", "hip", "-nogpuinc", "-fPIC", "-fvisibility=hidden"])
     common.add_all(language_flags(job))
 
+    # Options that only the host's or only the GPU's compiler takes are given to both.
+    common.add("-Wno-unused-command-line-argument")
+
     # It makes internal symbols unique; clang would take a hash of the path and the options.
-    common.add("-cuid=%x" % abs(hash(path)))
+    common.add("-cuid=%s/%s" % (ctx.label.name, path))
     find = ctx.actions.args()
     prefix_maps(find, job, source, rocm.compiler)
     find.add_all(rocm.includes, before_each = "-isystem")
@@ -92,10 +98,11 @@ def compile_hip(ctx, job, source, object):
         inputs = [text] + rocm.bitcode
         run("HipDeviceCompile", "Compiling for " + arch, assembly, inputs, [common, later, libraries], for_arch)
         machine_code = ctx.actions.declare_file(place + "device.o")
-        assemble = ["clang", "--target=amdgcn-amd-amdhsa", "-mcpu=" + arch, "-x", "assembler", "-c", assembly]
+        assemble = ["clang", "--target=amdgcn-amd-amdhsa", "-mcpu=" + arch]
+        assemble += [flag for flag in job.hip_flags if flag in _ASSEMBLER_FLAGS] + ["-x", "assembler", "-c", assembly]
         run("HipAssemble", "Assembling for " + arch, machine_code, [assembly], [], assemble)
         codes[arch] = ctx.actions.declare_file(place + "device.co")
-        link = ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", machine_code]
+        link = ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "--strip-debug", machine_code]
         run("HipLink", "Linking for " + arch, codes[arch], [machine_code], [], link)
     bundle = ctx.actions.declare_file(directory + "bundle.hipfb")
     arguments = ctx.actions.args()

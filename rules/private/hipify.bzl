@@ -72,7 +72,9 @@ def hipify(ctx, sdk, module):
     arguments.add_all(module[:1], map_each = _package_of)
     arguments.add_all([directory], expand_directories = False)
     arguments.add(report)
-    arguments.add_all(ctx.attr.includes, before_each = "-I")
+
+    # Of several directories with a header hipify takes the last; the compiler takes the first.
+    arguments.add_all(reversed(ctx.attr.includes), before_each = "-I")
     arguments.add_all([package_path(file) for file in ctx.files.srcs], before_each = "-s")
     arguments.add_all(ctx.files.srcs + ctx.files.hdrs, map_each = _named)
     ctx.actions.run(

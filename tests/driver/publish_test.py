@@ -220,7 +220,7 @@ def _swap(place: Path) -> None:
 def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, said: str) -> None:  # noqa: ANN401
     spoil(project / "build" / "torch-cpu")
     done = publish(hub, project, code=2)
-    assert f"error[E111]: {project}/build/torch-cpu is not as it was built: {said}" in done.stderr
+    assert f"error[E404]: {project}/build/torch-cpu is not as it was built: {said}" in done.stderr
     assert hub.requests == []
 
 
@@ -240,7 +240,7 @@ def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
     publish(hub, project, "--dry-run")
     (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
     done = publish(hub, project, "--dry-run", code=2)
-    assert f"error[E110]: {project} has changes that git does not have: torch-ext/tuned/__init__.py" in done.stderr
+    assert f"error[E405]: {project} has changes that git does not have: torch-ext/tuned/__init__.py" in done.stderr
     publish(hub, project, "--dry-run", "--allow-dirty")
 
 

@@ -73,14 +73,18 @@ def test_default_archs_are_those_of_the_release(tmp_path: Path) -> None:
 
 
 def test_archs_that_are_wrong(tmp_path: Path) -> None:
-    wrong = 'rocm-archs = ["gfx9422", "gfx942:wave-", "gfx942:xnack-:sramecc+"]\n'
+    archs = ["gfx9422", "gfx942:wave-", "gfx942:xnack-:sramecc+", "gfx1100:xnack-", "gfx90a", "gfx90a:xnack+"]
+    wrong = f"rocm-archs = {archs}\n"
     found = failure(tmp_path, GENERAL.replace('"cpu", "cuda"', '"rocm"') + TORCH + ROCM + wrong).diagnostics
     assert {one.code for one in found} == {Code.UNKNOWN_ARCH}
     assert [one.message for one in found] == [
         "no clang compiles for the architecture `gfx9422`",
-        "`gfx942:wave-` is no architecture with features",
-        "`gfx942:xnack-:sramecc+` is no architecture with features",
+        *(f"`{one}` is no architecture with features that can be compiled for" for one in archs[1:]),
     ]
+    order = "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
+    beside = "it stands beside `{}`: name the same features of one architecture, or none"
+    labels = [order, order, "gfx1100 has no `xnack`", beside.format("gfx90a:xnack+"), beside.format("gfx90a")]
+    assert [one.label for one in found[1:]] == labels
     assert "did you mean `gfx942`" in found[0].label
 
 
@@ -148,6 +152,8 @@ def test_flags_that_are_admitted(flags: list[str]) -> None:
         ("--offload-arch=gfx942", "list the archs in `rocm-archs`"),
         ("-fgpu-rdc", "each file is compiled to machine code for itself"),
         ("-mcpu=native", "name the instruction set"),
+        ("-mcpu=gfx942", "list the archs in `rocm-archs`"),
+        ("-mfpmath=sse", ""),
         ("--rocm-path=/opt/rocm", ""),
         ("-I/opt/rocm/include", "list the directory in `include`"),
         ("--use_fast_math", ""),
@@ -192,9 +198,33 @@ def test_steps_of_a_source(tmp_path: Path) -> None:
     assert _steps(tmp_path, ROCM + archs) == [*each, *rest]
 
 
+def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> None:
+    section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
+    made = plan(tmp_path, section)
+    torch = {one.version: one.cxx_standard for one in read_matrix().torch}
+    settings = Settings(split=True, whole=(), ptx_sharing="off", standards=torch, toolchains={}, rules="")
+    files = {name: b"" for identity in made.identities for name in identity.files}
+    chosen = [one for one in made.variants if one.name == CELL]
+    before, after = (
+        {one.place: one.reads for one in expected_steps(made, chosen, {**files, "g/a.cu": text}, settings)}
+        for text in (b"", b"// a comment")
+    )
+    new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
+    assert new == {"HipPreprocess"}
+
+
+def test_cutlass_is_for_cuda_alone(tmp_path: Path) -> None:
+    text = GENERAL.replace('"cpu", "cuda"', '"rocm"') + TORCH + ROCM.replace("[]", '["cutlass_3_6"]', 1)
+    [found] = failure(tmp_path, text).diagnostics
+    assert (found.code, found.message) == (Code.UNSUPPORTED, "CUTLASS is for CUDA alone")
+
+
 def test_steps_are_told_by_what_they_make() -> None:
     text = (RULES / "hip.bzl").read_text()
     directory = "bazel-out/k8/bin/p/r.objects/g/a.cu"
+    spelled = f"{directory}.phases/gfx942_srameccp_xnackm/device.s"
+    step = CellStep(variant="v", path=spelled, key="", did=Did.RUN, seconds=0.0, spawn=None)
+    assert place_of(step, "bazel-out/k8/bin/p/v", {spelled}).arch == "gfx942:sramecc+:xnack-"
     files = {f"gfx90a/{name}" for name in re.findall(r'place \+ "([\w.]+)"', text)}
     files |= set(re.findall(r'directory \+ "([\w.]+)"', text))
     assert len(files) == 6

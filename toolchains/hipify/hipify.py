@@ -19,6 +19,7 @@ MODULE is the directory that has torch's package `hipify` in it. Standard librar
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import importlib
 import io
@@ -38,6 +39,12 @@ _CUDA_NAME = re.compile(
 _SKIPPED = re.compile(r'//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*"|^[ \t]*#[ \t]*include[^\n]*', re.MULTILINE)
 _RUNTIME = '#include "hip/hip_runtime.h"\n'
 """What hipify puts before a text with device code that does not include it."""
+
+_BECOMES = ('#include "cuda_runtime.h"\n', '#include "cuda.h"\n')
+"""What hipify makes the same of."""
+
+_INCLUDE = re.compile(rb"^([ \t]*)#[ \t]*include[ \t]*(?=[\"<])", re.MULTILINE)
+"""An include; hipify takes it only with one blank behind the word and none before it."""
 
 _OLDEST = 2
 """The version of hipify that does not rename torch's own classes."""
@@ -79,13 +86,14 @@ def sources(options: argparse.Namespace) -> None:
     """The first form; see the top."""
     hipify = _hipify(options.module)
     out = Path(options.out).absolute()
-    files = sorted((name, Path(path)) for name, path in options.file)
-    for name, path in files:
+    texts = {name: _read(name, Path(path)) for name, path in sorted(options.file)}
+    for name, text in texts.items():
         to = out / name
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, to)
-    names = [name for name, _ in files if not name.endswith(".hip")]
+        to.write_bytes(text)
+    names = [name for name in texts if not name.endswith(".hip")]
     rewrite = [str(out / name) for name in sorted(names, key=lambda name: (name not in options.source, name))]
+    # A kernel launch stays as it is: clang knows it, and what hipify makes of one is not always right.
     _run(
         hipify,
         out,
@@ -94,21 +102,42 @@ def sources(options: argparse.Namespace) -> None:
         header_include_dirs=options.include,
         hipify_extra_files_only=True,
         is_pytorch_extension=True,
+        hip_clang_launch=True,
     )
-    report = {}
+    made = {name: Path(hipify.HIPIFY_FINAL_RESULT[str(out / name)].hipified_path or out / name) for name in names}
     for name in names:
-        result = hipify.HIPIFY_FINAL_RESULT[str(out / name)]
-        named = hipify.get_hip_file_path(name, is_pytorch_extension=True)
-        made = Path(result.hipified_path or out / name)
-        if name in options.source and made != out / named:
-            (out / named).parent.mkdir(parents=True, exist_ok=True)
-            made = Path(shutil.copyfile(made, out / named))
-        report[name] = _told(hipify, out / name, made, str(made.relative_to(out)))
-        _number_lines(hipify, made, name, out)
+        named = out / hipify.get_hip_file_path(name, is_pytorch_extension=True)
+        if name in options.source and made[name] != named and str(named.relative_to(out)) not in texts:
+            named.parent.mkdir(parents=True, exist_ok=True)
+            made[name] = Path(shutil.copyfile(made[name], named))
+        elif name in options.source:
+            made[name] = named
+    _refuse_overwritten(out, texts, made)
+    report = {name: _told(hipify, out / name, to, str(to.relative_to(out))) for name, to in made.items()}
+    for name in texts:
+        _number_lines(hipify, name, out / name, made.get(name, out / name))
     Path(options.report).write_text(json.dumps(report, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     for name, told in report.items():
         for left, line in told["left"].items():
             sys.stderr.write(f"{name}:{line}: warning: hipify has no HIP name for `{left}`\n")
+
+
+def _read(name: str, path: Path) -> bytes:
+    """The bytes of a file as hipify takes them: UTF-8 without a mark, and includes spelled as it expects."""
+    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    try:
+        content.decode()
+    except UnicodeDecodeError as wrong:
+        sys.exit(f"{name}:{content.count(10, 0, wrong.start) + 1}: error: this is not UTF-8; save the file as UTF-8")
+    return content if name.endswith(".hip") else _INCLUDE.sub(rb"\1#include ", content)
+
+
+def _refuse_overwritten(out: Path, texts: dict[str, bytes], made: dict[str, Path]) -> None:
+    """End with an error where a file that hipify made has taken the place of one of the section's own."""
+    for name, to in made.items():
+        taken = str(to.relative_to(out))
+        if taken != name and taken in texts:
+            sys.exit(f"{name}: error: hipify calls what it makes of this `{taken}`, which is there: rename one of them")
 
 
 def _told(hipify: Any, before: Path, after: Path, name: str) -> dict[str, Any]:  # noqa: ANN401  (torch's)
@@ -129,17 +158,15 @@ def _told(hipify: Any, before: Path, after: Path, name: str) -> dict[str, Any]: 
 def _added(hipify: Any, old: str, new: str) -> str:  # noqa: ANN401  (torch's)
     """The lines that hipify put before a text."""
     added = ""
-    for line in (hipify.HIPIFY_C_BREADCRUMB, _RUNTIME):
-        if new.startswith(added + line) and not old.startswith(line):
+    for line, own in ((hipify.HIPIFY_C_BREADCRUMB, ()), (_RUNTIME, (_RUNTIME, *_BECOMES))):
+        if new.startswith(added + line) and not old.startswith(own):
             added += line
     return added
 
 
-def _number_lines(hipify: Any, made: Path, name: str, out: Path) -> None:  # noqa: ANN401  (torch's)
+def _number_lines(hipify: Any, name: str, source: Path, made: Path) -> None:  # noqa: ANN401  (torch's)
     """Have the compiler name the lines of a file as those that it was made from."""
-    if made == out / name:
-        return
-    old, new = (path.read_text(encoding="utf-8") for path in (out / name, made))
+    old, new = (path.read_text(encoding="utf-8") for path in (source, made))
     added = _added(hipify, old, new)
     made.write_text(f'{added}#line 1 "{name}"\n{new[len(added) :]}', encoding="utf-8")
 

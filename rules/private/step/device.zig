@@ -11,6 +11,9 @@ const kind_elf = 2;
 /// Of ours: a code object of HIP, whose architecture is all in `suffix`.
 const kind_hip = 0xffff;
 const machine_amdgpu = 224;
+/// More are in no bundle: LLVM knows some seventy architectures, each with two features.
+const most_entries = 1024;
+const longest_name = 100;
 /// Flags of an entry: code that only its own GPU runs (`sm_90a`), or its family (`sm_100f`).
 const flag_specific = 1 << 20;
 const flag_family = 1 << 21;
@@ -65,19 +68,36 @@ pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]con
 fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
-    while (at + hip.magic.len + 8 <= data.len) : (at += 8) {
-        if (!std.mem.startsWith(u8, data[at..], hip.magic)) continue;
+    while (at + hip.magic.len + 8 <= data.len) {
+        // A compressed bundle: what is in it cannot be told.
+        if (std.mem.startsWith(u8, data[at..], "CCOB")) return error.Malformed;
+        if (!std.mem.startsWith(u8, data[at..], hip.magic)) {
+            at += 8;
+            continue;
+        }
         const all = elf.Bytes{ .data = data[at..] };
         var next: u64 = hip.magic.len + 8;
-        for (0..try bytes.int(u64, at + hip.magic.len)) |_| {
-            const content = elf.Bytes{ .data = try all.part(try all.int(u64, next), try all.int(u64, next + 8)) };
+        const count = try bytes.int(u64, at + hip.magic.len);
+        if (count > most_entries) return error.Malformed;
+        var end: u64 = next;
+        for (0..count) |_| {
+            const offset = try all.int(u64, next);
+            const content = elf.Bytes{ .data = try all.part(offset, try all.int(u64, next + 8)) };
             const name = try all.part(next + 24, try all.int(u64, next + 16));
             next += 24 + name.len;
-            if (!std.mem.startsWith(u8, name, hip.prefix)) continue;
+            end = @max(end, next, offset + content.data.len);
+            if (std.mem.startsWith(u8, name, "host-")) continue;
+            const known = std.mem.startsWith(u8, name, hip.prefix);
+            const arch = if (known) name[hip.prefix.len..] else name;
+            if (arch.len == 0 or arch.len > longest_name) return error.Malformed;
+            for (arch) |c| {
+                if (!std.ascii.isAlphanumeric(c) and std.mem.indexOfScalar(u8, ":+-_.", c) == null) return error.Malformed;
+            }
             if (!elf.Library.isElf(content.data) or try content.int(u16, 18) != machine_amdgpu) return error.Malformed;
-            const one = Code{ .kind = kind_hip, .arch = 0, .suffix = name[hip.prefix.len..] };
+            const one = Code{ .kind = kind_hip, .arch = 0, .suffix = arch };
             if (!has(found.items, one)) try found.append(one);
         }
+        at += std.mem.alignForward(u64, end, 8);
     }
 }
 

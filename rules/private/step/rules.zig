@@ -285,7 +285,8 @@ pub const Check = struct {
             if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
             if (self.wanted.gpu and self.policy.isOfGpuLibrary(symbol.name)) continue;
             // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
-            if (self.wanted.rocm and std.mem.indexOf(u8, symbol.name, "hip") != null) continue;
+            const of_hip = mangled.isTorch(symbol.name) and std.mem.indexOf(u8, symbol.name, "hip") != null;
+            if (self.wanted.rocm and of_hip) continue;
             // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
             if (of_abi == 0 and (mangled.isCxx11(symbol.name) or mangled.isCxx98(symbol.name))) continue;
             const definers = table.definers(symbol.name);

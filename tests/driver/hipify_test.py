@@ -1,0 +1,126 @@
+"""toolchains/hipify/hipify.py with torch's own hipify: what it makes of the files of a section, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from py_driver.fetch.entry import parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.unpacking import unpack
+from py_driver.lock import read_part
+
+pytestmark = pytest.mark.e2e
+
+SCRIPT = Path(__file__).parents[2] / "toolchains" / "hipify" / "hipify.py"
+HEADER = "#pragma once\n#include <cuda_runtime.h>\ncudaError_t f(cudaStream_t stream);\n"
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with torch's package `hipify` of the release that is the default."""
+    entry = parse_entry(read_part("torch")[read_part("hipify")["torch"]]["archive"])
+    place = tmp_path_factory.mktemp("torch")
+    fetched = Fetcher().fetch(entry)
+    unpack(fetched.path, entry, place)
+    return place / "torch" / "utils"
+
+
+def run(module: Path, here: Path, files: dict[str, str | bytes], *options: str, code: int = 0) -> tuple[Any, str]:
+    """Turn files into HIP; the report, and what was said."""
+    arguments = []
+    for name, content in files.items():
+        path = here / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        arguments += ["-f", name, str(path)]
+        arguments += ["-s", name] if name.endswith((".cu", ".cpp", ".hip")) else []
+    out, report = here / "out", here / "report.json"
+    command = [sys.executable, "-I", "-S", "-B", str(SCRIPT), "sources", str(module), str(out), str(report)]
+    done = subprocess.run(
+        [*command, *options, *arguments], capture_output=True, text=True, check=False, timeout=60, cwd=here
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(report.read_text()) if code == 0 else None, done.stderr
+
+
+def made(here: Path, name: str) -> str:
+    return (here / "out" / name).read_text()
+
+
+def test_names_includes_and_lines(module: Path, tmp_path: Path) -> None:
+    source = '#include "f_cuda.h"\n#include <cuda_fp16.h>\n\ncudaError_t f(cudaStream_t s) { return cudaSuccess; }\n'
+    report, said = run(module, tmp_path, {"csrc/f.cu": source, "csrc/f_cuda.h": HEADER}, "-I", ".")
+    assert report["csrc/f.cu"]["name"] == "csrc/f.hip"
+    assert report["csrc/f.cu"]["rewritten"]["cudaStream_t -> hipStream_t"] == 1
+    text = made(tmp_path, "csrc/f.hip")
+    assert '#line 1 "csrc/f.cu"\n#include "f_hip.h"\n#include <hip/hip_fp16.h>\n' in text
+    assert "hipError_t f(hipStream_t s) { return hipSuccess; }" in text
+    assert "hipError_t f(hipStream_t stream);" in made(tmp_path, "csrc/f_hip.h")
+    assert said == ""
+
+
+@pytest.mark.parametrize("include", ['#  include "f.h"', '#include"f.h"', '  #include   "f.h"'])
+def test_however_an_include_is_written(module: Path, tmp_path: Path, include: str) -> None:
+    run(module, tmp_path, {"f.cu": f"{include}\n", "f.h": HEADER})
+    assert '#include "f_hip.h"' in made(tmp_path, "f.hip")
+
+
+def test_first_directory_wins_as_in_a_compiler(module: Path, tmp_path: Path) -> None:
+    files = {"f.cu": '#include "c.h"\n', "a/c.h": "int plain;\n", "b/c.h": HEADER}
+    run(module, tmp_path, dict(files), "-I", "b", "-I", "a")  # as the rules call it: the last one wins in hipify
+    assert '#include "c.h"' in made(tmp_path, "f.hip")
+
+
+def test_first_line_that_hipify_makes_too_is_counted(module: Path, tmp_path: Path) -> None:
+    run(module, tmp_path, {"f.cu": '#include "cuda_runtime.h"\n__global__ void k() {}\n'})
+    assert '#line 1 "f.cu"\n#include "hip/hip_runtime.h"\n__global__' in made(tmp_path, "f.hip")
+
+
+def test_lines_of_what_is_not_changed_are_named_too(module: Path, tmp_path: Path) -> None:
+    run(module, tmp_path, {"f.hip": "int f;\n", "g.h": "int g;\n", "h.cu": '#include "g.h"\ncudaError_t h;\n'})
+    assert made(tmp_path, "f.hip") == '#line 1 "f.hip"\nint f;\n'
+    assert made(tmp_path, "g.h") == '#line 1 "g.h"\nint g;\n'
+
+
+@pytest.mark.parametrize(
+    "launch",
+    ["k<<<dim3{4, 2}, 64>>>();", "k<<<c<4, 8>(n), 64>>>();", "k<<<CFG>>>();", 'f("a\\\\"); g("<<<");', "<<<<<<< HEAD"],
+)
+def test_kernel_launch_stays_as_it_is(module: Path, tmp_path: Path, launch: str) -> None:
+    run(module, tmp_path, {"f.cu": f"void f() {{\n{launch}\n}}\n"})
+    assert f"\n{launch}\n" in made(tmp_path, "f.hip")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"x.cpp": "cudaError_t x;\n", "x_hip.cpp": "int y;\n"},
+            "x.cpp: error: hipify calls what it makes of this `x_hip",
+        ),
+        ({"f.cu": '#include "u.h"\n', "u.h": HEADER, "u_hip.h": "int u;\n"}, "u.h: error: hipify calls what it makes"),
+        ({"cuda/u.h": HEADER, "hip/u.h": "int u;\n", "f.cu": '#include "cuda/u.h"\n'}, "`hip/u.h`, which is there"),
+        ({"f.cu": b"int f;\n// caf\xe9\n"}, "f.cu:2: error: this is not UTF-8"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(module: Path, tmp_path: Path, files: dict[str, str | bytes], said: str) -> None:
+    assert said in run(module, tmp_path, files, "-I", ".", code=1)[1]
+
+
+def test_mark_of_utf_8_is_taken_off(module: Path, tmp_path: Path) -> None:
+    run(module, tmp_path, {"f.cu": b"\xef\xbb\xbfcudaError_t f;\n"})
+    assert "\ufeff" not in made(tmp_path, "f.hip")
+
+
+def test_names_that_stay_are_told_with_their_lines(module: Path, tmp_path: Path) -> None:
+    source = '// cudaComment\nconst char* s = "cudaString";\ncudaNoSuchThing();\ncudaMalloc(nullptr, 0);\n'
+    report, said = run(module, tmp_path, {"f.cu": source})
+    assert report["f.cu"]["left"] == {"cudaNoSuchThing": 3}
+    assert said == "f.cu:3: warning: hipify has no HIP name for `cudaNoSuchThing`\n"
