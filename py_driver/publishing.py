@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from py_driver import __version__
+from py_driver.building import archives
 from py_driver.collect import BUILD
 from py_driver.compliance import build_program, check, expectations, find_libraries
 from py_driver.errors import Code, DriverError, error
 from py_driver.hub import Hub
 from py_driver.plan import make_plan
 from py_driver.project import load
+from py_driver.provenance import Sources, documents
 from py_driver.release import Changes, File, changes, read_variants
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
@@ -107,14 +109,20 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     if not repo_id:
         advice = 'name it with --repo-id, or write [general.hub] repo-id = "owner/name"'
         raise error(Code.MISSING_KEY, "nobody says to which repository to publish", help=advice)
-    if not wish.allow_dirty:
-        _refuse_dirty(directory)
-    names = [variant.name for variant in present(directory, make_plan(project, matrix), patterns)]
+    sources = _sources(directory, refuse_dirty=not wish.allow_dirty)
+    plan = make_plan(project, matrix)
+    chosen = present(directory, plan, patterns)
+    names = [variant.name for variant in chosen]
     built = read_variants(directory, names)
     _check(directory, built, output)
+    about = [
+        document
+        for variant, one in zip(chosen, built, strict=True)
+        for document in documents(manifest, one, archives(plan, [variant]), sources)
+    ]
     branch = wish.branch or manifest.hub.branch or f"v{manifest.version}"
     hub = Hub(repo_id)
-    wanted = tuple(file for one in built for file in one.files)
+    wanted = (*(file for one in built for file in one.files), *about)
     message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"
     with output.task(f"publishing to {repo_id}") as task:
         if not wish.dry_run:
@@ -122,8 +130,8 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
         places = tuple(f"{BUILD}/{name}" for name in names)
         first = _bring(hub, _Goal(branch, wanted, places, message), wish)
         card = File(CARD, _card(manifest, repo_id, built).encode())
-        about = f"Card of {manifest.name.value} {manifest.version}"
-        second = _bring(hub, _Goal(_MAIN, (card,), (), about), wish)
+        title = f"Card of {manifest.name.value} {manifest.version}"
+        second = _bring(hub, _Goal(_MAIN, (card,), (), title), wish)
         count = len(first.changes.added) + len(first.changes.deleted)
         task.done(f"{count} files changed, {first.changes.same} the same")
     return Publication(repo_id=repo_id, address=hub.address, variants=tuple(names), branches=(first, second))
@@ -164,17 +172,31 @@ def _bring(hub: Hub, goal: _Goal, wish: Wish) -> Published:
     return Published(branch=branch, changes=todo, url=url)
 
 
-def _refuse_dirty(directory: Path) -> None:
-    """Refuse a project with files that git does not have so; outside of a repository, or without git, none is."""
-    command = ["git", "-C", str(directory), "status", "--porcelain", "--", ".", f":(exclude){BUILD}"]
+def _sources(directory: Path, *, refuse_dirty: bool) -> Sources:
+    """What git says of a project; nothing outside of a repository, or without git.
+
+    Args:
+        directory: of the project.
+        refuse_dirty: whether files that git does not have so are an error.
+
+    Raises:
+        DriverError: DIRTY_TREE.
+    """
+    changed = _git(directory, "status", "--porcelain", "--", ".", f":(exclude){BUILD}")
+    if changed and refuse_dirty:
+        message = f"{directory} has changes that git does not have: {changed.splitlines()[0][3:]}"
+        raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
+    return Sources(commit=_git(directory, "rev-parse", "--verify", "-q", "HEAD").strip(), dirty=bool(changed))
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    """What git answers; nothing if it fails or is not there."""
+    command = ["git", "-C", str(directory), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except FileNotFoundError:
-        return
-    if done.returncode == 0 and done.stdout:
-        first = done.stdout.splitlines()[0][3:]
-        message = f"{directory} has changes that git does not have: {first}"
-        raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
+        return ""
+    return "" if done.returncode else done.stdout
 
 
 def _check(directory: Path, built: Sequence[Built], output: Output) -> None:

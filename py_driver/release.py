@@ -136,6 +136,8 @@ def _problems(place: Path, metadata: Mapping[str, Any], files: Mapping[str, byte
     family, backend = parse(place.name).family, metadata.get("backend")
     if not isinstance(backend, dict) or backend.get("type") != ("cpu" if family == UNIVERSAL else family):
         yield f"{_METADATA} is not for {family}"
+    if not isinstance(metadata.get("id"), str):
+        yield f"{_METADATA} has no id"
     digest = metadata.get("digest")
     stated = digest.get("files") if isinstance(digest, dict) and digest.get("algorithm") == "sha256" else None
     if not isinstance(stated, dict):

@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from py_driver import __version__
+from py_driver.fetch.entry import Entry, Origin
+from py_driver.lock import entries_for
+from py_driver.provenance import package_url
+from py_driver.variants.names import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -39,6 +47,7 @@ repo-id = "me/tuned"
 [torch-noarch]
 pyext = ["py", "bin"]
 """
+DOCUMENTS = (("provenance", "intoto"), ("sbom", "cdx"))
 FILES = {"__init__.py": b"x = 1\n", "_ops.py": b"", "weights.bin": bytes(range(256)) * 8}
 
 
@@ -110,7 +119,8 @@ def test_all_variants_in_one_commit_and_the_card_in_another(hub: Hub, project: P
     assert hub.asked("PUT _lfs/") == 2
     assert result["variants"] == ["torch-cpu", "torch-cuda"]
     [first, second] = result["branches"]
-    assert [one["path"] for one in first["added"]] == sorted(on_disk(project))
+    documents = [f"{kind[0]}/{name}.{kind[1]}.json" for name in result["variants"] for kind in DOCUMENTS]
+    assert [one["path"] for one in first["added"]] == [*sorted(on_disk(project)), *documents]
     assert (first["branch"], second["branch"], first["deleted"]) == ("v3", "main", [])
     assert [one["path"] for one in second["added"]] == ["README.md"]
 
@@ -141,6 +151,57 @@ def test_card_says_how_to_load_and_what_there_is(hub: Hub, project: Path) -> Non
     assert "\n\n\n\n" not in card
 
 
+def document(hub: Hub, path: str) -> Any:  # noqa: ANN401  (JSON)
+    files = hub.repositories[REPO].files("v3")
+    assert files is not None
+    return json.loads(files[path])
+
+
+def test_provenance_names_files_sources_and_every_pinned_archive(hub: Hub, project: Path) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=n", "-c", "user.email=e@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "build.toml", "torch-ext"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "m"], check=True)
+    publish(hub, project)
+    statement = document(hub, "provenance/torch-cpu.intoto.json")
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    built = {path: hashlib.sha256(content).hexdigest() for path, content in below_build(hub).items()}
+    assert subjects == {path: digest for path, digest in built.items() if path.startswith("build/torch-cpu/")}
+    sources, *archives = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert sources == {"name": "sources", "annotations": {"dirty": False}, "digest": {"gitCommit": commit}}
+    pinned = {entry.sha256 for entry in entries_for([parse("torch-cpu")])}
+    assert {one["digest"]["sha256"] for one in archives} == pinned
+    assert statement["predicate"]["runDetails"]["builder"]["version"] == {"rules_torch_kernels": __version__}
+
+
+def test_sbom_is_cyclonedx(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    files = hub.repositories[REPO].files("v3")
+    assert files is not None
+    text = files["sbom/torch-cuda.cdx.json"].decode()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    components = json.loads(text)["components"]
+    entries = entries_for([parse("torch-cuda")])
+    assert {one["hashes"][0]["content"] for one in components} == {entry.sha256 for entry in entries}
+    assert {one["purl"].split("/")[0] for one in components} == {"pkg:pypi", "pkg:deb"}
+
+
+@pytest.mark.parametrize(
+    ("origin", "url", "expected"),
+    [
+        (Origin.PYTHON_INDEX, "", "pkg:pypi/some-thing@1.0%2B1"),
+        (Origin.DEBIAN, "", "pkg:deb/debian/some_thing@1.0%2B1?arch=amd64"),
+        (Origin.URL, "https://x/y.gz", "pkg:generic/some_thing@1.0%2B1?download_url=https%3A%2F%2Fx%2Fy.gz"),
+    ],
+)
+def test_package_urls(origin: Origin, url: str, expected: str) -> None:
+    entry = Entry(name="Some_Thing", version="1.0+1", filename="y.gz", size=1, sha256="0" * 64, origin=origin, url=url)
+    assert package_url(entry) == expected
+
+
 def test_the_same_again_makes_no_commit(hub: Hub, project: Path) -> None:
     publish(hub, project)
     before = len(hub.requests)
@@ -167,7 +228,8 @@ def test_dry_run_changes_nothing(hub: Hub, project: Path) -> None:
     assert hub.repositories == {}
     assert {one.what.split()[0] for one in hub.requests} == {"GET"}
     lines = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("would add")]
-    assert lines == [*sorted(on_disk(project)), "README.md"]
+    documents = [f"{kind[0]}/{name}.{kind[1]}.json" for name in ("torch-cpu", "torch-cuda") for kind in DOCUMENTS]
+    assert lines == [*sorted(on_disk(project)), *documents, "README.md"]
 
 
 @pytest.mark.parametrize("option", [["--repo-id", "other/name"], ["--branch", "next"]])
@@ -213,7 +275,7 @@ def _swap(place: Path) -> None:
         (_link_instead, "_ops.py is a link; _ops.py is missing"),
         (_change, "__init__.py has other bytes"),
         (_remove, "weights.bin is missing"),
-        (_forget, "metadata.json is not for cpu; metadata.json names no files"),
+        (_forget, "metadata.json is not for cpu; metadata.json has no id; metadata.json names no files"),
         (_swap, "metadata.json is not for cpu"),
     ],
 )

@@ -1,0 +1,137 @@
+"""What a variant was made from, for those who load it: an in-toto statement with SLSA provenance, and an SBOM. Pure.
+
+Both name every pinned archive with its SHA-256 and have nothing of the machine or the time in them: the same sources
+give the same bytes. Formats: in-toto Statement v1, SLSA Provenance v1, CycloneDX 1.6, package URLs (ECMA-427).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from py_driver import __version__
+from py_driver.fetch.entry import Origin
+from py_driver.release import File
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from py_driver.fetch.entry import Entry
+    from py_driver.manifest.model import Manifest
+    from py_driver.release import Built
+
+PROVENANCE: Final = "provenance"
+"""The directory of the statements in a repository, a file for each variant."""
+
+SBOM: Final = "sbom"
+"""Likewise of the SBOMs."""
+
+_NAME: Final = "rules_torch_kernels"
+_BUILD_TYPE: Final = f"urn:{_NAME}:build:1"
+
+
+class Sources(NamedTuple):
+    """What git says of a project.
+
+    Attributes:
+        commit: its commit; empty if there is no git repository.
+        dirty: whether it has changes that git does not have.
+    """
+
+    commit: str = ""
+    dirty: bool = False
+
+
+def documents(manifest: Manifest, built: Built, archives: Sequence[Entry], sources: Sources) -> list[File]:
+    """The statement and the SBOM of a variant.
+
+    Args:
+        manifest: of the project.
+        built: the variant.
+        archives: all that it was built with.
+        sources: what git says of the project.
+    """
+    return [
+        File(f"{PROVENANCE}/{built.name}.intoto.json", _text(_statement(manifest, built, archives, sources))),
+        File(f"{SBOM}/{built.name}.cdx.json", _text(_sbom(manifest, built, archives))),
+    ]
+
+
+def _text(value: object) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _statement(manifest: Manifest, built: Built, archives: Iterable[Entry], sources: Sources) -> dict[str, Any]:
+    project: dict[str, Any] = {"name": "sources", "annotations": {"dirty": sources.dirty}}
+    if manifest.source:
+        project["uri"] = manifest.source
+    if sources.commit:
+        project["digest"] = {"gitCommit": sources.commit}
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": file.path, "digest": {"sha256": file.sha256}} for file in built.files],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": _BUILD_TYPE,
+                "externalParameters": {
+                    "name": manifest.name.value,
+                    "version": manifest.version,
+                    "variant": built.name,
+                    "id": built.metadata["id"],
+                },
+                "resolvedDependencies": [project, *({"name": one.label, **_pin(one)} for one in archives)],
+            },
+            "runDetails": {"builder": {"id": f"urn:{_NAME}", "version": {_NAME: __version__}}},
+        },
+    }
+
+
+def _pin(archive: Entry) -> dict[str, Any]:
+    return {"uri": package_url(archive), "digest": {"sha256": archive.sha256}}
+
+
+def _sbom(manifest: Manifest, built: Built, archives: Iterable[Entry]) -> dict[str, Any]:
+    """The archives are what the variant was compiled and linked with; little of them is in it."""
+    kernel = {
+        "type": "library",
+        "bom-ref": built.name,
+        "name": manifest.name.value,
+        "version": str(manifest.version),
+        "licenses": [{"license": {"name": manifest.license}}],
+    }
+    components = {
+        reference: {
+            "type": "library",
+            "bom-ref": reference,
+            "name": one.name,
+            "version": one.version,
+            "scope": "excluded",
+            "purl": package_url(one),
+            "hashes": [{"alg": "SHA-256", "content": one.sha256}],
+        }
+        for one in archives
+        if (reference := f"{package_url(one)}#{one.sha256[:16]}")
+    }
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "tools": {"components": [{"type": "application", "name": _NAME, "version": __version__}]},
+            "component": kernel,
+        },
+        "components": list(components.values()),
+        "dependencies": [{"ref": built.name, "dependsOn": list(components)}],
+    }
+
+
+def package_url(archive: Entry) -> str:
+    """The package URL of a pinned archive, e.g. `pkg:pypi/torch@2.13.0`."""
+    name, version = quote(archive.name.lower(), safe=""), quote(archive.version, safe="")
+    if archive.origin is Origin.PYTHON_INDEX:
+        return f"pkg:pypi/{name.replace('_', '-')}@{version}"
+    if archive.origin is Origin.DEBIAN:
+        return f"pkg:deb/debian/{name}@{version}?arch=amd64"
+    return f"pkg:generic/{name}@{version}?download_url={quote(archive.url, safe='')}"
