@@ -233,11 +233,11 @@ def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[s
         name = archive["deb"]
         wish = Wish(origin=Origin.DEBIAN, name=name, archive=(archive["suite"], archive["component"]))
     else:
-        wish = _redistributable(archive, table["redistributables"])
+        wish = _published(archive, near, table)
         name = wish.name
         stem = PurePosixPath(wish.pinned.filename if wish.pinned else "").name.removesuffix(".tar.xz")
     component = name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
-    words = {"component": component, "stem": stem}
+    words = {"component": component, "stem": stem, "release": _release(near, table)}
     unpack = [{**part, "strip": part["strip"].format(**words)} for part in table["layouts"][archive["layout"]]]
     include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
     if include:
@@ -260,11 +260,22 @@ def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, 
     return {"archive": _Place(wish=wish, near=near, more={}), "release": number, "root": root}
 
 
-def _redistributable(archive: Mapping[str, Any], tree: Mapping[str, str]) -> Wish:
-    """An archive of the vendor's tree; nothing needs to be looked up."""
-    name, _, version = archive["redistributable"].partition("==")
-    filename = tree["filename"].format(name=name, version=version)
-    return _pinned(name, version, filename, tree["url"].format(name=name) + filename, archive)
+def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Wish:
+    """An archive of a vendor's tree; nothing needs to be looked up."""
+    kind = next(key for key in ("redistributable", "amd-package") if key in archive)
+    tree = table[f"{kind}s"]
+    name, _, version = archive[kind].partition("==")
+    words = {"name": name, "version": version, "initial": name[0], "release": _release(near, table)}
+    filename = tree["filename"].format(**words)
+    return _pinned(name, version, filename, tree["url"].format(**words) + filename, archive)
+
+
+def _release(near: tuple[str, str], table: Mapping[str, Any]) -> str:
+    """The release of a toolkit, if the matrix says it."""
+    kind, version = near
+    found = next(one for one in table[kind] if one["version"] == version)
+    release: str = found.get("release", version)
+    return release
 
 
 def _pinned(name: str, version: str, filename: str, url: str, digests: Mapping[str, Any]) -> Wish:

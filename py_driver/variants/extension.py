@@ -46,6 +46,7 @@ _CUDA: Final[Mapping[str, type]] = {
 }
 _ROCM: Final[Mapping[str, type]] = {
     "version": str,
+    "release": str,
     "archs": list,
     "default-archs": list,
     "host": str,
@@ -67,6 +68,7 @@ _ARCHIVES: Final = {
     "wheel": {"wheel", "layout"},
     "deb": {"deb", "suite", "component", "layout"},
     "redistributable": {"redistributable", "sha256", "layout"},
+    "amd-package": {"amd-package", "sha256", "layout"},
 }
 """The kinds of archives, and the keys that each must have."""
 

@@ -27,6 +27,8 @@ LOCK = json.loads((module_root() / "toolchains" / "lock" / "cuda.json").read_tex
 BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 NVCC = {"nvidia-cuda-nvcc": "wheels", "nvidia-cuda-toolkit": "Debian", "cuda_nvcc": "NVIDIA's archive"}
 """Where nvcc comes from, by the name of the archive."""
+HIP = {"libamdhip64-dev": "Debian", "hip-dev": "AMD"}
+"""Where HIP's headers come from, by the name of the archive."""
 SIZES = {"torch213-*-cpu-*": "torch 2.13, CPU", "torch213-*-cu130-*": "torch 2.13, CUDA 13.0", "*": "the default cells"}
 SEED = "torch2{4,5}-*-cu{118,124}-*"
 
@@ -81,11 +83,11 @@ def rocm() -> str:
     lines = [heading("ROCm", "HIP", "from", "compiler", "compiled with here", "architectures")]
     lock = json.loads((module_root() / "toolchains" / "lock" / "rocm.json").read_text(encoding="utf-8"))
     for release in MATRIX.rocm:
-        [hip] = [archive for archive in lock[release.version]["archives"] if archive["name"] == "libamdhip64-dev"]
+        [hip] = [one for one in lock[release.version]["archives"] if one["name"] in HIP]
         clang = f"clang {MATRIX.clangs[release.host]} (zig {release.host})"
         status = "yes" if release.run_here else "no: declared"
         version = hip["version"].partition("-")[0]
-        lines.append(row(release.version, version, "Debian", clang, status, " ".join(release.archs)))
+        lines.append(row(release.version, version, HIP[hip["name"]], clang, status, " ".join(release.archs)))
     return "".join(lines)
 
 
