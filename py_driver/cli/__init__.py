@@ -41,6 +41,7 @@ VERBS = {
     "upgrade": "rewrite build.toml as the current edition, comments and order kept",
     "variants": "list what build.toml is built for",
     "verify": "build variants without any cache and compare them with those in build/",
+    "wheel": "make a Python wheel of built variants",
 }
 """The verbs and what each does, in one line. The verb `x-y` is the module `py_driver.cli.x_y`."""
 

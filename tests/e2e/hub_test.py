@@ -55,6 +55,27 @@ def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_pa
     assert first != other
 
 
+_IMPORT = """
+import relu, torch
+x = torch.tensor([-1.0, 2.0, float("nan")])
+torch.testing.assert_close(relu.relu(x), torch.relu(x), equal_nan=True)
+print(relu.ops)
+"""
+
+
+def test_wheel_is_installed_and_loads_what_fits(relu: Built, tmp_path: Path) -> None:
+    python = python_for([parse(CPU)], Output())
+    relu.driver.run("wheel", relu.project, f"--out={tmp_path}")
+    [wheel] = tmp_path.glob("relu-1.0-cp39-abi3-manylinux_2_28_x86_64.whl")
+    site = tmp_path / "site"
+    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    subprocess.run(install, check=True)
+    env = curated(extra={"PYTHONPATH": str(site)})
+    done = subprocess.run([python, "-c", _IMPORT], env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "_relu_cpu_" in done.stdout
+
+
 def test_library_that_is_not_compliant_is_not_published(relu: Built, base: Path) -> None:
     project = copy_project(relu.project, base / "abi")
     relu.driver.build(project, CPU)

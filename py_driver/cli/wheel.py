@@ -1,0 +1,61 @@
+"""`driver wheel`: makes a Python wheel of built variants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import VERBS, add_project, sentence
+from py_driver.errors import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "wheel",
+        help=VERBS["wheel"],
+        description=f"{sentence('wheel')} Its package loads the variant that fits the torch at hand.",
+    )
+    add_project(parser)
+    parser.add_argument(
+        "--variant",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="identifiers, e.g. 'torch213-*'; repeatable (default: all that are in build/)",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("dist"), help="where the wheel goes (default: dist)"
+    )
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Make the wheel; the exit code.
+
+    Raises:
+        DriverError: CHANGED_BUILD; NO_SPACE or PERMISSION; what `verifying.present` and reading the project raise.
+    """
+    from py_driver.fetch.store import storage_errors  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.files import write  # noqa: PLC0415
+    from py_driver.plan import make_plan  # noqa: PLC0415
+    from py_driver.project import load  # noqa: PLC0415
+    from py_driver.release import read_variants  # noqa: PLC0415
+    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
+    from py_driver.verifying import present  # noqa: PLC0415
+    from py_driver.wheel import make_wheel  # noqa: PLC0415
+
+    matrix = read_matrix()
+    project = load(args.directory, matrix)
+    chosen = present(args.directory, make_plan(project, matrix), args.variant)
+    wheel = make_wheel(project.manifest, read_variants(args.directory, [one.name for one in chosen]))
+    with storage_errors(args.out):
+        args.out.mkdir(parents=True, exist_ok=True)
+        write(args.out / wheel.name, wheel.content)
+    output.data(str(args.out / wheel.name))
+    return ExitCode.OK

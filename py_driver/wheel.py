@@ -1,0 +1,149 @@
+"""`driver wheel`: built variants as one Python wheel, whose package loads the one that fits the torch at hand. Pure.
+
+Formats: binary distribution format and core metadata of the Python packaging specifications; platform tag PEP 600.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from py_driver import __version__
+from py_driver.collect import BUILD
+from py_driver.variants.candidates import numbers
+from py_driver.variants.names import Cell, cuda_version, parse, rocm_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.manifest.model import Manifest
+    from py_driver.release import Built
+
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
+_PLATFORM = "manylinux_2_28_x86_64"
+_ANY = "py3-none-any"
+_COMPILED = f"cp39-abi3-{_PLATFORM}"
+_ALL = 0o100644
+_RUN = 0o100755
+
+
+class Wheel(NamedTuple):
+    """A wheel.
+
+    Attributes:
+        name: of its file.
+        content: its bytes; the same variants give the same ones.
+    """
+
+    name: str
+    content: bytes
+
+
+def make_wheel(manifest: Manifest, built: Sequence[Built]) -> Wheel:
+    """Make the wheel of some variants.
+
+    One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
+    variants need: Python's stable ABI of 3.9 and glibc 2.28, or nothing where nothing was compiled.
+
+    Args:
+        manifest: of the project.
+        built: the variants.
+    """
+    cells = [parse(one.name) for one in built]
+    compiled = any(not cell.is_noarch for cell in cells)
+    tag = _COMPILED if compiled else _ANY
+    version = f"{manifest.version}.0" + (f"+{_local(cells[0])}" if len(cells) == 1 else "")
+    module = manifest.module
+    files = {
+        f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(one.name, f'_variants/{one.name}', 1)}": file.content
+        for one in built
+        for file in one.files
+    }
+    files[f"{module}/__init__.py"] = _loader(cells, built)
+    info = f"{module}-{version}.dist-info"
+    files[f"{info}/METADATA"] = _metadata(manifest, version, cells)
+    files[f"{info}/WHEEL"] = _wheel(tag, compiled=compiled)
+    record = [f"{name},sha256={_digest(content)},{len(content)}\n" for name, content in files.items()]
+    files[f"{info}/RECORD"] = "".join([*record, f"{info}/RECORD,,\n"]).encode()
+    return Wheel(name=f"{module}-{version}-{tag}.whl", content=_zipped(files))
+
+
+def _local(cell: Cell) -> str:
+    """The part of a version that tells a variant: `torch213.cxx11.cu130`."""
+    if cell.torch is None:
+        return cell.backend
+    torch = cell.torch.replace(".", "")
+    return ".".join(
+        [f"stable{torch}" if cell.stable else f"torch{torch}", *([cell.abi] if cell.abi else []), cell.backend]
+    )
+
+
+def _loader(cells: Sequence[Cell], built: Sequence[Built]) -> bytes:
+    """The package's `__init__.py`."""
+    table: list[dict[str, Any]] = []
+    for cell, one in zip(cells, built, strict=True):
+        toolkit = cuda_version(cell.backend) or rocm_version(cell.backend)
+        table.append(
+            {
+                "name": one.name,
+                "torch": numbers(cell.torch) if cell.torch else None,
+                "stable": cell.stable,
+                "abi": cell.abi,
+                "family": cell.family,
+                "toolkit": numbers(toolkit) if toolkit else None,
+            }
+        )
+    environment = Environment(
+        loader=PackageLoader("py_driver", "resources"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  (Python; every value is written as a literal)
+    )
+    return environment.get_template("loader.py.j2").render(table=table).encode()
+
+
+def _metadata(manifest: Manifest, version: str, cells: Sequence[Cell]) -> bytes:
+    torches = {cell.torch for cell in cells}
+    [only] = torches if len(torches) == 1 else [None]
+    exact = only is not None and not any(cell.stable for cell in cells)
+    depends = manifest.depends.get("")
+    lines = [
+        "Metadata-Version: 2.4",
+        f"Name: {manifest.name.value}",
+        f"Version: {version}",
+        f"Summary: A kernel for PyTorch, made with rules_torch_kernels {__version__}",
+        f"License: {manifest.license}",
+        "Requires-Python: >=3.9",
+        f"Requires-Dist: torch{f'=={only}.*' if exact else ''}",
+        *(f"Requires-Dist: {name}" for name in (depends.python if depends else ())),
+        *([f"Project-URL: Source, {manifest.source}"] if manifest.source else []),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _wheel(tag: str, *, compiled: bool) -> bytes:
+    pure = "false" if compiled else "true"
+    lines = ["Wheel-Version: 1.0", f"Generator: rules_torch_kernels ({__version__})", f"Root-Is-Purelib: {pure}"]
+    return ("\n".join([*lines, f"Tag: {tag}"]) + "\n").encode()
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def _zipped(files: dict[str, bytes]) -> bytes:
+    """A zip archive with nothing of the time in it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, _FIRST_DAY)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = (_RUN if name.endswith(".so") else _ALL) << 16
+            archive.writestr(entry, content)
+    return buffer.getvalue()

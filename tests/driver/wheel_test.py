@@ -1,0 +1,111 @@
+"""`driver wheel`: what is in the wheel, what it is called, and that pip takes it; tests/e2e/hub_test.py loads one."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from publish_test import FILES, MANIFEST, build
+
+from py_driver import __main__
+from py_driver.manifest.locate import Source
+from py_driver.manifest.model import Framework, Located, Manifest
+from py_driver.release import Built, File
+from py_driver.wheel import make_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "tuned"
+    package = project / "torch-ext" / "tuned"
+    package.mkdir(parents=True)
+    (project / "build.toml").write_text(MANIFEST)
+    (package / "__init__.py").write_bytes(FILES["__init__.py"])
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES)
+    return project
+
+
+def make(project: Path, *options: str) -> Path:
+    """Make the wheel; its path."""
+    out = project.parent / "dist"
+    assert __main__.main(["wheel", str(project), f"--out={out}", *options]) == 0
+    [path] = out.glob("*.whl")
+    return path
+
+
+def test_what_is_in_it(project: Path) -> None:
+    wheel = make(project)
+    assert wheel.name == "tuned-3.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    names = {f"tuned/_variants/{v}/{f}" for v in ("torch-cpu", "torch-cuda") for f in (*FILES, "metadata.json")}
+    info = {f"tuned-3.0.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL")}
+    assert set(content) == names | info | {"tuned/__init__.py"}
+    assert content["tuned/_variants/torch-cpu/weights.bin"] == FILES["weights.bin"]
+    assert b"Root-Is-Purelib: true\nTag: py3-none-any\n" in content["tuned-3.0.dist-info/WHEEL"]
+    rows = list(csv.reader(io.StringIO(content["tuned-3.0.dist-info/RECORD"].decode())))
+    assert {name for name, _, _ in rows} == set(content)
+    for name, digest, size in rows:
+        if not name.endswith("RECORD"):
+            expected = base64.urlsafe_b64encode(hashlib.sha256(content[name]).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={expected}", len(content[name]))
+
+
+def test_one_variant_is_named_in_the_version(project: Path) -> None:
+    assert make(project, "--variant=torch-cuda").name == "tuned-3.0+cuda-py3-none-any.whl"
+
+
+def test_same_variants_give_the_same_bytes(project: Path) -> None:
+    wheel = make(project)
+    before = wheel.read_bytes()
+    wheel.unlink()
+    assert make(project).read_bytes() == before
+
+
+def test_pip_installs_it(project: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*command, str(make(project))], check=True)
+    assert (target / "tuned" / "_variants" / "torch-cpu" / "weights.bin").read_bytes() == FILES["weights.bin"]
+    compile((target / "tuned" / "__init__.py").read_text(), "loader", "exec")
+
+
+def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "build" / "torch-cpu" / "__init__.py").write_text("x = 9\n")
+    assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
+    assert "error[E404]" in capsys.readouterr().err
+    assert not (project.parent / "dist").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "wheel", "requires"),
+    [
+        (["torch213-cxx11-cu130-x86_64-linux"], "1.0+torch213.cxx11.cu130-cp39-abi3-manylinux_2_28", "torch==2.13.*"),
+        (["torch-stable-abi29-cpu-x86_64-linux"], "1.0+stable29.cpu-cp39-abi3-manylinux_2_28", "torch"),
+        ([f"torch213-cxx11-{one}-x86_64-linux" for one in ("cpu", "rocm72")], "1.0-cp39-abi3-many", "torch==2.13.*"),
+        ([f"torch{one}-cxx11-cpu-x86_64-linux" for one in ("213", "215")], "1.0-cp39-abi3-many", "torch"),
+    ],
+)
+def test_names_and_requirements(names: list[str], wheel: str, requires: str) -> None:
+    span = Source("build.toml", "").span(0, 1)
+    manifest = Manifest(
+        file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
+    )
+    built = [Built(name, {"id": "i"}, (File(f"build/{name}/__init__.py", b""),)) for name in names]
+    made = make_wheel(manifest, built)
+    assert made.name.startswith(f"relu-{wheel}")
+    with zipfile.ZipFile(io.BytesIO(made.content)) as archive:
+        [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    assert re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) == [requires]
