@@ -115,18 +115,24 @@ def _explained() -> Iterator[None]:
     """Turn what huggingface_hub raises into errors that say what to do."""
     try:
         yield
-    except DriverError:
-        raise
     except HFValidationError as wrong:
         raise error(Code.USAGE, f"the Hub knows no such name: {wrong}") from None
     except LocalTokenNotFoundError:
         raise error(Code.HUB_REFUSED, "the Hub wants a token, and there is none", help=_HELP[401]) from None
-    except HfHubHTTPError as wrong:
-        status = wrong.response.status_code
-        said = wrong.server_message or wrong.response.reason_phrase
-        failed = "it may have done what it was asked to: run it again" if status >= _SERVER_FAILED else ""
-        message = f"the Hub answered {status}: {said}"
-        raise error(Code.HUB_REFUSED, message, help=_HELP.get(status, failed)) from None
     except (HTTPError, OSError) as wrong:
+        raise _explain(wrong) from None
+    except RuntimeError as wrong:  # an upload that failed: the reason is its cause
+        if not isinstance(wrong.__cause__, HTTPError | OSError):
+            raise
+        raise _explain(wrong.__cause__) from None
+
+
+def _explain(wrong: BaseException) -> DriverError:
+    """What the Hub answered, or that it did not."""
+    if not isinstance(wrong, HfHubHTTPError):
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
-        raise error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice") from None
+        return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
+    status = wrong.response.status_code
+    said = wrong.server_message or wrong.response.reason_phrase
+    failed = "it may have done what it was asked to: run it again" if status >= _SERVER_FAILED else ""
+    return error(Code.HUB_REFUSED, f"the Hub answered {status}: {said}", help=_HELP.get(status, failed))

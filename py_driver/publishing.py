@@ -165,11 +165,21 @@ def _bring(hub: Hub, goal: _Goal, wish: Wish) -> Published:
     except DriverError:
         # The answer may be lost and not the commit: the branch says so.
         head = hub.head(branch)
-        left = changes(goal.files, hub.files(head), goal.places)
-        if wish.create_pr or head == parent or left.added or left.deleted:
+        if wish.create_pr or head == parent or _lacks(hub, head, goal):
             raise
         return Published(branch=branch, changes=todo, url=f"{hub.address}/commit/{head}")
+    if not wish.create_pr and (path := _lacks(hub, hub.head(branch), goal)):
+        message = f"{hub.address} does not have what was sent: {path}"
+        raise error(
+            Code.HUB_REFUSED, message, help="run it again; if it stays so, somebody else publishes to the branch"
+        )
     return Published(branch=branch, changes=todo, url=url)
+
+
+def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
+    """A file that a commit has not as it should; nothing if there is none."""
+    left = changes(goal.files, hub.files(head), goal.places)
+    return (*(file.path for file in left.added), *left.deleted, "")[0]
 
 
 def _sources(directory: Path, *, refuse_dirty: bool) -> Sources:

@@ -335,6 +335,30 @@ def test_upload_that_fails_for_a_while_is_tried_again(hub: Hub, project: Path) -
     assert below_build(hub) == on_disk(project)
 
 
+@pytest.mark.parametrize(
+    "what",
+    ["POST api/repos/create", "POST branch", "GET refs", "GET tree", "POST preupload", "POST lfs", "PUT _lfs/",
+     "POST _lfs/verify", "POST commit/v3", "POST api/validate-yaml", "POST commit/main"],
+)  # fmt: skip
+def test_whatever_fails_the_next_run_ends_it(hub: Hub, project: Path, what: str) -> None:
+    # Uploads are tried again for half a minute if the Hub says that it failed, and not if it says no.
+    hub.faults.append(Fault(what=what, status=403 if "_lfs/" in what else 500, times=20))
+    assert "error[E310]" in publish(hub, project, code=4).stderr
+    hub.faults.clear()
+    publish(hub, project)
+    assert below_build(hub) == on_disk(project)
+    assert hub.repositories[REPO].count == 2
+
+
+def test_other_bytes_on_the_hub_are_noticed(hub: Hub, project: Path) -> None:
+    def spoil() -> None:
+        hub.stored.update(dict.fromkeys(hub.stored, b"other"))
+
+    hub.before_commit = spoil
+    done = publish(hub, project, code=4)
+    assert "does not have what was sent: build/torch-cpu/weights.bin" in done.stderr
+
+
 def test_other_publisher_wins(hub: Hub, project: Path) -> None:
     publish(hub, project)
     build(project, "torch-cpu", {"__init__.py": b"x = 2\n"})

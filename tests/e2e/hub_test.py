@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
+_CANARY = "hf_CANARYcanaryCANARYcanaryCANARYcanary"
 _LOAD = """
 import kernels, torch
 loaded = [kernels.get_kernel("me/relu", version=version, backend="cpu") for version in (1, 2)]
@@ -43,13 +44,18 @@ def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_pa
     with served() as hub:
         environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "hf")}
         for project in (relu.project, second):
-            token = {**environ, "HF_TOKEN": "hf_token"}
+            token = {**environ, "HF_TOKEN": _CANARY}
             options = ["--repo-id=me/relu", "--allow-dirty", f"--variant={CPU}"]
             relu.driver.run("publish", project, *options, env=token)
         assert set(hub.repositories["me/relu"].branches) == {"main", "v1", "v2"}
+        assert {one.token for one in hub.requests if "commit/" in one.what} == {_CANARY}
         env = curated(extra={**environ, "PYTHONDONTWRITEBYTECODE": "1"})
         done = subprocess.run([python, "-c", _LOAD], env=env, cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    logs = [path for path in relu.driver.output.glob("*/*.log*") if path.is_file()]
+    logs += [path for path in relu.driver.output.glob("*/server/*") if path.is_file()]
+    assert logs
+    assert [path for path in logs if _CANARY.encode() in path.read_bytes()] == []
     first, other = done.stdout.split()
     assert first.startswith("_relu_cpu_")
     assert first != other
