@@ -89,7 +89,7 @@ def test_a_further_architecture_compiles_for_that_one_alone(row_sum: Built, base
 
 
 def test_a_comment_compiles_nothing(row_sum: Built, base: Path) -> None:
-    project = copy_project(row_sum.project, base / "comment")
+    project = copy_project(row_sum.project, base / "hip-comment")
     row_sum.driver.build(project, ROCM)
     _edit(project / "csrc" / "row_sum.cu", "// A warp for each row.", "// A warp for each row, as was said.")
     ran = steps(row_sum.driver.build(project, ROCM))[0]
