@@ -78,6 +78,23 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     add_matrix(parser)
 
 
+def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the arguments of all verbs that are about variants of a project.
+
+    Args:
+        parser: of the verb.
+        default: the variants if none are named, in words.
+    """
+    add_project(parser)
+    parser.add_argument(
+        "--variant",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help=f"identifiers, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
+    )
+
+
 class _Formatter(argparse.HelpFormatter):
     """argparse's own, told the width: it would load a slow module to find it out, for every argument."""
 

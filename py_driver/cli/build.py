@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, sentence
+from py_driver.cli import VERBS, add_variants, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -41,14 +41,7 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
         parser: of the verb.
         default: the variants if none are named, in words.
     """
-    add_project(parser)
-    parser.add_argument(
-        "--variant",
-        metavar="GLOB",
-        action="append",
-        default=[],
-        help=f"identifiers, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
-    )
+    add_variants(parser, default)
     parser.add_argument(
         "--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit, 100 on an executor)"
     )

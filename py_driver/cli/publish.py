@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_project, sentence
+from py_driver.cli import VERBS, add_variants, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -22,14 +22,7 @@ def add(subparsers: Subparsers) -> None:
         help=VERBS["publish"],
         description=f"{sentence('publish')} The token is that of `hf auth login`, or HF_TOKEN.",
     )
-    add_project(parser)
-    parser.add_argument(
-        "--variant",
-        metavar="GLOB",
-        action="append",
-        default=[],
-        help="identifiers, e.g. 'torch213-*'; repeatable (default: all that are in build/)",
-    )
+    add_variants(parser, default="all that are in build/")
     parser.add_argument("--repo-id", metavar="OWNER/NAME", default="", help="where to (default: as build.toml says)")
     parser.add_argument(
         "--branch", metavar="NAME", default="", help="to which branch (default: as build.toml says, or v<version>)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, sentence
+from py_driver.cli import VERBS, add_variants, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -22,14 +22,7 @@ def add(subparsers: Subparsers) -> None:
         help=VERBS["wheel"],
         description=f"{sentence('wheel')} Its package loads the variant that fits the torch at hand.",
     )
-    add_project(parser)
-    parser.add_argument(
-        "--variant",
-        metavar="GLOB",
-        action="append",
-        default=[],
-        help="identifiers, e.g. 'torch213-*'; repeatable (default: all that are in build/)",
-    )
+    add_variants(parser, default="all that are in build/")
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="where the wheel goes (default: dist)"
     )
