@@ -6,18 +6,17 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from py_driver import __version__
 from py_driver.building import archives
 from py_driver.collect import BUILD
-from py_driver.compliance import build_program, check, expectations, find_libraries
+from py_driver.compliance import build_program, check, expectations
 from py_driver.errors import Code, DriverError, error
 from py_driver.hub import Hub
 from py_driver.plan import make_plan
 from py_driver.project import load
 from py_driver.provenance import Sources, documents
 from py_driver.release import Changes, File, changes, read_variants
+from py_driver.templates import render
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.names import parse
@@ -215,7 +214,7 @@ def _check(directory: Path, built: Sequence[Built], output: Output) -> None:
     if not places:
         return
     program = build_program(output)
-    checked = [check(program, path, expectations(path)) for path in find_libraries(places)]
+    checked = [check(program, path, expectations(path)) for path in places]
     if wrong := [found for one in checked if (found := one.diagnostic())]:
         raise DriverError(wrong)
 
@@ -227,14 +226,5 @@ def _card(manifest: Manifest, repo_id: str, built: Sequence[Built]) -> str:
         cell = parse(one.name)
         archs = sorted(one.metadata["backend"].get("archs", []), key=order)
         rows.append({"name": one.name, "cell": cell, "archs": archs})
-    environment = Environment(
-        loader=PackageLoader("py_driver", "resources"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  (Markdown; every value is one that build.toml's checks let pass)
-    )
-    return environment.get_template("card.md.j2").render(
-        manifest=manifest, repo_id=repo_id, rows=rows, version=__version__
-    )
+    # Every value is one that build.toml's checks let pass.
+    return render("card.md.j2", manifest=manifest, repo_id=repo_id, rows=rows, version=__version__)

@@ -11,10 +11,9 @@ import io
 import zipfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from py_driver import __version__
 from py_driver.collect import BUILD
+from py_driver.templates import render
 from py_driver.variants.candidates import numbers
 from py_driver.variants.names import Cell, cuda_version, parse, rocm_version
 
@@ -98,14 +97,8 @@ def _loader(cells: Sequence[Cell], built: Sequence[Built]) -> bytes:
                 "toolkit": numbers(toolkit) if toolkit else None,
             }
         )
-    environment = Environment(
-        loader=PackageLoader("py_driver", "resources"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  (Python; every value is written as a literal)
-    )
-    return environment.get_template("loader.py.j2").render(table=table).encode()
+    # Every value is written as a Python literal.
+    return render("loader.py.j2", table=table).encode()
 
 
 def _metadata(manifest: Manifest, version: str, cells: Sequence[Cell]) -> bytes:

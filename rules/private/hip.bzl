@@ -23,9 +23,9 @@ _NO_ARCH = "gfx906"
 # Flags of the compiler that decide what the assembler takes.
 _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, executable = None):
     ctx.actions.run(
-        executable = job.rocm.compiler,
+        executable = executable or job.rocm.compiler,
         arguments = arguments,
         inputs = inputs,
         outputs = [output],
@@ -110,17 +110,8 @@ def compile_hip(ctx, job, source, object):
     arguments.add("--out", bundle)
     for arch, code in codes.items():
         arguments.add_all(["--code", arch, code])
-    ctx.actions.run(
-        executable = ctx.executable._step,
-        arguments = [arguments],
-        inputs = codes.values(),
-        outputs = [bundle],
-        mnemonic = "HipBundle",
-        progress_message = "Bundling the code of %s for %%{label}" % path,
-        resource_set = resources("HipBundle", job),
-        toolchain = Label("//toolchains/rocm:toolchain_type"),
-        **ACTION
-    )
+    step = ctx.executable._step
+    _run(ctx, job, source, "HipBundle", "Bundling the code of", [arguments], codes.values(), bundle, step)
     firsts.append(bundle)
     for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
     host_text = ctx.actions.declare_file(directory + "host.hipi")

@@ -24,6 +24,7 @@ from py_driver.variants.names import Cell, parse, rocm_version, spell
 
 if TYPE_CHECKING:
     from py_driver.plan import Plan
+    from py_driver.plan_steps import Step
 
 CELL = "torch213-cxx11-rocm72-x86_64-linux"
 ROCM = """\
@@ -182,33 +183,28 @@ def test_archives_of_a_cell() -> None:
     assert not [one for one in entries_for([parse("torch213-cxx11-cu130-x86_64-linux")]) if "hip" in one.name]
 
 
-def _steps(directory: Path, section: str) -> list[tuple[str, str | None]]:
-    made = plan(directory, section)
+def _steps(made: Plan, **files: bytes) -> list[Step]:
+    """The steps of the section in CELL; files are empty but for those that are given, by name without directory."""
     torch = {one.version: one.cxx_standard for one in read_matrix().torch}
     settings = Settings(split=True, whole=(), ptx_sharing="off", standards=torch, toolchains={}, rules="")
-    files = {name: b"" for identity in made.identities for name in identity.files}
+    names = {name for identity in made.identities for name in identity.files}
+    contents = {name: files.get(Path(name).stem, b"") for name in names}
     chosen = [one for one in made.variants if one.name == CELL]
-    return [(one.mnemonic, one.arch) for one in expected_steps(made, chosen, files, settings) if one.section == "r"]
+    return [one for one in expected_steps(made, chosen, contents, settings) if one.section == "r"]
 
 
 def test_steps_of_a_source(tmp_path: Path) -> None:
     archs = 'rocm-archs = ["gfx90a", "gfx1100"]\n'
     each = [(mnemonic, arch) for arch in ("gfx90a", "gfx1100") for mnemonic in STEPS]
     rest = [("HipBundle", None), ("HipPreprocess", None), ("HipHostCompile", None)]
-    assert _steps(tmp_path, ROCM + archs) == [*each, *rest]
+    found = [(one.mnemonic, one.arch) for one in _steps(plan(tmp_path, ROCM + archs))]
+    assert found == [*each, *rest]
 
 
 def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> None:
     section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
     made = plan(tmp_path, section)
-    torch = {one.version: one.cxx_standard for one in read_matrix().torch}
-    settings = Settings(split=True, whole=(), ptx_sharing="off", standards=torch, toolchains={}, rules="")
-    files = {name: b"" for identity in made.identities for name in identity.files}
-    chosen = [one for one in made.variants if one.name == CELL]
-    before, after = (
-        {one.place: one.reads for one in expected_steps(made, chosen, {**files, "g/a.cu": text}, settings)}
-        for text in (b"", b"// a comment")
-    )
+    before, after = ({one.place: one.reads for one in _steps(made, a=text)} for text in (b"", b"// a comment"))
     new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
     assert new == {"HipPreprocess"}
 

@@ -105,13 +105,12 @@ def sources(options: argparse.Namespace) -> None:
         hip_clang_launch=True,
     )
     made = {name: Path(hipify.HIPIFY_FINAL_RESULT[str(out / name)].hipified_path or out / name) for name in names}
-    for name in names:
-        named = out / hipify.get_hip_file_path(name, is_pytorch_extension=True)
-        if name in options.source and made[name] != named and str(named.relative_to(out)) not in texts:
-            named.parent.mkdir(parents=True, exist_ok=True)
-            made[name] = Path(shutil.copyfile(made[name], named))
-        elif name in options.source:
-            made[name] = named
+    for name in filter(options.source.__contains__, names):
+        taken = hipify.get_hip_file_path(name, is_pytorch_extension=True)
+        if made[name] != out / taken and taken not in texts:
+            (out / taken).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made[name], out / taken)
+        made[name] = out / taken
     _refuse_overwritten(out, texts, made)
     report = {name: _told(hipify, out / name, to, str(to.relative_to(out))) for name, to in made.items()}
     for name in texts:
