@@ -13,7 +13,12 @@ from py_driver.fetch.store import storage_errors
 BUILD = "build"
 """The directory, in a project, in which the `kernels` client looks for variants."""
 
-_METADATA = "metadata.json"
+METADATA = "metadata.json"
+"""What a variant says of itself, its files among it."""
+
+SIGNATURE = f"{METADATA}.sigstore"
+"""The sigstore bundle of that; whoever signs puts it there, and a build does not make it."""
+
 _EXECUTABLE = {".so"}
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -38,7 +43,7 @@ def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
     files = sorted(p for p in source.rglob("*") if p.is_file())
     size = sum(p.stat().st_size for p in files)
     names = {p.relative_to(source) for p in files}
-    if (target / _METADATA).is_file() and not differences(source, target):
+    if (target / METADATA).is_file() and not differences(source, target):
         return target, size
     with storage_errors(build):
         build.mkdir(exist_ok=True)
@@ -87,7 +92,7 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
 
     Args:
         source: what was built.
-        target: what is compared with it; `__pycache__`, which Python writes when it loads the variant, does not count.
+        target: what is compared with it; a signature, and what Python writes when it loads the variant, do not count.
     """
     made, there = (_names(place) for place in (source, target))
     found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
@@ -100,9 +105,9 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
 
 
 def _names(place: Path) -> set[str]:
-    """All of a variant that is no directory; a link to one is none either."""
+    """All of a variant that a build makes and that is no directory; a link to one is none either."""
     files = (path.relative_to(place) for path in place.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {path.as_posix() for path in files if "__pycache__" not in path.parts}
+    return {path.as_posix() for path in files if "__pycache__" not in path.parts} - {SIGNATURE}
 
 
 def _exchange(one: Path, other: Path) -> bool:

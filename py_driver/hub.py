@@ -22,7 +22,8 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.release import Changes, Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 KIND: Final = "kernel"
 _SERVER_FAILED: Final = 500
@@ -90,6 +91,13 @@ class Hub:
             for one in tree
             if isinstance(one, RepoFile)
         ]
+
+    def download(self, revision: str, patterns: Sequence[str], directory: Path) -> None:
+        """Bring the files of a commit that match some patterns, such as `build/*`, below a directory."""
+        with _explained():
+            self._api.snapshot_download(
+                self.repo_id, repo_type=KIND, revision=revision, allow_patterns=list(patterns), local_dir=directory
+            )
 
     def commit(self, branch: str, parent: str, changes: Changes, message: str, *, create_pr: bool = False) -> str:
         """Make one commit, on top of another or not at all; the address of the commit or of the pull request."""

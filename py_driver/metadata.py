@@ -1,4 +1,4 @@
-"""What the metadata.json of a variant says, but for the id and the digest, which the build adds."""
+"""What the metadata.json of a variant says, but for id, digest and provenance, which the build adds."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from py_driver import __version__
+from py_driver.collect import SIGNATURE
 from py_driver.fetch.entry import Origin
 from py_driver.release import File
 
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.manifest.model import Manifest
     from py_driver.release import Built
-
-PROVENANCE: Final = "provenance"
-"""The directory of the statements in a repository, a file for each variant."""
-
-SBOM: Final = "sbom"
-"""Likewise of the SBOMs."""
 
 _NAME: Final = "rules_torch_kernels"
 _BUILD_TYPE: Final = f"urn:{_NAME}:build:1"
@@ -43,6 +38,23 @@ class Sources(NamedTuple):
     dirty: bool = False
 
 
+class Stated(NamedTuple):
+    """What a statement says of how a variant was made.
+
+    Attributes:
+        sources: of the project.
+        version: of rules_torch_kernels; empty if it does not say.
+    """
+
+    sources: Sources = Sources()
+    version: str = ""
+
+
+def statement_path(variant: str) -> str:
+    """Where the statement of a variant is in a repository."""
+    return f"provenance/{variant}.intoto.json"
+
+
 def documents(manifest: Manifest, built: Built, archives: Sequence[Entry], sources: Sources) -> list[File]:
     """The statement and the SBOM of a variant.
 
@@ -53,8 +65,8 @@ def documents(manifest: Manifest, built: Built, archives: Sequence[Entry], sourc
         sources: what git says of the project.
     """
     return [
-        File(f"{PROVENANCE}/{built.name}.intoto.json", _text(_statement(manifest, built, archives, sources))),
-        File(f"{SBOM}/{built.name}.cdx.json", _text(_sbom(manifest, built, archives))),
+        File(statement_path(built.name), _text(_statement(manifest, built, archives, sources))),
+        File(f"sbom/{built.name}.cdx.json", _text(_sbom(manifest, built, archives))),
     ]
 
 
@@ -70,7 +82,11 @@ def _statement(manifest: Manifest, built: Built, archives: Iterable[Entry], sour
         project["digest"] = {"gitCommit": sources.commit}
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": file.path, "digest": {"sha256": file.sha256}} for file in built.files],
+        "subject": [
+            {"name": file.path, "digest": {"sha256": file.sha256}}
+            for file in built.files
+            if not file.path.endswith(SIGNATURE)
+        ],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
@@ -86,6 +102,18 @@ def _statement(manifest: Manifest, built: Built, archives: Iterable[Entry], sour
             "runDetails": {"builder": {"id": f"urn:{_NAME}", "version": {_NAME: __version__}}},
         },
     }
+
+
+def read_statement(text: bytes) -> Stated:
+    """What a statement says; nothing where it is not as this module writes it."""
+    try:
+        predicate = json.loads(text)["predicate"]
+        project = predicate["buildDefinition"]["resolvedDependencies"][0]
+        commit, dirty = project.get("digest", {}).get("gitCommit", ""), project["annotations"]["dirty"]
+        version = predicate["runDetails"]["builder"]["version"][_NAME]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return Stated()
+    return Stated(Sources(commit=str(commit), dirty=dirty is True), str(version))
 
 
 def _pin(archive: Entry) -> dict[str, Any]:

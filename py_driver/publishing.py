@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import subprocess
+import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver import __version__
 from py_driver.building import archives
-from py_driver.collect import BUILD
+from py_driver.card import BENCHMARKS, CARD, make_card
+from py_driver.collect import BUILD, METADATA
 from py_driver.compliance import build_program, check, expectations
 from py_driver.errors import Code, DriverError, error
+from py_driver.git import sources
 from py_driver.hub import Hub
 from py_driver.plan import make_plan
 from py_driver.project import load
-from py_driver.provenance import Sources, documents
-from py_driver.release import Changes, File, changes, read_variants
-from py_driver.templates import render
-from py_driver.variants.capabilities import order
+from py_driver.provenance import documents
+from py_driver.release import Changes, File, changes, read_metadata, read_variants, target
 from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import parse
 from py_driver.verifying import present
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-    from py_driver.manifest.model import Manifest
     from py_driver.output import Output
+    from py_driver.project import Project
     from py_driver.release import Built
 
-CARD = "README.md"
 _MAIN = "main"
 _LIBRARY = ".so"
+_SCRIPTS = "benchmark*.py"
+"""What `kernels benchmark` runs."""
+
+_LARGE = 1 << 20
+_DEPTH = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,11 +106,11 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     matrix = read_matrix()
     project = load(directory, matrix)
     manifest = project.manifest
-    repo_id = wish.repo_id or manifest.hub.repo_id
-    if not repo_id:
-        advice = 'name it with --repo-id, or write [general.hub] repo-id = "owner/name"'
-        raise error(Code.MISSING_KEY, "nobody says to which repository to publish", help=advice)
-    sources = _sources(directory, refuse_dirty=not wish.allow_dirty)
+    repo_id, branch = target(manifest, wish.repo_id, wish.branch)
+    commit, changed = sources(directory)
+    if changed and not wish.allow_dirty:
+        message = f"{directory} has changes that git does not have: {changed}"
+        raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
     plan = make_plan(project, matrix)
     chosen = present(directory, plan, patterns)
     names = [variant.name for variant in chosen]
@@ -117,18 +119,17 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     about = [
         document
         for variant, one in zip(chosen, built, strict=True)
-        for document in documents(manifest, one, archives(plan, [variant]), sources)
+        for document in documents(manifest, one, archives(plan, [variant]), commit)
     ]
-    branch = wish.branch or manifest.hub.branch or f"v{manifest.version}"
     hub = Hub(repo_id)
-    wanted = (*(file for one in built for file in one.files), *about)
+    wanted = (*(file for one in built for file in one.files), *about, *_benchmarks(directory, _SCRIPTS))
     message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"
     with output.task(f"publishing to {repo_id}") as task:
         if not wish.dry_run:
             hub.create((branch,), private=wish.private)
         places = tuple(f"{BUILD}/{name}" for name in names)
         first = _bring(hub, _Goal(branch, wanted, places, message), wish)
-        card = File(CARD, _card(manifest, repo_id, built).encode())
+        card = File(CARD, make_card(manifest, repo_id, _described(hub, branch, built), _texts(project)))
         title = f"Card of {manifest.name.value} {manifest.version}"
         second = _bring(hub, _Goal(_MAIN, (card,), (), title), wish)
         count = len(first.changes.added) + len(first.changes.deleted)
@@ -181,33 +182,6 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 
 
-def _sources(directory: Path, *, refuse_dirty: bool) -> Sources:
-    """What git says of a project; nothing outside of a repository, or without git.
-
-    Args:
-        directory: of the project.
-        refuse_dirty: whether files that git does not have so are an error.
-
-    Raises:
-        DriverError: DIRTY_TREE.
-    """
-    changed = _git(directory, "status", "--porcelain", "--", ".", f":(exclude){BUILD}")
-    if changed and refuse_dirty:
-        message = f"{directory} has changes that git does not have: {changed.splitlines()[0][3:]}"
-        raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
-    return Sources(commit=_git(directory, "rev-parse", "--verify", "-q", "HEAD").strip(), dirty=bool(changed))
-
-
-def _git(directory: Path, *arguments: str) -> str:
-    """What git answers; nothing if it fails or is not there."""
-    command = ["git", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    except FileNotFoundError:
-        return ""
-    return "" if done.returncode else done.stdout
-
-
 def _check(directory: Path, built: Sequence[Built], output: Output) -> None:
     """Check the extensions once more: what lies in build/ is what is published."""
     places = [directory / file.path for one in built for file in one.files if file.path.endswith(_LIBRARY)]
@@ -219,12 +193,29 @@ def _check(directory: Path, built: Sequence[Built], output: Output) -> None:
         raise DriverError(wrong)
 
 
-def _card(manifest: Manifest, repo_id: str, built: Sequence[Built]) -> str:
-    """The README.md of the repository."""
-    rows = []
-    for one in built:
-        cell = parse(one.name)
-        archs = sorted(one.metadata["backend"].get("archs", []), key=order)
-        rows.append({"name": one.name, "cell": cell, "archs": archs})
-    # Every value is one that build.toml's checks let pass.
-    return render("card.md.j2", manifest=manifest, repo_id=repo_id, rows=rows, version=__version__)
+def _described(hub: Hub, branch: str, built: Sequence[Built]) -> dict[str, Mapping[str, Any]]:
+    """The metadata of all variants that a branch has or gets, by identifier."""
+    here = {one.name: one.metadata for one in built}
+    head = hub.head(branch)
+    found = (one.path.split("/") for one in hub.files(head))
+    others = {parts[1] for parts in found if len(parts) == _DEPTH and (parts[0], parts[2]) == (BUILD, METADATA)}
+    if not others - set(here):
+        return here
+    with tempfile.TemporaryDirectory() as place:
+        hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others - set(here))], Path(place))
+        return {name: read_metadata(Path(place, BUILD, name)) for name in others} | here
+
+
+def _texts(project: Project) -> dict[str, str]:
+    """What the card is made from, by path: the binding, Python files, and reports of benchmarks."""
+    paths = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
+    paths |= {file.path for file in _benchmarks(project.directory, "*.json")}
+    return {path: (project.directory / path).read_text(encoding="utf-8", errors="replace") for path in sorted(paths)}
+
+
+def _benchmarks(directory: Path, pattern: str) -> list[File]:
+    """Files of a project's benchmarks that are no links and not large."""
+    place = directory / BENCHMARKS
+    found = [path for path in sorted(place.glob(pattern)) if path.is_file() and not path.is_symlink()]
+    small = [path for path in found if path.stat().st_size <= _LARGE]
+    return [File(path.relative_to(directory).as_posix(), path.read_bytes()) for path in small]

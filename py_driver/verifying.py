@@ -1,17 +1,19 @@
-"""Whether built variants are what sources and pinned toolchains make: they are built again, without any cache."""
+"""Whether variants are what sources and pinned toolchains make: they are built again, without any cache."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from py_driver import __version__
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settings
@@ -20,9 +22,15 @@ from py_driver.errors import Code, Diagnostic, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.files import is_directory
+from py_driver.git import sources
 from py_driver.locking import check_user_lock
-from py_driver.project import plan_directory
+from py_driver.output import printable
+from py_driver.plan import make_plan
+from py_driver.project import load
+from py_driver.provenance import read_statement, statement_path
+from py_driver.release import target
 from py_driver.steps import read_steps
+from py_driver.variants.matrix import read_matrix
 from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
@@ -30,10 +38,26 @@ if TYPE_CHECKING:
 
     from py_driver.bazel.find import Bazel
     from py_driver.building import Options
+    from py_driver.manifest.model import Manifest
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
 
 _SHOWN = 5
+_PATIENCE = 600
+_LONGEST = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release:
+    """What is published, to be compared in the place of what is in `build/`.
+
+    Attributes:
+        repo_id: where, instead of what build.toml says.
+        branch: on which branch, instead of what build.toml says or `v<version>`.
+    """
+
+    repo_id: str = ""
+    branch: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,31 +66,64 @@ class Verified:
 
     Attributes:
         variant: its identifier.
-        path: of what was there before: `PROJECT/build/VARIANT`.
+        place: of what was there before: `PROJECT/build/VARIANT`, or where the Hub has it.
         differences: what is not the same, a file each; see `collect.differences`.
+        hint: of other sources or another driver that it may have been built from, as its published statement says.
+        report: what diffoscope says of the differences; empty if there are none, or no diffoscope.
     """
 
     variant: str
-    path: Path
+    place: str
     differences: tuple[str, ...]
+    hint: str = ""
+    report: str = ""
 
 
-def verify(directory: Path, patterns: Sequence[str], output: Output, options: Options) -> list[Verified]:
-    """Build variants anew, with no result of an earlier run of anything, and compare them with those in `build/`.
+class _Place(NamedTuple):
+    """Where variants are.
+
+    Attributes:
+        directory: that has them in its `build/`.
+        name: what messages call that `build/`; empty for its path.
+    """
+
+    directory: Path
+    name: str = ""
+
+
+def verify(
+    directory: Path, patterns: Sequence[str], output: Output, options: Options, release: Release | None = None
+) -> list[Verified]:
+    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
 
     Args:
         directory: of the project.
-        patterns: globs of identifiers; none means all that are in `build/`.
+        patterns: globs of identifiers; none means all that are there.
         output: where progress is shown.
         options: how many steps at once, in what memory, with which settings; nothing remote is used.
+        release: what is published, if that is compared and not `build/`.
 
     Raises:
-        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if `build/` has what is no variant of the
-            project and no patterns are given; see `building.build`.
+        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
+            project and no patterns are given; see `building.build` and `hub.Hub`.
     """
     check_user_lock()
-    plan = plan_directory(directory, strict_archs=options.strict_archs)
-    chosen = present(directory, plan, patterns)
+    matrix = read_matrix()
+    project = load(directory, matrix)
+    plan = make_plan(project, matrix, strict_archs=options.strict_archs)
+    with (
+        _local(directory) if release is None else _published(project.manifest, plan, patterns, release, output) as place
+    ):
+        chosen = present(place.directory, plan, patterns, place.name)
+        with _made(directory, plan, chosen, output, options) as made:
+            return [_compared(name, path, place, directory) for name, path in made.items()]
+
+
+@contextmanager
+def _made(
+    directory: Path, plan: Plan, chosen: Sequence[Variant], output: Output, options: Options
+) -> Iterator[dict[str, Path]]:
+    """The directories of variants, built anew, as long as this lasts."""
     with one_at_a_time(plan, output):
         workspace = workspace_for(directory, plan)
         fetch_all(archives(plan, chosen), output)
@@ -78,38 +135,102 @@ def verify(directory: Path, patterns: Sequence[str], output: Output, options: Op
             title = f"building {plan.name} without any cache"
             done = run_bazel(bazel, args, workspace.root, output, env=environment, title=title)
             root = done.events.exec_root or workspace.root
-            names = [variant.name for variant in chosen]
-            records = read_steps(done.events.groups.get("steps", ()), names)
-            made = {record["variant"]: root / record["directory"] for record in records}
-            places = {name: directory / BUILD / name for name in names}
-            return [Verified(variant=n, path=p, differences=differences(made[n], p)) for n, p in places.items()]
+            records = read_steps(done.events.groups.get("steps", ()), [variant.name for variant in chosen])
+            yield {record["variant"]: root / record["directory"] for record in records}
 
 
-def present(directory: Path, plan: Plan, patterns: Sequence[str]) -> list[Variant]:
+def _compared(variant: str, made: Path, place: _Place, directory: Path) -> Verified:
+    there = place.directory / BUILD / variant
+    shown = f"{place.name}/{variant}" if place.name else str(there)
+    found = differences(made, there)
+    if not found:
+        return Verified(variant=variant, place=shown, differences=())
+    hint = _hint(place.directory / statement_path(variant), directory)
+    return Verified(variant=variant, place=shown, differences=found, hint=hint, report=_diffoscope(made, there))
+
+
+def _hint(statement: Path, directory: Path) -> str:
+    """What a published statement says that is not so here; nothing where there is none."""
+    if not statement.is_file():
+        return ""
+    stated, (here, changed) = read_statement(statement.read_bytes()), sources(directory)
+    hints = []
+    if stated.sources.commit and stated.sources.commit != here.commit:
+        hints.append(f"it was built from commit {stated.sources.commit}, and here is {here.commit or 'no commit'}")
+    elif changed:
+        hints.append(f"git does not have {changed} as it is here")
+    if stated.sources.dirty:
+        hints.append("it was built from sources that no commit has")
+    if stated.version and stated.version != __version__:
+        hints.append(f"it was built with rules_torch_kernels {stated.version}, and this is {__version__}")
+    return "; ".join(hints)
+
+
+def _diffoscope(made: Path, there: Path) -> str:
+    """What diffoscope says of two directories of a variant; nothing if it is not on PATH."""
+    program = shutil.which("diffoscope")
+    if program is None:
+        return ""
+    command = [program, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
+    command += ["--exclude-directory-metadata=yes", "--exclude=*__pycache__*", "--", str(made), str(there)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return "\n".join(printable(line) for line in done.stdout.rstrip().splitlines())
+
+
+@contextmanager
+def _local(directory: Path) -> Iterator[_Place]:
+    """The project itself."""
+    yield _Place(directory)
+
+
+@contextmanager
+def _published(
+    manifest: Manifest, plan: Plan, patterns: Sequence[str], release: Release, output: Output
+) -> Iterator[_Place]:
+    """What the Hub has of a project, brought here for as long as this lasts."""
+    from py_driver.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
+
+    repo_id, branch = target(manifest, release.repo_id, release.branch)
+    hub = Hub(repo_id)
+    head = hub.head(branch)
+    if not head:
+        message = f"{hub.address} has no branch {branch}"
+        raise error(Code.FILE_MISSING, message, help="publish it first, or name another with --branch or --repo-id")
+    names = [one.name for one in choose(plan, patterns)] if patterns else ["*"]
+    with tempfile.TemporaryDirectory() as place, output.task(f"downloading {repo_id} of {branch}") as task:
+        hub.download(head, [*(f"{BUILD}/{name}/*" for name in names), statement_path("*")], Path(place))
+        task.done(f"commit {head}")
+        yield _Place(Path(place), f"{hub.address}/tree/{head}/{BUILD}")
+
+
+def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = "") -> list[Variant]:
     """Variants that are in `build/`.
 
     Args:
-        directory: of the project.
+        directory: of the project, or a copy of what is published of it.
         plan: of the project.
         patterns: globs of identifiers; none means all that are there.
+        name: what messages call `build/`; empty for its path.
 
     Raises:
         DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
             variant of the project and no patterns are given.
     """
     build = directory / BUILD
+    shown = name or str(build)
+    advice = "publish it first: driver publish" if name else "build it first: driver build"
     if patterns:
         chosen = choose(plan, patterns)
         if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
-            raise error(Code.FILE_MISSING, f"{build / missing[0]} is not there", help="build it first: driver build")
+            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} is not there", help=advice)
         return chosen
-    present = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
-    if foreign := sorted(present - {one.name for one in plan.variants}):
-        advice = "remove it, or name the variants that are meant with --variant"
-        raise error(Code.FOREIGN_FILE, f"{build / foreign[0]} is no variant of {plan.name}", help=advice)
-    if not present:
-        raise error(Code.FILE_MISSING, f"{build} has no variant of {plan.name}", help="build some first: driver build")
-    return [one for one in plan.variants if one.name in present]
+    there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
+    if foreign := sorted(there - {one.name for one in plan.variants}):
+        choice = "remove it, or name the variants that are meant with --variant"
+        raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is no variant of {plan.name}", help=choice)
+    if not there:
+        raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
+    return [one for one in plan.variants if one.name in there]
 
 
 @contextmanager
@@ -164,6 +285,7 @@ def failures(verified: Sequence[Verified]) -> list[Diagnostic]:
         if one.differences:
             shown = "; ".join(one.differences[:_SHOWN])
             more = len(one.differences) - _SHOWN
-            message = f"{one.path} is not what its sources make: {shown}" + (f"; {more} more" if more > 0 else "")
-            found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message))
+            message = f"{one.place} is not what its sources make: {shown}" + (f"; {more} more" if more > 0 else "")
+            advice = "" if one.report else "with diffoscope on PATH, this says what is not the same"
+            found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message, help=one.hint or advice))
     return found

@@ -12,10 +12,10 @@ import json
 import re
 import threading
 import urllib.parse
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,6 +94,16 @@ class Repository:
         return self.commits.get(self.branches.get(revision, revision))
 
 
+class AtRequest(Protocol):
+    """What is called at each request."""
+
+    def __call__(self, *, after: bool) -> None: ...
+
+
+def nothing(*, after: bool) -> None:
+    """Do nothing at a request."""
+
+
 class Hub(ThreadingHTTPServer):
     """The server.
 
@@ -103,6 +113,8 @@ class Hub(ThreadingHTTPServer):
         requests: all that it was asked, in order.
         faults: what it does wrong; a fault that is used up does nothing.
         before_commit: called when a commit comes in, before it is looked at.
+        at_request: called when a request comes in and once more `after` it was done, before the answer; a
+            ConnectionError that it raises ends the connection.
     """
 
     daemon_threads = True
@@ -114,6 +126,7 @@ class Hub(ThreadingHTTPServer):
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.before_commit: Callable[[], None] = lambda: None
+        self.at_request: AtRequest = nothing
 
     @property
     def address(self) -> str:
@@ -155,6 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         what = f"{self.command} {rest}"
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         self.server.requests.append(Request(what, len(body), token))
+        self.server.at_request(after=False)
         fault = next((one for one in self.server.faults if one.times > 0 and re.match(one.what, what)), None)
         if fault:
             fault.times -= 1
@@ -163,12 +177,17 @@ class _Handler(BaseHTTPRequestHandler):
             answer = _json({"error": "something is wrong here"}, fault.status)
         else:
             answer = self._do(owner, rest, body, query)
+        self.server.at_request(after=True)
         self.send_response(answer.status)
         for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # who asked may be killed
+            super().handle()
 
     do_GET = do_HEAD = do_POST = do_PUT = _answer  # noqa: N815  (names of the base class)
 

@@ -1,4 +1,4 @@
-"""`driver verify`: builds variants without any cache and compares them with those in `build/`."""
+"""`driver verify`: builds variants without any cache and compares them with those in `build/`, or on the Hub."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, sentence
 from py_driver.cli.build import add_choice, settings_of
-from py_driver.errors import DriverError, ExitCode, as_json
+from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +19,9 @@ def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("verify", help=VERBS["verify"], description=sentence("verify"))
     add_choice(parser, default="all that are in build/")
+    parser.add_argument("--published", action="store_true", help="compare them with those on the Hub instead")
+    parser.add_argument("--repo-id", metavar="OWNER/NAME", help="where these are (default: as build.toml says)")
+    parser.add_argument("--branch", metavar="NAME", help="on which branch (default: as build.toml says, or v<version>)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -26,18 +29,27 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Verify; the exit code.
 
     Raises:
-        DriverError: see `py_driver.verifying`; NOT_REPRODUCED, one for each variant that is not the same.
+        DriverError: USAGE; see `py_driver.verifying`; NOT_REPRODUCED, one for each variant that is not the same.
     """
     from py_driver.building import Options  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.verifying import failures, verify  # noqa: PLC0415
+    from py_driver.verifying import Release, failures, verify  # noqa: PLC0415
 
+    if not args.published and (args.repo_id or args.branch):
+        raise error(Code.USAGE, "--repo-id and --branch are of what is published", help="add --published")
+    release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     options = Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs, settings=settings_of(args))
-    verified = verify(args.directory, args.variant, output, options)
+    verified = verify(args.directory, args.variant, output, options, release)
     wrong = failures(verified)
     if args.json:
-        variants = [{"variant": one.variant, "differences": list(one.differences)} for one in verified]
+        variants = [
+            {"variant": one.variant, "place": one.place, "differences": list(one.differences), "report": one.report}
+            for one in verified
+        ]
         output.json({"variants": variants, "errors": [as_json(one) for one in wrong]})
         return wrong[0].code.exit_code if wrong else ExitCode.OK
+    for one in verified:
+        if one.report:
+            output.say(one.report)
     if wrong:
         raise DriverError(wrong)
     count = len(verified)

@@ -6,6 +6,7 @@ load(":errors.bzl", "fail_with")
 load(":link.bzl", "link_extension")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelVariantInfo")
 load(":transitions.bzl", "cell_transition")
+load(":version.bzl", "VERSION")
 
 _OPS = '''"""The ops of this build, under their unique namespace."""
 
@@ -56,6 +57,7 @@ def _kernel_variant_impl(ctx):
     arguments.add("variant")
     arguments.add("--id", identity.text)
     arguments.add("--template", template)
+    arguments.add("--builder", "rules_torch_kernels " + VERSION)
     arguments.add_all("--out", [directory], expand_directories = False)
     for path, file in files.items():
         arguments.add("--file", path)
@@ -108,7 +110,7 @@ kernel_variant = rule(
         ),
         "metadata": attr.string(
             mandatory = True,
-            doc = "metadata.json less `id` and `digest`, which the build adds.",
+            doc = "metadata.json less `id`, `digest` and `provenance`, which the build adds.",
         ),
         "objects": attr.label_list(
             providers = [KernelObjectsInfo],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from py_driver import __version__
 from py_driver.buildfile import HEADER, quote, render
 from py_driver.errors import Code, DriverError
 from py_driver.layout import label_prefix, module_root
@@ -231,6 +232,11 @@ def test_prefix_follows_the_module(tmp_path: Path) -> None:
     if (ROOT / "MODULE.bazel").exists():
         assert label_prefix(ROOT / "examples") == ""
     assert module_root() == ROOT
+
+
+def test_one_version_everywhere() -> None:
+    assert f'VERSION = "{__version__}"' in (ROOT / "rules/private/version.bzl").read_text()
+    assert f'    version = "{__version__}",\n' in (ROOT / "MODULE.bazel").read_text()
 
 
 def test_suffixes_are_sorted_as_buildifier_does(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from py_driver.variants.names import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hub import Fault, Hub, served
+from hub import Fault, Hub, nothing, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +84,9 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
     (place / "metadata.json").write_text(json.dumps(metadata))
 
 
-def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the verb as a user does; the token is in nothing that it says."""
-    environ = {
+def environment(hub: Hub | str, project: Path) -> dict[str, str]:
+    """The variables of a user who may write to a Hub."""
+    return {
         **os.environ,
         "HF_ENDPOINT": hub if isinstance(hub, str) else hub.address,
         "HF_HUB_DISABLE_XET": "1",
@@ -93,7 +94,12 @@ def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subp
         "HF_TOKEN": CANARY,
         "PYTHONPATH": str(ROOT),
     }
+
+
+def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the verb as a user does; the token is in nothing that it says."""
     command = [sys.executable, "-m", "py_driver", "publish", str(project), *options]
+    environ = environment(hub, project)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert CANARY not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr or "HF_DEBUG" in os.environ, done.stderr
@@ -308,7 +314,7 @@ def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
 
 def test_nobody_says_where(hub: Hub, project: Path) -> None:
     (project / "build.toml").write_text(MANIFEST.replace('[general.hub]\nrepo-id = "me/tuned"\n', ""))
-    assert "error[E004]: nobody says to which repository to publish" in publish(hub, project, code=2).stderr
+    assert "error[E004]: nobody says which repository on the Hub" in publish(hub, project, code=2).stderr
 
 
 def test_lost_answer_makes_no_second_commit(hub: Hub, project: Path) -> None:
@@ -348,6 +354,100 @@ def test_whatever_fails_the_next_run_ends_it(hub: Hub, project: Path, what: str)
     publish(hub, project)
     assert below_build(hub) == on_disk(project)
     assert hub.repositories[REPO].count == 2
+
+
+def test_killed_at_any_request_the_next_run_ends_it(project: Path) -> None:
+    """Killed when each request is on its way, and, if it changes something, when it was done and its answer is."""
+    with served() as hub:
+        publish(hub, project)
+        expected, asked = hub.repositories[REPO].branches, [one.what for one in hub.requests]
+    assert {"POST api/repos/create", "POST branch/v3", "POST commit/v3", "POST commit/main"} <= set(asked)
+    lost = [(number, False) for number in range(len(asked))]
+    unanswered = [(number, True) for number, what in enumerate(asked) if what.startswith(("POST", "PUT"))]
+    for number, done in lost + unanswered:
+        with served() as hub:
+            killed = _killed(hub, project, number, done=done)
+            publish(hub, project)
+            assert hub.repositories[REPO].branches == expected, killed
+            assert hub.repositories[REPO].count == 2, killed
+            assert hub.asked("PUT _lfs/") <= 2 + (killed.startswith("PUT") and not done), killed
+
+
+def _killed(hub: Hub, project: Path, number: int, *, done: bool) -> str:
+    """Publish, and kill that at a request, which is done or not; what it asked for."""
+    command = [sys.executable, "-m", "py_driver", "publish", str(project)]
+    process = subprocess.Popen(
+        command, env=environment(hub, project), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def kill(*, after: bool) -> None:
+        if after is done and len(hub.requests) == number + 1:
+            assert CANARY.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            process.kill()
+            process.wait()
+            raise ConnectionResetError
+
+    hub.at_request = kill
+    assert process.wait(60) == -signal.SIGKILL
+    hub.at_request = nothing
+    return hub.requests[number].what
+
+
+def bundle(content: bytes) -> str:
+    """What sigstore's bundle of some bytes says of them."""
+    digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
+    return json.dumps({"messageSignature": {"messageDigest": {"algorithm": "SHA2_256", "digest": digest}}})
+
+
+def test_signature_is_published_and_stays_until_the_variant_changes(hub: Hub, project: Path) -> None:
+    place = project / "build" / "torch-cpu"
+    signature = place / "metadata.json.sigstore"
+    signature.write_text(bundle((place / "metadata.json").read_bytes()))
+    publish(hub, project)
+    assert below_build(hub) == on_disk(project)
+    statement = document(hub, "provenance/torch-cpu.intoto.json")
+    assert not any(one["name"].endswith(".sigstore") for one in statement["subject"])
+    signature.unlink()
+    publish(hub, project)
+    assert "build/torch-cpu/metadata.json.sigstore" in below_build(hub)
+    build(project, "torch-cpu", FILES | {"__init__.py": b"x = 2\n"})
+    publish(hub, project)
+    assert below_build(hub) == on_disk(project)
+
+
+@pytest.mark.parametrize("text", [bundle(b"another metadata.json"), "[]", "no JSON"])
+def test_signature_of_something_else_is_refused(hub: Hub, project: Path, text: str) -> None:
+    (project / "build" / "torch-cpu" / "metadata.json.sigstore").write_text(text)
+    assert "metadata.json.sigstore is no sigstore bundle of metadata.json" in publish(hub, project, code=2).stderr
+    assert hub.requests == []
+
+
+def test_card_tells_functions_and_benchmarks_and_all_variants_of_the_branch(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    shutil.rmtree(project / "build" / "torch-cpu")
+    hub.repositories[REPO].put("v3", below_build(hub) | {"build/torch213-metal-aarch64-darwin/metadata.json": b"{"})
+    (project / "torch-ext" / "tuned" / "__init__.py").write_text('def tune(x: int = 3) -> None:\n    "Tune it."\n')
+    (project / "benchmarks").mkdir()
+    (project / "benchmarks" / "benchmark_all.py").write_text("print(1)\n")
+    (project / "benchmarks" / "notes.json").write_text("[1]")
+    timing = {"mean_ms": 1.25, "min_ms": 1, "iqr_ms": 0.5}
+    machine = {"gpu": "H|200", "pytorchVersion": "2.13.0", "backend": "cuda"}
+    report = {"results": [{"workload": "A.large", "timingResults": timing}], "machineInfo": machine}
+    (project / "benchmarks" / "h200.json").write_text(json.dumps(report))
+    publish(hub, project)
+    files = hub.repositories[REPO].files("main")
+    assert files is not None
+    card = files["README.md"].decode()
+    assert "\n```python\ntune(x: int=3) -> None\n```\n\nTune it.\n" in card
+    names = ["torch-cpu", "torch-cuda", "torch213-metal-aarch64-darwin"]
+    assert [line.split("`")[1] for line in card.splitlines() if line.startswith("| `torch")] == names
+    assert "\nH/200, torch 2.13.0, cuda; " in card
+    assert "| `A.large` | 1.2500 | 1.0000 | 0.5000 |" in card
+    assert "\n\n\n\n" not in card
+    published = hub.repositories[REPO].files("v3")
+    assert published is not None
+    assert published["benchmarks/benchmark_all.py"] == b"print(1)\n"
+    assert "benchmarks/notes.json" not in published
 
 
 def test_other_bytes_on_the_hub_are_noticed(hub: Hub, project: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from clone import BINDING, CPU, CU130, RELU, cuda_steps, digests, hip_steps, steps
 
+from py_driver import __version__
 from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def test_variant_has_the_layout_that_the_client_loads(relu: Built, cell: str) ->
     assert {path.stat().st_mode & 0o777 for path in (relu.build / cell).iterdir()} == {0o644, 0o755}
     text = (relu.build / cell / "metadata.json").read_text()
     assert text == json.dumps(metadata, indent=2, sort_keys=True) + "\n"
+    assert metadata["provenance"] == {"kernel-builder": {"version": f"rules_torch_kernels {__version__}"}}
 
 
 def test_ids_differ_by_backend_and_not_by_version(relu: Built) -> None:

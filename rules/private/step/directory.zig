@@ -4,10 +4,12 @@ const main = @import("main.zig");
 
 const Value = std.json.Value;
 
-/// Writes a variant directory: the files, the extension under its unique name, and metadata.json with a digest of each.
+/// Writes a variant directory: the files, the extension under its unique name, and metadata.json with a digest of each
+/// and with the version of these rules.
 pub fn variant(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var id: []const u8 = "";
     var template: []const u8 = "";
+    var builder: []const u8 = "";
     var out: []const u8 = "";
     var names = std.ArrayList([]const u8).init(allocator);
     var paths = std.ArrayList([]const u8).init(allocator);
@@ -17,6 +19,8 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
             id = try main.read(allocator, value);
         } else if (main.is(flag, "--template")) {
             template = try main.read(allocator, value);
+        } else if (main.is(flag, "--builder")) {
+            builder = value;
         } else if (main.is(flag, "--out")) {
             out = value;
         } else if (main.is(flag, "--file")) {
@@ -43,6 +47,12 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     try record.put("files", .{ .object = digests });
     try metadata.object.put("digest", .{ .object = record });
     try metadata.object.put("id", .{ .string = id });
+    // The client's own keys. No commit stands here: it would make each variant anew for every commit.
+    var version = std.json.ObjectMap.init(allocator);
+    try version.put("version", .{ .string = builder });
+    var provenance = std.json.ObjectMap.init(allocator);
+    try provenance.put("kernel-builder", .{ .object = version });
+    try metadata.object.put("provenance", .{ .object = provenance });
     sort(&metadata.object);
     const text = try std.json.stringifyAlloc(allocator, metadata, .{ .whitespace = .indent_2 });
     try put(root, "metadata.json", try std.mem.concat(allocator, u8, &.{ text, "\n" }));

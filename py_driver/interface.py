@@ -1,0 +1,149 @@
+"""What a kernel offers: the functions and classes of its Python package and the schemas of its ops, read as text. Pure.
+
+Nothing is imported or run, so this works for every backend and without torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_DEF = re.compile(r'\bdef\s*\(\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+)')
+"""`library.def("...")`, also with adjacent literals."""
+
+_LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_RAW: Final = re.compile(r'R"(?P<mark>[^\s()\\"]{0,16})\((?P<text>[\s\S]*?)\)(?P=mark)"')
+_COMMENT: Final = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)')
+_INIT: Final = "__init__.py"
+_METHODS: Final = ("__init__", "forward")
+_FAR: Final = 8
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Offer(NamedTuple):
+    """A function or class that a package offers.
+
+    Attributes:
+        signature: `relu(x: torch.Tensor) -> torch.Tensor`; of a class also a line for its constructor and `forward`.
+        summary: the first paragraph of its docstring, in one line; empty if it has none.
+    """
+
+    signature: str
+    summary: str
+
+
+def schemas(sources: Iterable[str]) -> list[str]:
+    """The schemas of the ops that C++ sources define, `relu(Tensor! out, Tensor input) -> ()`, each once.
+
+    Args:
+        sources: the text of the sources of a binding.
+    """
+    found = []
+    for source in sources:
+        plain = _RAW.sub(
+            lambda raw: '"' + " ".join(raw["text"].replace("\\", "").replace('"', "'").split()) + '"', source
+        )
+        plain = _COMMENT.sub(lambda one: one[1] or " ", plain)
+        for match in _DEF.finditer(plain):
+            text = "".join(re.sub(r"\\(.)", r"\1", one) for one in _LITERAL.findall(match[1]))
+            found.append(" ".join(text.split()))
+    return list(dict.fromkeys(found))
+
+
+def offers(files: Mapping[str, str]) -> list[Offer]:
+    """What a Python package offers: what its `__all__` names, or else what it defines or imports without `_`.
+
+    Names whose definition is not found in the package are left out.
+
+    Args:
+        files: the texts of its Python files by their paths within the package.
+    """
+    modules = {path: tree for path, text in files.items() if (tree := _parsed(text)) is not None}
+    if _INIT not in modules:
+        return []
+    found = []
+    for name in _public(modules[_INIT]):
+        node = _definition(modules, _INIT, name, _FAR)
+        if node is not None:
+            found.append(Offer(signature="\n".join(_signature(node, name)), summary=_summary(node)))
+    return found
+
+
+def _parsed(text: str) -> ast.Module | None:
+    """A module; None where this Python cannot read it."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _public(module: ast.Module) -> list[str]:
+    """The names that a package offers, in its order."""
+    names: list[str] = []
+    for node in module.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets
+        ):
+            try:
+                value = ast.literal_eval(node.value)
+            except (ValueError, TypeError, RecursionError):
+                continue
+            if isinstance(value, list | tuple):
+                return [name for name in value if isinstance(name, str)]
+        elif isinstance(node, _Function | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.ImportFrom) and node.level == 1:
+            names += [one.asname or one.name for one in node.names]
+    return [name for name in dict.fromkeys(names) if not name.startswith("_")]
+
+
+def _definition(modules: Mapping[str, ast.Module], path: str, name: str, far: int) -> _Function | ast.ClassDef | None:
+    """The function or class that a name in a module stands for, through imports within the package."""
+    found: _Function | ast.ClassDef | None = None
+    for node in modules[path].body if path in modules else ():
+        if isinstance(node, _Function | ast.ClassDef) and node.name == name:
+            found = node
+        elif isinstance(node, ast.ImportFrom) and node.level and far:
+            for one in node.names:
+                if (one.asname or one.name) == name:
+                    found = next((d for d in _imported(modules, path, node, one.name, far - 1) if d), found)
+    return found
+
+
+def _imported(
+    modules: Mapping[str, ast.Module], path: str, node: ast.ImportFrom, name: str, far: int
+) -> Iterator[_Function | ast.ClassDef | None]:
+    """What a relative import of a name may bring: from a module, or from a package."""
+    parts = PurePosixPath(path).parent.parts
+    if node.level > len(parts) + 1:
+        return
+    base = PurePosixPath(*parts[: len(parts) - node.level + 1], *(node.module.split(".") if node.module else ()))
+    for place in (f"{base}.py", f"{base}/{_INIT}" if base.parts else _INIT):
+        yield _definition(modules, place, name, far)
+
+
+def _signature(node: _Function | ast.ClassDef, name: str) -> Iterator[str]:
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(ast.unparse(one) for one in node.bases)
+        yield f"class {name}({bases})" if bases else f"class {name}"
+        for method in node.body:
+            if isinstance(method, _Function) and method.name in _METHODS:
+                yield f"    {_call(method, method.name)}"
+        return
+    yield _call(node, name)
+
+
+def _call(node: _Function, name: str) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{name}({ast.unparse(node.args)}){returns}"
+
+
+def _summary(node: _Function | ast.ClassDef) -> str:
+    text = ast.get_docstring(node) or ""
+    return " ".join(text.split("\n\n", 1)[0].split())

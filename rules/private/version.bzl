@@ -1,0 +1,3 @@
+"""The version of this module."""
+
+VERSION = "0.1.0"

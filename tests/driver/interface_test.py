@@ -1,0 +1,56 @@
+"""What a kernel offers, read from the text of its sources."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from py_driver.interface import Offer, offers, schemas
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('TORCH_LIBRARY_EXPAND(N, ops) {\n  ops.def("relu(Tensor! out) -> ()");\n}', ["relu(Tensor! out) -> ()"]),
+        ('m.def("a(Tensor x) "\n      "-> Tensor");', ["a(Tensor x) -> Tensor"]),
+        ('m.def(R"(b(str s="x") -> ())");', ["b(str s='x') -> ()"]),
+        ('m.def("c(str s=\\"x\\") -> ()", &c);', ['c(str s="x") -> ()']),
+        ('// m.def("no() -> ()");\n/* m.def("no() -> ()"); */ m.def("yes() -> ()");', ["yes() -> ()"]),
+        ('m.def(/* first */ "d(str s=\'//\') -> ()");', ["d(str s='//') -> ()"]),
+        ('#ifdef CPU\nm.def("e() -> ()");\n#else\nm.def("e() -> ()");\n#endif', ["e() -> ()"]),
+        ('m.def(SCHEMA); m.impl("f", &f); undef("g");', []),
+    ],
+)  # fmt: skip
+def test_schemas(text: str, expected: list[str]) -> None:
+    assert schemas([text]) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"__init__.py": "def f(x, *, y: int = 1) -> int:\n    '''Say it.\n    So.\n\n    More.'''"},
+         [Offer("f(x, *, y: int=1) -> int", "Say it. So.")]),
+        ({"__init__.py": "def _f(): pass\ndef g(): pass\nimport torch\nfrom torch import h"}, [Offer("g()", "")]),
+        ({"__init__.py": "__all__ = ['b', 'missing']\ndef a(): pass\ndef b(): pass"}, [Offer("b()", "")]),
+        ({"__init__.py": "__all__ = names()\ndef a(): pass"}, [Offer("a()", "")]),
+        ({"__init__.py": "from .layers import Linear as Dense\nfrom . import layers",
+          "layers.py": "class Linear(nn.Module):\n  'Dense.'\n  def __init__(self, n): ...\n  def forward(self, x): 1"},
+         [Offer("class Dense(nn.Module)\n    __init__(self, n)\n    forward(self, x)", "Dense.")]),
+        ({"__init__.py": "from .a.b import f", "a/b.py": "from ..c import f", "c/__init__.py": "from .d import g as f",
+          "c/d.py": "async def g(): ..."}, [Offer("f()", "")]),
+        ({"__init__.py": "from .a import f", "a.py": "from . import f"}, []),
+        ({"__init__.py": "from ...a import f"}, []),
+        ({"__init__.py": "def f(:"}, []),
+        ({"__init__.py": "from .a import f", "a.py": "def f(:"}, []),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_offers(files: dict[str, str], expected: list[Offer]) -> None:
+    assert offers(files) == expected
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    assert all("\n" not in one for one in schemas([text, f'm.def("{text}")', f'm.def(R"({text})")']))
+    offers({"__init__.py": text})
