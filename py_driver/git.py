@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from py_driver.collect import BUILD
+from py_driver.errors import Code, error
 from py_driver.provenance import Sources
 
 if TYPE_CHECKING:
@@ -17,17 +18,24 @@ def sources(directory: Path) -> tuple[Sources, str]:
 
     Args:
         directory: of the project.
+
+    Raises:
+        DriverError: DIRTY_TREE if there is a repository that git does not look at, e.g. because it is another user's.
     """
-    changed = _git(directory, "status", "--porcelain", "--", ".", f":(exclude){BUILD}").splitlines()
-    commit = _git(directory, "rev-parse", "--verify", "-q", "HEAD").strip()
+    try:
+        changed = _git(directory, "status", "--porcelain", "--", ".", f":(exclude){BUILD}").stdout.splitlines()
+    except FileNotFoundError:
+        return Sources(), ""
+    except subprocess.CalledProcessError as problem:
+        if not any((parent / ".git").exists() for parent in (directory.resolve(), *directory.resolve().parents)):
+            return Sources(), ""
+        said = next(iter(problem.stderr.splitlines()), f"exit code {problem.returncode}")
+        message = f"git does not say whether {directory} has changes: {said}"
+        raise error(Code.DIRTY_TREE, message, help=f"see `git -C {directory} status`") from None
+    commit = _git(directory, "rev-parse", "--verify", "-q", "HEAD", check=False).stdout.strip()
     return Sources(commit=commit, dirty=bool(changed)), changed[0][3:] if changed else ""
 
 
-def _git(directory: Path, *arguments: str) -> str:
-    """What git answers; nothing if it fails or is not there."""
+def _git(directory: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     command = ["git", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    except FileNotFoundError:
-        return ""
-    return "" if done.returncode else done.stdout
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=check)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +82,23 @@ def test_wheel_is_installed_and_loads_what_fits(relu: Built, tmp_path: Path) -> 
     done = subprocess.run([python, "-c", _IMPORT], env=env, cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "_relu_cpu_" in done.stdout
+
+
+def test_auditwheel_lets_the_wheel_be_what_its_tag_says(relu: Built, tmp_path: Path) -> None:
+    relu.driver.run("wheel", relu.project, f"--out={tmp_path}")
+    [wheel] = tmp_path.glob("*.whl")
+    tools = Path(sys.executable).parent
+    brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so", "libcudart.so.*", "libamdhip64.so.*")]
+    command = [str(tools / "auditwheel"), "repair", "--plat=manylinux_2_28_x86_64", *brought]
+    env = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*command, f"--wheel-dir={tmp_path / 'out'}", str(wheel)], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    [repaired] = (tmp_path / "out").glob("relu-1.0-*manylinux_2_28_x86_64.whl")
+    with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(repaired) as after:
+        libraries = [{n for n in archive.namelist() if ".so" in n} for archive in (before, after)]
+        assert libraries[0] == libraries[1] != set()
 
 
 def test_library_that_is_not_compliant_is_not_published(relu: Built, base: Path) -> None:

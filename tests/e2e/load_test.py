@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, RELU, copy_project, steps
+from clone import BINDING, CPU, CU130, RELU, copy_project, steps
+from kernels._rust import Digest, DigestValidationError, Metadata  # type: ignore[import-untyped]
 
 from py_driver.bazel.environment import curated
 from py_driver.loading import python_for
@@ -18,6 +20,8 @@ from py_driver.output import Output
 from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Built
 
 pytestmark = pytest.mark.e2e
@@ -65,6 +69,37 @@ def _run(*command: str, **environ: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def _tamper(place: Path) -> None:
+    (place / "__init__.py").write_text("import os\n")
+
+
+def _add(place: Path) -> None:
+    (place / "more.py").write_text("")
+
+
+def _remove(place: Path) -> None:
+    (place / "_ops.py").unlink()
+
+
+def _swap(place: Path) -> None:
+    shutil.copy(place.with_name(CU130) / "metadata.json", place)
+
+
+@pytest.mark.parametrize("spoil", [_tamper, _add, _remove, _swap])
+def test_client_sees_what_was_changed(relu: Built, base: Path, spoil: Callable[[Path], None]) -> None:
+    build = base / f"spoilt-{spoil.__name__}"
+    shutil.copytree(relu.build, build)
+    place = build / CPU
+    metadata = Metadata.from_bytes((place / "metadata.json").read_bytes())
+    assert metadata.digest is not None
+    metadata.digest.validate(Digest.hash_variant(metadata.digest.algorithm, place))
+    spoil(place)
+    stated = Metadata.from_bytes((place / "metadata.json").read_bytes()).digest
+    assert stated is not None
+    with pytest.raises(DigestValidationError):
+        stated.validate(Digest.hash_variant(stated.algorithm, place))
 
 
 def test_client_loads_the_cell_of_this_torch(relu: Built, python: str) -> None:

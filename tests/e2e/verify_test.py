@@ -1,17 +1,26 @@
-"""`driver verify`: a build without any cache finds what a cache made wrong."""
+"""`driver verify`: a build without any cache finds what a cache made wrong, here or on the Hub."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from clone import CPU, PROJECTS, Driver, copy_project, digests, make_cache, steps
 
-if TYPE_CHECKING:
-    from pathlib import Path
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from hub import served
+
+if TYPE_CHECKING:
     from conftest import Built
 
 pytestmark = pytest.mark.e2e
@@ -63,6 +72,57 @@ def test_a_poisoned_result_is_found(relu: Built, base: Path) -> None:
     assert f"{name} has other bytes" in one["differences"]
     assert [wrong["code"] for wrong in said["errors"]] == ["E403"]
     assert f"{name} has other bytes" in said["errors"][0]["message"]
+
+
+def _sign(place: Path) -> None:
+    digest = base64.b64encode(hashlib.sha256((place / "metadata.json").read_bytes()).digest()).decode()
+    bundle = {"messageSignature": {"messageDigest": {"algorithm": "SHA2_256", "digest": digest}}}
+    (place / "metadata.json.sigstore").write_text(json.dumps(bundle))
+
+
+def test_what_is_published_is_verified(relu: Built, base: Path, tmp_path: Path) -> None:
+    project = copy_project(PROJECTS / "tiny", base / "published" / "tiny")
+    other = CPU.replace("torch213", "torch215")
+    relu.driver.build(project, f"{{{CPU},{other}}}")
+    _sign(project / "build" / CPU)
+    git = ["git", "-C", str(project), "-c", "user.name=n", "-c", "user.email=e@x"]
+    for command in (["init", "-q"], ["add", "build.toml", "torch-ext"], ["commit", "-q", "--allow-empty", "-m", "m"]):
+        subprocess.run([*git, *command], check=True)
+    with served() as hub:
+        environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "hf")}
+        where = "--repo-id=me/tiny"
+        relu.driver.run("publish", project, where, "--allow-dirty", env={**environ, "HF_TOKEN": "hf_token"})
+        repository = hub.repositories["me/tiny"]
+        files = dict(repository.files("v1") or {})
+        [library] = [path for path in files if path.startswith(f"build/{other}/") and path.endswith(".so")]
+        files[library] = files[library][:-1] + bytes([files[library][-1] ^ 1])
+        repository.put("v1", files)
+        shutil.rmtree(project / "build")
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "another"], check=True)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        options = ["--published", where, "--json"]
+        found = relu.driver.run("verify", project, *options, env={**environ, "PATH": path}, code=1)
+    said = json.loads(found.stdout)
+    right, wrong = said["variants"]
+    assert (right["variant"], right["differences"], right["report"]) == (CPU, [], "")
+    place = f"{hub.address}/kernels/me/tiny/tree/{repository.branches['v1']}/build/{other}"
+    assert (wrong["place"], wrong["differences"]) == (place, [f"{Path(library).name} has other bytes"])
+    assert re.search(r"^[-+].*", wrong["report"], re.MULTILINE)
+    assert Path(library).name in wrong["report"]
+    [error] = said["errors"]
+    assert error["code"] == "E403"
+    assert f"it was built from commit {commit}, and here is " in error["help"]
+    assert "it was built from sources that no commit has" in error["help"]
+
+
+def test_nothing_is_published(relu: Built, base: Path, tmp_path: Path) -> None:
+    project = copy_project(PROJECTS / "tiny", base / "unpublished")
+    with served() as hub:
+        environ = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "hf")}
+        failed = relu.driver.run("verify", project, "--published", "--repo-id=me/tiny", env=environ, code=2)
+        assert f"error[E101]: {hub.address}/kernels/me/tiny has no branch v1" in failed.stderr
+    assert "add --published" in relu.driver.run("verify", project, "--branch=x", code=2).stderr
 
 
 def test_nothing_to_verify(relu: Built, base: Path) -> None:
