@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 KIND: Final = "kernel"
 _SERVER_FAILED: Final = 500
+_XET: Final = re.compile(r"HTTP status \w+ error \(([0-9]{3}) ([^)]*)\)")
+"""How hf_xet 1.8 tells the status of an answer, in the text of an OSError."""
 
 _HELP: Final = {
     401: "give a token with write access: `hf auth login`, or set HF_TOKEN",
@@ -137,10 +140,12 @@ def _explained() -> Iterator[None]:
 
 def _explain(wrong: BaseException) -> DriverError:
     """What the Hub answered, or that it did not."""
-    if not isinstance(wrong, HfHubHTTPError):
+    if isinstance(wrong, HfHubHTTPError):
+        status, said = wrong.response.status_code, wrong.server_message or wrong.response.reason_phrase
+    elif found := _XET.search(str(wrong)):
+        status, said = int(found[1]), found[2]
+    else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
         return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
-    status = wrong.response.status_code
-    said = wrong.server_message or wrong.response.reason_phrase
     failed = "it may have done what it was asked to: run it again" if status >= _SERVER_FAILED else ""
     return error(Code.HUB_REFUSED, f"the Hub answered {status}: {said}", help=_HELP.get(status, failed))

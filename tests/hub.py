@@ -1,4 +1,4 @@
-"""A Hugging Face Hub on the loopback interface: kernel repositories with branches and commits, Git-LFS, and faults.
+"""A Hugging Face Hub on the loopback interface: kernel repositories with branches and commits, Git-LFS, Xet, faults.
 
 It answers what huggingface_hub 2.4 asks to publish a kernel and what the `kernels` client 0.17 asks to load one, and
 404 for all else. Requests are written down; some can be made to fail.
@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 import urllib.parse
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 Files = dict[str, bytes]
 """The content of files by their paths."""
@@ -110,6 +112,8 @@ class Hub(ThreadingHTTPServer):
     Attributes:
         repositories: by `owner/name`.
         stored: large files by their SHA-256.
+        xet: a directory for what comes through Xet, which hf_xet itself writes; None if this Hub has no Xet. A commit
+            takes the content of a file from `stored`, which who uses Xet has to fill.
         requests: all that it was asked, in order.
         faults: what it does wrong; a fault that is used up does nothing.
         before_commit: called when a commit comes in, before it is looked at.
@@ -123,6 +127,7 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.repositories: dict[str, Repository] = {}
         self.stored: dict[str, bytes] = {}
+        self.xet: Path | None = None
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.before_commit: Callable[[], None] = lambda: None
@@ -215,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             "branch": lambda: _branch(repository, more),
             "preupload": lambda: _preupload(body),
             "lfs": lambda: self._batch(body),
+            "xet-write-token": self._xet,
             "commit": lambda: self._commit(owner, repository, more, body),
             "tree": lambda: self._tree(repository, first, path, recursive=deep),
             "resolve": lambda: self._content(repository, first, path),
@@ -254,6 +260,11 @@ class _Handler(BaseHTTPRequestHandler):
             actions = {"upload": {"href": f"{place}/{one['oid']}"}, "verify": {"href": f"{place}/verify"}}
             objects.append({**one, **({} if one["oid"] in self.server.stored else {"actions": actions})})
         return _json({"transfer": "basic", "objects": objects})
+
+    def _xet(self) -> _Answer:
+        if self.server.xet is None:
+            return _missing("Entry")
+        return _json({"casUrl": f"local://{self.server.xet}", "accessToken": "token", "exp": int(time.time()) + 3600})
 
     def _commit(self, owner: str, repository: Repository, branch: str, body: bytes) -> _Answer:
         self.server.before_commit()

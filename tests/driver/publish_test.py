@@ -85,11 +85,11 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
 
 
 def environment(hub: Hub | str, project: Path) -> dict[str, str]:
-    """The variables of a user who may write to a Hub."""
+    """The variables of a user who may write to a Hub; large files go through Xet if it has that."""
     return {
         **os.environ,
         "HF_ENDPOINT": hub if isinstance(hub, str) else hub.address,
-        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_XET": "" if isinstance(hub, Hub) and hub.xet else "1",
         "HF_HOME": str(project.parent / "hf"),
         "HF_TOKEN": CANARY,
         "PYTHONPATH": str(ROOT),
@@ -391,6 +391,36 @@ def _killed(hub: Hub, project: Path, number: int, *, done: bool) -> str:
     assert process.wait(60) == -signal.SIGKILL
     hub.at_request = nothing
     return hub.requests[number].what
+
+
+@pytest.fixture
+def xet(hub: Hub, tmp_path: Path) -> Hub:
+    """A Hub with Xet, whose store hf_xet keeps in a directory."""
+    hub.xet = tmp_path / "xet"
+    hub.xet.mkdir()
+    hub.stored[hashlib.sha256(FILES["weights.bin"]).hexdigest()] = FILES["weights.bin"]
+    return hub
+
+
+def test_large_files_go_through_xet_and_then_there_is_one_commit(xet: Hub, project: Path) -> None:
+    publish(xet, project)
+    assert below_build(xet) == on_disk(project)
+    assert (xet.asked("POST commit/v3"), xet.asked("POST commit/main"), xet.asked("POST lfs")) == (1, 1, 0)
+    assert xet.xet is not None
+    assert [path for path in xet.xet.glob("xet/xorbs/xorbs/default.*") if path.suffix != ".tagset"]
+    before = len(xet.requests)
+    publish(xet, project)
+    assert not [one for one in xet.requests[before:] if one.what.startswith(("GET xet", "POST commit"))]
+
+
+def test_xet_that_refuses(xet: Hub, project: Path) -> None:
+    xet.faults.append(Fault(what="GET xet-write-token", status=403))
+    done = publish(xet, project, code=4)
+    assert "error[E310]: the Hub answered 403" in done.stderr
+    assert "the token may not write there" in done.stderr
+    assert xet.repositories[REPO].count == 0
+    publish(xet, project)
+    assert below_build(xet) == on_disk(project)
 
 
 def bundle(content: bytes) -> str:
