@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.identity import canonical
+from py_driver.identity import canonical, label_order
 from py_driver.variants.names import ALL
 
 if TYPE_CHECKING:
@@ -108,12 +108,7 @@ def _value(name: str, value: Value) -> str:
     if isinstance(value, dict):
         entries = [f"        {quote(key)}: {_list(items, 2)},\n" for key, items in value.items()]
         return f"{{\n{''.join(entries)}    }}"
-    return _list(sorted(value, key=_label_order) if name in _LABELS else value, 1)
-
-
-def _label_order(label: str) -> list[str]:
-    """Buildifier's order of file names: part by part between dots."""
-    return label.split(".")
+    return _list(sorted(value, key=label_order) if name in _LABELS else value, 1)
 
 
 def _list(items: Sequence[str], depth: int) -> str:

@@ -1,11 +1,13 @@
-"""The card of a kernel's repository, its README.md: what people want to know before they load it. Pure."""
+"""The card of a kernel's repository, its README.md: what people want to know before they load it."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import tomli
 
 from py_driver import __version__
 from py_driver.errors import DriverError
@@ -26,6 +28,10 @@ CARD: Final = "README.md"
 BENCHMARKS: Final = "benchmarks"
 """The directory of a project with benchmark scripts, and with what `kernels benchmark --output FILE.json` wrote."""
 
+MADE: Final = "Made with rules_torch_kernels"
+"""By this a card is known as one of these."""
+
+_OTHER: Final = "other"
 _ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?|gfx[0-9a-f]+")
 
 
@@ -86,17 +92,29 @@ def make_card(
     python = {path.removeprefix(root): text for path, text in files.items() if path.startswith(root)}
     binding = [files[one.value] for one in manifest.framework.src if one.value in files]
     reports = [text for path, text in sorted(files.items()) if PurePosixPath(path).parent.name == BENCHMARKS]
+    rows = [_row(name, metadata) for name, metadata in sorted(variants.items())]
     card = render(
         "card.md.j2",
         manifest=manifest,
+        licence=_licence(manifest.license),
         repo_id=repo_id,
-        rows=[_row(name, metadata) for name, metadata in sorted(variants.items())],
+        rows=rows,
+        compiled=any(row.cell and not row.cell.is_noarch for row in rows),
+        python=[name for depends in manifest.depends.values() for name in depends.python],
         offers=offers(python),
         schemas=schemas(binding),
         reports=[report for text in reports if (report := _figures(text))],
-        version=__version__,
+        made=f"{MADE} {__version__}",
     )
-    return card.encode()
+    return card.encode(errors="replace")
+
+
+def _licence(name: str) -> dict[str, str]:
+    """The licence in the card's metadata; one that the Hub has no identifier for goes by its name."""
+    known = tomli.loads((Path(__file__).parent / "resources" / "licenses.toml").read_text(encoding="utf-8"))
+    if name.lower() in known["identifiers"]:
+        return {"license": name.lower()}
+    return {"license": _OTHER} if name.lower() == _OTHER else {"license": _OTHER, "license_name": name}
 
 
 def _row(name: str, metadata: Mapping[str, Any]) -> _Row:
@@ -122,7 +140,7 @@ def _figures(text: str) -> _Figures | None:
             for one in report["results"]
         )
         where = f"{machine['gpu']}, torch {machine['pytorchVersion']}, {machine['backend']}"
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return None
     return _Figures(machine=_plain(where), timings=timings) if timings else None
 

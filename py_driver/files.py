@@ -5,9 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def is_file(path: Path) -> bool:
@@ -28,6 +33,19 @@ def is_readable(path: Path) -> bool:
 def contains(directory: str, path: str) -> bool:
     """Whether a path lies in a directory, or is it; both are absolute, and without symbolic links."""
     return os.path.commonpath([directory, path]) == directory
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what keeps something in or at a path from being read into a DriverError.
+
+    Raises:
+        DriverError: PERMISSION.
+    """
+    try:
+        yield
+    except OSError as problem:
+        raise error(Code.PERMISSION, f"cannot read {problem.filename or path}: {problem.strerror}") from None
 
 
 def write(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from py_driver import __version__
 from py_driver.errors import Code, DriverError, error
-from py_driver.release import Changes, Remote
+from py_driver.release import Changes, File, Remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,25 +60,33 @@ class Hub:
         """Where people find the repository."""
         return f"{self._api.endpoint}/kernels/{self.repo_id}"
 
-    def create(self, branches: tuple[str, ...], *, private: bool) -> None:
-        """Make the repository and its branches, if they are not there.
+    def create(self, branch: str, *, private: bool) -> None:
+        """Make the repository and a branch, if they are not there; a new branch has what the first commit of main has.
 
         Raises:
             DriverError: HUB_REFUSED or NO_NETWORK, as in all methods.
         """
         with _explained():
             self._api.create_repo(self.repo_id, repo_type=KIND, private=private, exist_ok=True)
-            for branch in branches:
-                self._api.create_branch(self.repo_id, branch=branch, repo_type=KIND, exist_ok=True)
+            if branch not in self.heads():
+                first = self._api.list_repo_commits(self.repo_id, repo_type=KIND, revision="main")[-1].commit_id
+                self._api.create_branch(self.repo_id, branch=branch, revision=first, repo_type=KIND, exist_ok=True)
 
-    def head(self, branch: str) -> str:
-        """The commit that a branch is at; empty if there is none."""
+    def heads(self) -> dict[str, str]:
+        """The commit that each branch is at, by name; none if there is no repository."""
         with _explained():
             try:
                 refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND)
             except RepositoryNotFoundError:
-                return ""
-            return next((one.target_commit for one in refs.branches if one.name == branch), "")
+                return {}
+            return {one.name: one.target_commit for one in refs.branches}
+
+    def pull_requests(self) -> list[tuple[str, str]]:
+        """Address and commit of each pull request, also of those that were closed; the latest first."""
+        with _explained():
+            refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND, include_pull_requests=True)
+        numbered = [(int(one.ref.rpartition("/")[2]), one.target_commit) for one in refs.pull_requests or ()]
+        return [(f"{self.address}/discussions/{number}", commit) for number, commit in sorted(numbered, reverse=True)]
 
     def files(self, revision: str) -> list[Remote]:
         """The files of a commit; none if there is no such commit."""
@@ -105,7 +113,7 @@ class Hub:
     def commit(self, branch: str, parent: str, changes: Changes, message: str, *, create_pr: bool = False) -> str:
         """Make one commit, on top of another or not at all; the address of the commit or of the pull request."""
         operations: list[CommitOperationAdd | CommitOperationDelete] = [
-            *(CommitOperationAdd(path_in_repo=one.path, path_or_fileobj=one.content) for one in changes.added),
+            *(CommitOperationAdd(path_in_repo=one.path, path_or_fileobj=_content(one)) for one in changes.added),
             *(CommitOperationDelete(path_in_repo=path) for path in changes.deleted),
         ]
         with _explained():
@@ -119,6 +127,10 @@ class Hub:
                 create_pr=create_pr,
             )
         return str(done.pr_url or done.commit_url)
+
+
+def _content(file: File) -> bytes | str:
+    return file.content if isinstance(file.content, bytes) else str(file.content)
 
 
 @contextmanager
@@ -136,6 +148,11 @@ def _explained() -> Iterator[None]:
         if not isinstance(wrong.__cause__, HTTPError | OSError):
             raise
         raise _explain(wrong.__cause__) from None
+    except (ValueError, LookupError) as wrong:  # what the library makes of settings, answers and cards that are wrong
+        message = f"this did not work with the Hub: {type(wrong).__name__}: {' '.join(str(wrong).split())}"
+        raise error(
+            Code.HUB_REFUSED, message, help="look at HF_ENDPOINT, HF_TOKEN and a proxy, if there is one"
+        ) from None
 
 
 def _explain(wrong: BaseException) -> DriverError:

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from py_driver.project import Project
 
 
+_FORMAT = b"rules_torch_kernels id 1"
+_DIGITS = 12
+"""Both as in rules/private/step/identity.zig."""
+
+
 class Identity(NamedTuple):
     """What the unique id of a backend's variants is made from.
 
@@ -34,6 +39,25 @@ class Identity(NamedTuple):
         import hashlib  # noqa: PLC0415  (slow to load, and few verbs need it)
 
         return hashlib.sha256(canonical(self.settings).encode("ascii")).hexdigest()
+
+    def unique_id(self, module: str, contents: Mapping[str, bytes]) -> str:
+        """The unique id that the rule kernel_id makes of it: `_<module>_<backend>_<hash>`.
+
+        Args:
+            module: the name of the Python package.
+            contents: of all its files.
+        """
+        import hashlib  # noqa: PLC0415  (as above)
+
+        named = (field for name in sorted(self.files, key=label_order) for field in (name.encode(), contents[name]))
+        fields = [_FORMAT, *(text.encode() for text in (self.backend, module, self.config)), *named]
+        digest = hashlib.sha256(b"".join(len(field).to_bytes(8, "little") + field for field in fields)).hexdigest()
+        return f"_{module}_{self.backend}_{digest[:_DIGITS]}"
+
+
+def label_order(label: str) -> list[str]:
+    """Buildifier's order of file names, in which a BUILD file lists them: part by part between dots."""
+    return label.split(".")
 
 
 def canonical(value: object) -> str:

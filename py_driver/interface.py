@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_DEF = re.compile(r'\bdef\s*\(\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+)')
-"""`library.def("...")`, also with adjacent literals."""
+_TOKEN: Final = re.compile(
+    r'R"(?P<mark>[^\s()\\"]{0,16})\((?P<raw>[\s\S]*?)\)(?P=mark)"'
+    r'|"(?P<text>(?:[^"\\\n]|\\.)*)"'
+    r"|(?P<blank>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|\s+)"
+    r"|'(?:[^'\\\n]|\\.)+'|\w+|::|[\s\S]"
+)
+"""A string, raw or not, a comment or blanks, a character, a word, or any other character."""
 
-_LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-_RAW: Final = re.compile(r'R"(?P<mark>[^\s()\\"]{0,16})\((?P<text>[\s\S]*?)\)(?P=mark)"')
-_COMMENT: Final = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)')
+_OPENINGS: Final = (("def", "("), ("def", "(", "torch", "::", "schema", "("))
+"""What stands before the schema of an op."""
+
+_LONGEST: Final = max(map(len, _OPENINGS))
+
 _INIT: Final = "__init__.py"
 _METHODS: Final = ("__init__", "forward")
-_FAR: Final = 8
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -41,18 +48,25 @@ class Offer(NamedTuple):
 def schemas(sources: Iterable[str]) -> list[str]:
     """The schemas of the ops that C++ sources define, `relu(Tensor! out, Tensor input) -> ()`, each once.
 
+    The preprocessor is not run: those inside an `#if` count, and those that a macro makes do not.
+
     Args:
         sources: the text of the sources of a binding.
     """
     found = []
     for source in sources:
-        plain = _RAW.sub(
-            lambda raw: '"' + " ".join(raw["text"].replace("\\", "").replace('"', "'").split()) + '"', source
-        )
-        plain = _COMMENT.sub(lambda one: one[1] or " ", plain)
-        for match in _DEF.finditer(plain):
-            text = "".join(re.sub(r"\\(.)", r"\1", one) for one in _LITERAL.findall(match[1]))
-            found.append(" ".join(text.split()))
+        before: tuple[str, ...] = ()
+        literals: list[str] = []
+        for token in _TOKEN.finditer(source):
+            if token["blank"]:
+                continue
+            text = token["raw"] if token["text"] is None else re.sub(r"\\(.)", r"\1", token["text"])
+            if text is not None and (literals or any(before[-len(one) :] == one for one in _OPENINGS)):
+                literals.append(text)
+                continue
+            found += [" ".join("".join(literals).split())] if literals else []
+            literals = []
+            before = (*before[-_LONGEST:], token[0])
     return list(dict.fromkeys(found))
 
 
@@ -69,9 +83,10 @@ def offers(files: Mapping[str, str]) -> list[Offer]:
         return []
     found = []
     for name in _public(modules[_INIT]):
-        node = _definition(modules, _INIT, name, _FAR)
+        node = _definition(modules, _INIT, name, set())
         if node is not None:
-            found.append(Offer(signature="\n".join(_signature(node, name)), summary=_summary(node)))
+            with suppress(RecursionError):
+                found.append(Offer(signature="\n".join(_signature(node, name)), summary=_summary(node)))
     return found
 
 
@@ -85,39 +100,48 @@ def _parsed(text: str) -> ast.Module | None:
 
 def _public(module: ast.Module) -> list[str]:
     """The names that a package offers, in its order."""
+    stated: list[str] | None = None
     names: list[str] = []
     for node in module.body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets
-        ):
-            try:
-                value = ast.literal_eval(node.value)
-            except (ValueError, TypeError, RecursionError):
-                continue
-            if isinstance(value, list | tuple):
-                return [name for name in value if isinstance(name, str)]
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
+                more = _strings(node.value)
+                stated = [*(stated or ()), *more] if isinstance(node, ast.AugAssign) else more
         elif isinstance(node, _Function | ast.ClassDef):
             names.append(node.name)
         elif isinstance(node, ast.ImportFrom) and node.level == 1:
             names += [one.asname or one.name for one in node.names]
-    return [name for name in dict.fromkeys(names) if not name.startswith("_")]
+    return stated or [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
 
-def _definition(modules: Mapping[str, ast.Module], path: str, name: str, far: int) -> _Function | ast.ClassDef | None:
+def _strings(value: ast.expr | None) -> list[str]:
+    """The texts of a list that is written out; none of anything else."""
+    return [
+        one.value for one in getattr(value, "elts", ()) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
+
+
+def _definition(
+    modules: Mapping[str, ast.Module], path: str, name: str, seen: set[tuple[str, str]]
+) -> _Function | ast.ClassDef | None:
     """The function or class that a name in a module stands for, through imports within the package."""
     found: _Function | ast.ClassDef | None = None
-    for node in modules[path].body if path in modules else ():
+    if path not in modules or (path, name) in seen:
+        return None
+    seen.add((path, name))
+    for node in modules[path].body:
         if isinstance(node, _Function | ast.ClassDef) and node.name == name:
             found = node
-        elif isinstance(node, ast.ImportFrom) and node.level and far:
+        elif isinstance(node, ast.ImportFrom) and node.level:
             for one in node.names:
                 if (one.asname or one.name) == name:
-                    found = next((d for d in _imported(modules, path, node, one.name, far - 1) if d), found)
+                    found = next((d for d in _imported(modules, path, node, one.name, seen) if d), found)
     return found
 
 
 def _imported(
-    modules: Mapping[str, ast.Module], path: str, node: ast.ImportFrom, name: str, far: int
+    modules: Mapping[str, ast.Module], path: str, node: ast.ImportFrom, name: str, seen: set[tuple[str, str]]
 ) -> Iterator[_Function | ast.ClassDef | None]:
     """What a relative import of a name may bring: from a module, or from a package."""
     parts = PurePosixPath(path).parent.parts
@@ -125,7 +149,7 @@ def _imported(
         return
     base = PurePosixPath(*parts[: len(parts) - node.level + 1], *(node.module.split(".") if node.module else ()))
     for place in (f"{base}.py", f"{base}/{_INIT}" if base.parts else _INIT):
-        yield _definition(modules, place, name, far)
+        yield _definition(modules, place, name, seen)
 
 
 def _signature(node: _Function | ast.ClassDef, name: str) -> Iterator[str]:

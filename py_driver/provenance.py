@@ -13,14 +13,14 @@ from urllib.parse import quote
 from py_driver import __version__
 from py_driver.collect import SIGNATURE
 from py_driver.fetch.entry import Origin
-from py_driver.release import File
+from py_driver.release import make_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from py_driver.fetch.entry import Entry
     from py_driver.manifest.model import Manifest
-    from py_driver.release import Built
+    from py_driver.release import Built, File
 
 _NAME: Final = "rules_torch_kernels"
 _BUILD_TYPE: Final = f"urn:{_NAME}:build:1"
@@ -65,8 +65,8 @@ def documents(manifest: Manifest, built: Built, archives: Sequence[Entry], sourc
         sources: what git says of the project.
     """
     return [
-        File(statement_path(built.name), _text(_statement(manifest, built, archives, sources))),
-        File(f"sbom/{built.name}.cdx.json", _text(_sbom(manifest, built, archives))),
+        make_file(statement_path(built.name), _text(_statement(manifest, built, archives, sources))),
+        make_file(f"sbom/{built.name}.cdx.json", _text(_sbom(manifest, built, archives))),
     ]
 
 

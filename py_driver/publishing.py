@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.building import archives
-from py_driver.card import BENCHMARKS, CARD, make_card
+from py_driver.card import BENCHMARKS, CARD, MADE, make_card
 from py_driver.collect import BUILD, METADATA
 from py_driver.compliance import build_program, check, expectations
 from py_driver.errors import Code, DriverError, error
+from py_driver.files import contains, is_file, reading
 from py_driver.git import sources
 from py_driver.hub import Hub
 from py_driver.plan import make_plan
-from py_driver.project import load
+from py_driver.project import MANIFEST, load
 from py_driver.provenance import documents
-from py_driver.release import Changes, File, changes, read_metadata, read_variants, target
+from py_driver.release import Changes, changes, make_file, read_metadata, read_variants, target
 from py_driver.variants.matrix import read_matrix
 from py_driver.verifying import present
+from py_driver.workspace import one_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from py_driver.output import Output
     from py_driver.project import Project
-    from py_driver.release import Built
+    from py_driver.release import Built, File
 
 _MAIN = "main"
 _LIBRARY = ".so"
-_SCRIPTS = "benchmark*.py"
-"""What `kernels benchmark` runs."""
-
 _LARGE = 1 << 20
 _DEPTH = 3
 
@@ -81,13 +82,15 @@ class Publication:
         repo_id: where.
         address: where people find it.
         variants: identifiers.
-        branches: that of the variants, then that of the card.
+        branches: that of the variants, then that of the card if there is one.
+        notes: what somebody may have expected and was not done.
     """
 
     repo_id: str
     address: str
     variants: tuple[str, ...]
     branches: tuple[Published, ...]
+    notes: tuple[str, ...]
 
 
 def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish) -> Publication:
@@ -100,41 +103,63 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
         wish: how.
 
     Raises:
-        DriverError: MISSING_KEY if nobody says where to; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
-            NO_NETWORK; what `verifying.present` and reading the project raise.
+        DriverError: MISSING_KEY if nobody says where to; USAGE; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
+            NO_NETWORK; PERMISSION; what `verifying.present` and reading the project raise.
     """
     matrix = read_matrix()
     project = load(directory, matrix)
     manifest = project.manifest
     repo_id, branch = target(manifest, wish.repo_id, wish.branch)
-    commit, changed = sources(directory)
+    plan = make_plan(project, matrix)
+    commit, changed = sources(directory, {MANIFEST, *(name for one in plan.identities for name in one.files)})
     if changed and not wish.allow_dirty:
         message = f"{directory} has changes that git does not have: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
-    plan = make_plan(project, matrix)
-    chosen = present(directory, plan, patterns)
-    names = [variant.name for variant in chosen]
-    built = read_variants(directory, names)
-    _check(directory, built, output)
-    about = [
-        document
-        for variant, one in zip(chosen, built, strict=True)
-        for document in documents(manifest, one, archives(plan, [variant]), commit)
-    ]
-    hub = Hub(repo_id)
-    wanted = (*(file for one in built for file in one.files), *about, *_benchmarks(directory, _SCRIPTS))
-    message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"
-    with output.task(f"publishing to {repo_id}") as task:
-        if not wish.dry_run:
-            hub.create((branch,), private=wish.private)
-        places = tuple(f"{BUILD}/{name}" for name in names)
-        first = _bring(hub, _Goal(branch, wanted, places, message), wish)
-        card = File(CARD, make_card(manifest, repo_id, _described(hub, branch, built), _texts(project)))
-        title = f"Card of {manifest.name.value} {manifest.version}"
-        second = _bring(hub, _Goal(_MAIN, (card,), (), title), wish)
-        count = len(first.changes.added) + len(first.changes.deleted)
-        task.done(f"{count} files changed, {first.changes.same} the same")
-    return Publication(repo_id=repo_id, address=hub.address, variants=tuple(names), branches=(first, second))
+    with one_at_a_time(plan, output):
+        chosen = present(directory, plan, patterns)
+        built = read_variants(directory, plan, chosen)
+        _check(directory, built, output)
+        about = [
+            document
+            for variant, one in zip(chosen, built, strict=True)
+            for document in documents(manifest, one, archives(plan, [variant]), commit)
+        ]
+        scripts, notes = _benchmarks(directory, "*.py")
+        wanted = (*(file for one in built for file in one.files), *about, *scripts)
+        message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"
+        goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)
+        hub = Hub(repo_id)
+        with output.task(f"publishing to {repo_id}") as task:
+            if not (wish.dry_run or wish.create_pr):
+                hub.create(branch, private=wish.private)
+            heads = hub.heads()
+            if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
+                goals, notes = [goal], [*notes, refused]
+            else:
+                card = make_card(manifest, repo_id, _described(hub, heads, branch, built), _texts(project))
+                title = f"Card of {manifest.name.value} {manifest.version}"
+                goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
+            done = tuple(_bring(hub, one, wish) for one in goals)
+            count = len(done[0].changes.added) + len(done[0].changes.deleted)
+            task.done(f"{count} files changed, {done[0].changes.same} the same")
+    names = tuple(one.name for one in built)
+    return Publication(repo_id=repo_id, address=hub.address, variants=names, branches=done, notes=tuple(notes))
+
+
+def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
+    """Why the card is not for this publication to write; nothing if it is."""
+    if branch != own:
+        return f"the card is left as it is: it is about {own}, and this is {branch}"
+    newest = max((int(name[1:]) for name in heads if re.fullmatch(r"v[0-9]{1,9}", name)), default=0)
+    if newest > int(own[1:]):
+        return f"the card is left as it is: it is about v{newest}, which is newer than {own}"
+    if main := heads.get(_MAIN):
+        with tempfile.TemporaryDirectory() as place:
+            hub.download(main, [CARD], Path(place))
+            there = Path(place, CARD)
+            if there.is_file() and MADE not in there.read_text(encoding="utf-8", errors="replace"):
+                return f"{CARD} of {_MAIN} is left as it is: somebody else wrote it; delete it to get one from here"
+    return ""
 
 
 class _Goal(NamedTuple):
@@ -154,21 +179,30 @@ class _Goal(NamedTuple):
 
 
 def _bring(hub: Hub, goal: _Goal, wish: Wish) -> Published:
-    """Make a branch have some files, in one commit; in none if it has them."""
+    """Make a branch have some files, in one commit; in none if it has them, or a pull request would bring them."""
     branch = goal.branch
-    parent = hub.head(branch)
+    parent = hub.heads().get(branch, "")
     todo = changes(goal.files, hub.files(parent), goal.places)
-    if wish.dry_run or not (todo.added or todo.deleted):
+    if not (todo.added or todo.deleted):
         return Published(branch=branch, changes=todo)
+    if wish.create_pr and parent:
+        for url, commit in hub.pull_requests():
+            if not _lacks(hub, commit, goal):
+                return Published(branch=branch, changes=Changes((), (), len(goal.files)), url=url)
+    if wish.dry_run:
+        return Published(branch=branch, changes=todo)
+    if not parent:
+        message = f"{hub.address} has no branch {branch} to make a pull request for"
+        raise error(Code.HUB_REFUSED, message, help="who may write there makes it, by publishing once or by hand")
     try:
         url = hub.commit(branch, parent, todo, goal.message, create_pr=wish.create_pr)
     except DriverError:
         # The answer may be lost and not the commit: the branch says so.
-        head = hub.head(branch)
+        head = hub.heads().get(branch, "")
         if wish.create_pr or head == parent or _lacks(hub, head, goal):
             raise
         return Published(branch=branch, changes=todo, url=f"{hub.address}/commit/{head}")
-    if not wish.create_pr and (path := _lacks(hub, hub.head(branch), goal)):
+    if not wish.create_pr and (path := _lacks(hub, hub.heads().get(branch, ""), goal)):
         message = f"{hub.address} does not have what was sent: {path}"
         raise error(
             Code.HUB_REFUSED, message, help="run it again; if it stays so, somebody else publishes to the branch"
@@ -193,10 +227,10 @@ def _check(directory: Path, built: Sequence[Built], output: Output) -> None:
         raise DriverError(wrong)
 
 
-def _described(hub: Hub, branch: str, built: Sequence[Built]) -> dict[str, Mapping[str, Any]]:
+def _described(hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[Built]) -> dict[str, Mapping[str, Any]]:
     """The metadata of all variants that a branch has or gets, by identifier."""
     here = {one.name: one.metadata for one in built}
-    head = hub.head(branch)
+    head = heads.get(branch, "")
     found = (one.path.split("/") for one in hub.files(head))
     others = {parts[1] for parts in found if len(parts) == _DEPTH and (parts[0], parts[2]) == (BUILD, METADATA)}
     if not others - set(here):
@@ -208,14 +242,28 @@ def _described(hub: Hub, branch: str, built: Sequence[Built]) -> dict[str, Mappi
 
 def _texts(project: Project) -> dict[str, str]:
     """What the card is made from, by path: the binding, Python files, and reports of benchmarks."""
-    paths = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
-    paths |= {file.path for file in _benchmarks(project.directory, "*.json")}
-    return {path: (project.directory / path).read_text(encoding="utf-8", errors="replace") for path in sorted(paths)}
+    names = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
+    names |= {file.path for file in _benchmarks(project.directory, "*.json")[0]}
+    found = {}
+    for name in sorted(names):
+        path = project.directory / name
+        with reading(path):
+            found[name] = path.read_text(encoding="utf-8-sig", errors="replace")
+    return found
 
 
-def _benchmarks(directory: Path, pattern: str) -> list[File]:
-    """Files of a project's benchmarks that are no links and not large."""
-    place = directory / BENCHMARKS
-    found = [path for path in sorted(place.glob(pattern)) if path.is_file() and not path.is_symlink()]
-    small = [path for path in found if path.stat().st_size <= _LARGE]
-    return [File(path.relative_to(directory).as_posix(), path.read_bytes()) for path in small]
+def _benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
+    """Files of a project's benchmarks, and notes of those that are links out of it or large."""
+    found, notes = [], []
+    root = os.path.realpath(directory)
+    for path in sorted((directory / BENCHMARKS).glob(pattern)):
+        name = f"{BENCHMARKS}/{path.name}"
+        if not is_file(path):
+            continue
+        if not contains(root, os.path.realpath(path)):
+            notes.append(f"{name} is not sent: it is not in the project")
+        elif path.stat().st_size > _LARGE:
+            notes.append(f"{name} is not sent: it is larger than {_LARGE >> 20} MiB")
+        else:
+            found.append(make_file(name, path))
+    return found, notes

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+import re
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from py_driver import __version__
 from py_driver.collect import BUILD, METADATA, SIGNATURE
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.manifest.model import UNIVERSAL
-from py_driver.variants.names import parse
+from py_driver.files import reading
+from py_driver.manifest.keys import REPO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from py_driver.manifest.model import Manifest
+    from py_driver.plan import Plan, Variant
 
 _CACHE = "__pycache__"
 """What Python leaves where it loads a variant; it is no part of it."""
 
 _SHOWN = 5
+_PART = 1 << 20
+
+BUILDER = f"rules_torch_kernels {__version__}"
+"""What metadata.json says of the version of the rules that built it."""
 
 
 class File(NamedTuple):
@@ -29,22 +38,41 @@ class File(NamedTuple):
 
     Attributes:
         path: in the repository: `build/<variant>/<name>`.
-        content: its bytes.
+        content: its bytes, or the file that has them.
+        size: in bytes.
+        sha256: of the content, in hexadecimal; by this the Hub knows a large file.
+        blob: git's name of the content, in hexadecimal; by this the Hub knows a small file.
     """
 
     path: str
-    content: bytes
+    content: bytes | Path
+    size: int
+    sha256: str
+    blob: str
 
-    @property
-    def sha256(self) -> str:
-        """In hexadecimal; by this the Hub knows a large file."""
-        return hashlib.sha256(self.content).hexdigest()
 
-    @property
-    def blob(self) -> str:
-        """Git's name of the content, in hexadecimal; by this the Hub knows a small file."""
-        head = f"blob {len(self.content)}\0".encode()
-        return hashlib.sha1(head + self.content, usedforsecurity=False).hexdigest()
+def make_file(path: str, content: bytes | Path) -> File:
+    """A file to publish, looked at once.
+
+    Args:
+        path: in the repository.
+        content: its bytes, or the file that has them.
+
+    Raises:
+        DriverError: PERMISSION if it cannot be read.
+    """
+    if isinstance(content, bytes):
+        return _digested(path, content, len(content), io.BytesIO(content))
+    with reading(content), content.open("rb") as stream:
+        return _digested(path, content, os.fstat(stream.fileno()).st_size, stream)
+
+
+def _digested(path: str, content: bytes | Path, size: int, stream: IO[bytes]) -> File:
+    sha256, blob = hashlib.sha256(), hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    while part := stream.read(_PART):
+        sha256.update(part)
+        blob.update(part)
+    return File(path=path, content=content, size=size, sha256=sha256.hexdigest(), blob=blob.hexdigest())
 
 
 class Built(NamedTuple):
@@ -98,39 +126,60 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
         branch: instead of what it says or `v<version>`, if not empty.
 
     Raises:
-        DriverError: MISSING_KEY if nobody says which repository.
+        DriverError: MISSING_KEY if nobody says which repository; USAGE if that is no name of one.
     """
     where = repo_id or manifest.hub.repo_id
     if not where:
         advice = 'name it with --repo-id, or write [general.hub] repo-id = "owner/name"'
         raise error(Code.MISSING_KEY, "nobody says which repository on the Hub", help=advice)
+    if not re.fullmatch(REPO_ID, where):
+        raise error(Code.USAGE, f"`{where}` is no repository on the Hub", help="one looks like `owner/name`")
     return where, branch or manifest.hub.branch or f"v{manifest.version}"
 
 
-def read_variants(directory: Path, names: Iterable[str]) -> list[Built]:
-    """The variants of a project, if each is as it was built.
+def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> list[Built]:
+    """Variants of a project, if each is as it was built and was built from what the project is now.
 
     Args:
         directory: of the project.
-        names: identifiers of variants in its `build/`.
+        plan: of the project.
+        chosen: variants of it that are in its `build/`.
 
     Raises:
-        DriverError: CHANGED_BUILD, one diagnostic for each variant that is not what its metadata.json says.
+        DriverError: CHANGED_BUILD, one diagnostic for each variant that is not what its metadata.json says, or is of
+            other sources; PERMISSION if something cannot be read.
     """
     found, wrong = [], []
-    for name in names:
-        place = directory / BUILD / name
-        metadata, files = read_metadata(place), dict(_files(place))
-        if problems := list(_problems(place, metadata, files)):
+    contents = _Contents(directory)
+    for variant in chosen:
+        place = directory / BUILD / variant.name
+        with reading(place):
+            metadata, files = read_metadata(place), dict(_files(place))
+        problems = list(_problems(place, metadata, files)) or list(_stale(variant, plan, metadata, contents))
+        if problems:
             more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
             message = f"{place} is not as it was built: {'; '.join(problems[:_SHOWN])}{more}"
             wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again: driver build"))
             continue
-        published = tuple(File(f"{BUILD}/{name}/{path}", content) for path, content in sorted(files.items()))
-        found.append(Built(name=name, metadata=metadata, files=published))
+        found.append(
+            Built(name=variant.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
+        )
     if wrong:
         raise DriverError(wrong)
     return found
+
+
+class _Contents(dict[str, bytes]):
+    """The contents of a project's files, each read when it is asked for first."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def __missing__(self, name: str) -> bytes:
+        with reading(self._directory / name):
+            self[name] = (self._directory / name).read_bytes()
+        return self[name]
 
 
 def read_metadata(place: Path) -> dict[str, Any]:
@@ -142,49 +191,58 @@ def read_metadata(place: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _files(place: Path) -> Iterator[tuple[str, bytes]]:
+def _files(place: Path) -> Iterator[tuple[str, File]]:
     """The regular files of a variant; links are left out."""
     for path in place.rglob("*"):
         relative = path.relative_to(place)
         if _CACHE not in relative.parts and path.is_file() and not path.is_symlink():
-            yield relative.as_posix(), path.read_bytes()
+            yield relative.as_posix(), make_file(f"{BUILD}/{place.name}/{relative.as_posix()}", path)
 
 
-def _problems(place: Path, metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterator[str]:
+def _problems(place: Path, metadata: Mapping[str, Any], files: Mapping[str, File]) -> Iterator[str]:
     """What is not as metadata.json says."""
-    family, backend = parse(place.name).family, metadata.get("backend")
-    if not isinstance(backend, dict) or backend.get("type") != ("cpu" if family == UNIVERSAL else family):
-        yield f"{METADATA} is not for {family}"
-    if not isinstance(metadata.get("id"), str):
-        yield f"{METADATA} has no id"
+    yield from (f"{path.relative_to(place)} is a link" for path in sorted(place.rglob("*")) if path.is_symlink())
     digest = metadata.get("digest")
     stated = digest.get("files") if isinstance(digest, dict) and digest.get("algorithm") == "sha256" else None
-    if not isinstance(stated, dict):
+    if METADATA not in files or not isinstance(stated, dict):
         yield f"{METADATA} names no files"
         return
-    yield from (f"{path.relative_to(place)} is a link" for path in sorted(place.rglob("*")) if path.is_symlink())
-    if SIGNATURE in files and not _signs(files[SIGNATURE], files[METADATA]):
+    if SIGNATURE in files and not _signs(place / SIGNATURE, files[METADATA].sha256):
         yield f"{SIGNATURE} is no sigstore bundle of {METADATA}"
     for name in sorted({*stated, *files} - {METADATA, SIGNATURE}):
         if name not in files:
             yield f"{name} is missing"
         elif name not in stated:
             yield f"{name} was not built"
-        elif stated[name] != _base64(files[name]):
+        elif stated[name] != _base64(files[name].sha256):
             yield f"{name} has other bytes"
 
 
-def _signs(bundle: bytes, content: bytes) -> bool:
+def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[str]:
+    """What a variant was built from that the project is not, or no longer."""
+    identity = next(one for one in plan.identities if one.name == variant.identity)
+    expected = {
+        **variant.metadata,
+        "id": identity.unique_id(plan.module, contents),
+        "provenance": {"kernel-builder": {"version": BUILDER}},
+    }
+    stated = {key: value for key, value in metadata.items() if key != "digest"}
+    for key in sorted({*expected, *stated}):
+        if stated.get(key) != expected.get(key):
+            yield "its sources have changed since" if key == "id" else f"its `{key}` is that of another build"
+
+
+def _signs(bundle: Path, sha256: str) -> bool:
     """Whether a sigstore bundle (v0.3, of a message) says that it is of some bytes; who signed is not looked at."""
     try:
-        digest = json.loads(bundle)["messageSignature"]["messageDigest"]
-        return bool(digest == {"algorithm": "SHA2_256", "digest": _base64(content)})
+        digest = json.loads(bundle.read_bytes())["messageSignature"]["messageDigest"]
+        return bool(digest == {"algorithm": "SHA2_256", "digest": _base64(sha256)})
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
 
 
-def _base64(content: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()
+def _base64(sha256: str) -> str:
+    return base64.b64encode(bytes.fromhex(sha256)).decode()
 
 
 def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[str]) -> Changes:

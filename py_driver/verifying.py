@@ -18,7 +18,7 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settings
 from py_driver.collect import BUILD, differences
-from py_driver.errors import Code, Diagnostic, error
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.files import is_directory
@@ -26,8 +26,8 @@ from py_driver.git import sources
 from py_driver.locking import check_user_lock
 from py_driver.output import printable
 from py_driver.plan import make_plan
-from py_driver.project import load
-from py_driver.provenance import read_statement, statement_path
+from py_driver.project import MANIFEST, load
+from py_driver.provenance import Sources, read_statement, statement_path
 from py_driver.release import target
 from py_driver.steps import read_steps
 from py_driver.variants.matrix import read_matrix
@@ -115,8 +115,9 @@ def verify(
         _local(directory) if release is None else _published(project.manifest, plan, patterns, release, output) as place
     ):
         chosen = present(place.directory, plan, patterns, place.name)
+        here = _here(directory, plan) if release else (Sources(), "")
         with _made(directory, plan, chosen, output, options) as made:
-            return [_compared(name, path, place, directory) for name, path in made.items()]
+            return [_compared(name, path, place, here) for name, path in made.items()]
 
 
 @contextmanager
@@ -139,21 +140,29 @@ def _made(
             yield {record["variant"]: root / record["directory"] for record in records}
 
 
-def _compared(variant: str, made: Path, place: _Place, directory: Path) -> Verified:
+def _compared(variant: str, made: Path, place: _Place, here: tuple[Sources, str]) -> Verified:
     there = place.directory / BUILD / variant
     shown = f"{place.name}/{variant}" if place.name else str(there)
     found = differences(made, there)
     if not found:
         return Verified(variant=variant, place=shown, differences=())
-    hint = _hint(place.directory / statement_path(variant), directory)
+    hint = _hint(place.directory / statement_path(variant), here)
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=_diffoscope(made, there))
 
 
-def _hint(statement: Path, directory: Path) -> str:
+def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
+    """What git says of the sources at hand; nothing if it does not want to."""
+    try:
+        return sources(directory, {MANIFEST, *(name for one in plan.identities for name in one.files)})
+    except DriverError:
+        return Sources(), ""
+
+
+def _hint(statement: Path, git: tuple[Sources, str]) -> str:
     """What a published statement says that is not so here; nothing where there is none."""
     if not statement.is_file():
         return ""
-    stated, (here, changed) = read_statement(statement.read_bytes()), sources(directory)
+    stated, (here, changed) = read_statement(statement.read_bytes()), git
     hints = []
     if stated.sources.commit and stated.sources.commit != here.commit:
         hints.append(f"it was built from commit {stated.sources.commit}, and here is {here.commit or 'no commit'}")
@@ -192,11 +201,11 @@ def _published(
 
     repo_id, branch = target(manifest, release.repo_id, release.branch)
     hub = Hub(repo_id)
-    head = hub.head(branch)
+    head = hub.heads().get(branch, "")
     if not head:
         message = f"{hub.address} has no branch {branch}"
         raise error(Code.FILE_MISSING, message, help="publish it first, or name another with --branch or --repo-id")
-    names = [one.name for one in choose(plan, patterns)] if patterns else ["*"]
+    names = [one.name for one in (choose(plan, patterns) if patterns else plan.variants)]
     with tempfile.TemporaryDirectory() as place, output.task(f"downloading {repo_id} of {branch}") as task:
         hub.download(head, [*(f"{BUILD}/{name}/*" for name in names), statement_path("*")], Path(place))
         task.done(f"commit {head}")

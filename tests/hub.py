@@ -78,17 +78,23 @@ class Repository:
         branches: the commit that each is at.
         commits: the files of each commit.
         count: how many commits were made.
+        pulls: the commit of each pull request, by its number less one.
     """
 
     branches: dict[str, str] = field(default_factory=dict)
     commits: dict[str, Files] = field(default_factory=dict)
     count: int = 0
+    pulls: list[str] = field(default_factory=list)
 
     def put(self, branch: str, files: Files) -> str:
         """Have a branch be at a commit with some files."""
+        self.branches[branch] = self.keep(files)
+        return self.branches[branch]
+
+    def keep(self, files: Files) -> str:
+        """Have a commit with some files."""
         name = _name(files)
         self.commits[name] = files
-        self.branches[branch] = name
         return name
 
     def files(self, revision: str) -> Files | None:
@@ -217,11 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
         deep = query.get("recursive") in {"true", "True", "1"}
         answers: dict[str, Callable[[], _Answer]] = {
             "refs": lambda: _refs(repository),
-            "branch": lambda: _branch(repository, more),
+            "commits": lambda: _commits(repository),
+            "branch": lambda: _branch(repository, more, body),
             "preupload": lambda: _preupload(body),
             "lfs": lambda: self._batch(body),
             "xet-write-token": self._xet,
-            "commit": lambda: self._commit(owner, repository, more, body),
+            "commit": lambda: self._commit(owner, repository, more, body, pull="create_pr" in query),
             "tree": lambda: self._tree(repository, first, path, recursive=deep),
             "resolve": lambda: self._content(repository, first, path),
             "": lambda: _about(owner, repository, "main"),
@@ -266,7 +273,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _missing("Entry")
         return _json({"casUrl": f"local://{self.server.xet}", "accessToken": "token", "exp": int(time.time()) + 3600})
 
-    def _commit(self, owner: str, repository: Repository, branch: str, body: bytes) -> _Answer:
+    def _commit(self, owner: str, repository: Repository, branch: str, body: bytes, *, pull: bool) -> _Answer:
         self.server.before_commit()
         lines = [json.loads(line) for line in body.splitlines()]
         parent = next((one["value"].get("parentCommit") for one in lines if one["key"] == "header"), None)
@@ -282,9 +289,14 @@ class _Handler(BaseHTTPRequestHandler):
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
         repository.count += 1
-        name = repository.put(branch, files)
-        url = f"{self.server.address}/kernels/{owner}/commit/{name}"
-        return _json({"commitUrl": url, "commitOid": name, "success": True})
+        place = f"{self.server.address}/kernels/{owner}"
+        if pull:
+            name = repository.keep(files)
+            repository.pulls.append(name)
+            more = {"pullRequestUrl": f"{place}/discussions/{len(repository.pulls)}"}
+        else:
+            name, more = repository.put(branch, files), {}
+        return _json({"commitUrl": f"{place}/commit/{name}", "commitOid": name, "success": True, **more})
 
     def _tree(self, repository: Repository, revision: str, below: str, *, recursive: bool) -> _Answer:
         files = repository.files(revision)
@@ -313,13 +325,22 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _refs(repository: Repository) -> _Answer:
     named = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": c} for n, c in repository.branches.items()]
-    return _json({"branches": named, "tags": [], "converts": []})
+    pulls = [
+        {"name": str(n), "ref": f"refs/pr/{n}", "targetCommit": c} for n, c in enumerate(repository.pulls, start=1)
+    ]
+    return _json({"branches": named, "tags": [], "converts": [], "pullRequests": pulls})
 
 
-def _branch(repository: Repository, name: str) -> _Answer:
+def _commits(repository: Repository) -> _Answer:
+    """All commits, the latest first, whatever their branch."""
+    about = {"title": "", "message": "", "authors": [], "date": "2026-01-01T00:00:00.000Z"}
+    return _json([{"id": name, **about} for name in reversed(repository.commits)])
+
+
+def _branch(repository: Repository, name: str, body: bytes) -> _Answer:
     if name in repository.branches:
         return _json({"error": "Reference already exists"}, 409)
-    repository.branches[name] = repository.branches["main"]
+    repository.branches[name] = json.loads(body or b"{}").get("startingPoint") or repository.branches["main"]
     return _json({})
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import VERBS, add_variants, sentence
 from py_driver.errors import ExitCode
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -54,12 +55,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.json:
         output.json(_as_json(done, dry_run=args.dry_run))
         return ExitCode.OK
+    for note in done.notes:
+        output.say(f"note: {note}")
     verb = "would" if args.dry_run else "did"
     for branch in done.branches:
         for file in branch.changes.added:
-            output.data(f"{verb} add     {branch.branch}  {file.path}  {len(file.content)} bytes")
+            output.data(f"{verb} add     {branch.branch}  {file.path}  {file.size} bytes")
         for path in branch.changes.deleted:
-            output.data(f"{verb} delete  {branch.branch}  {path}")
+            output.data(f"{verb} delete  {branch.branch}  {printable(path)}")
         if branch.url:
             output.say(f"{branch.branch}: {branch.url}")
     if not any(branch.changes.added or branch.changes.deleted for branch in done.branches):
@@ -73,11 +76,12 @@ def _as_json(done: Publication, *, dry_run: bool) -> dict[str, Any]:
         "url": done.address,
         "dry-run": dry_run,
         "variants": list(done.variants),
+        "notes": list(done.notes),
         "branches": [
             {
                 "branch": one.branch,
                 "url": one.url or None,
-                "added": [{"path": f.path, "size": len(f.content), "sha256": f.sha256} for f in one.changes.added],
+                "added": [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in one.changes.added],
                 "deleted": list(one.changes.deleted),
                 "same": one.changes.same,
             }

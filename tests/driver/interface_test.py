@@ -14,10 +14,13 @@ from py_driver.interface import Offer, offers, schemas
     [
         ('TORCH_LIBRARY_EXPAND(N, ops) {\n  ops.def("relu(Tensor! out) -> ()");\n}', ["relu(Tensor! out) -> ()"]),
         ('m.def("a(Tensor x) "\n      "-> Tensor");', ["a(Tensor x) -> Tensor"]),
-        ('m.def(R"(b(str s="x") -> ())");', ["b(str s='x') -> ()"]),
+        ('m.def(R"(b(str s="x") -> ())");', ['b(str s="x") -> ()']),
         ('m.def("c(str s=\\"x\\") -> ()", &c);', ['c(str s="x") -> ()']),
         ('// m.def("no() -> ()");\n/* m.def("no() -> ()"); */ m.def("yes() -> ()");', ["yes() -> ()"]),
         ('m.def(/* first */ "d(str s=\'//\') -> ()");', ["d(str s='//') -> ()"]),
+        ("char q = '\"'; // m.def(\"no() -> ()\");\nm.def(\"f() -> ()\");", ["f() -> ()"]),
+        ('// R"(\nm.def("g() -> ()");\n// )"', ["g() -> ()"]),
+        ('m.def(torch::schema("h() -> ()", {at::Tag::pt2}));', ["h() -> ()"]),
         ('#ifdef CPU\nm.def("e() -> ()");\n#else\nm.def("e() -> ()");\n#endif', ["e() -> ()"]),
         ('m.def(SCHEMA); m.impl("f", &f); undef("g");', []),
     ],
@@ -40,6 +43,10 @@ def test_schemas(text: str, expected: list[str]) -> None:
         ({"__init__.py": "from .a.b import f", "a/b.py": "from ..c import f", "c/__init__.py": "from .d import g as f",
           "c/d.py": "async def g(): ..."}, [Offer("f()", "")]),
         ({"__init__.py": "from .a import f", "a.py": "from . import f"}, []),
+        ({"__init__.py": "from . import f\n" * 12}, []),
+        ({"__init__.py": "__all__: list[str] = ['a']\n__all__ += ['c']\ndef a(): pass\ndef b(): pass\ndef c(): pass"},
+         [Offer("a()", ""), Offer("c()", "")]),
+        ({"__init__.py": "def f(x=" + "-" * 900 + "1): pass\ndef g(): pass"}, [Offer("g()", "")]),
         ({"__init__.py": "from ...a import f"}, []),
         ({"__init__.py": "def f(:"}, []),
         ({"__init__.py": "from .a import f", "a.py": "def f(:"}, []),
@@ -50,7 +57,10 @@ def test_offers(files: dict[str, str], expected: list[Offer]) -> None:
     assert offers(files) == expected
 
 
-@given(st.text())
+_PIECES = st.sampled_from(["def f(x=1):", "\n", "  pass", "class A:", "from .a import", "f as g", "__all__ =", "['f']"])
+
+
+@given(st.lists(_PIECES | st.text(max_size=3)).map(" ".join))
 def test_any_text_is_read(text: str) -> None:
     assert all("\n" not in one for one in schemas([text, f'm.def("{text}")', f'm.def(R"({text})")']))
-    offers({"__init__.py": text})
+    assert all(one.signature for one in offers({"__init__.py": text, "a.py": text}))

@@ -21,12 +21,13 @@ from cyclonedx.validation.json import JsonStrictValidator
 from py_driver import __version__
 from py_driver.fetch.entry import Entry, Origin
 from py_driver.lock import entries_for
+from py_driver.project import plan_directory
 from py_driver.provenance import package_url
 from py_driver.variants.names import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hub import Fault, Hub, nothing, served
+from hub import Fault, Hub, Repository, nothing, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,15 +73,22 @@ def project(tmp_path: Path) -> Path:
 
 
 def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
-    """Put a variant there as the rules write it."""
+    """Put a variant there as the rules write it, of what the sources are now."""
     place = project / "build" / variant
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     digests = {name: base64.b64encode(hashlib.sha256(content).digest()).decode() for name, content in files.items()}
     for name, content in files.items():
         (place / name).write_bytes(content)
-    backend = variant.removeprefix("torch-")
-    metadata = {"id": "i", "backend": {"type": backend}, "digest": {"algorithm": "sha256", "files": digests}}
+    plan = plan_directory(project)
+    [cell] = [one for one in plan.variants if one.name == variant]
+    [identity] = [one for one in plan.identities if one.name == cell.identity]
+    metadata = {
+        **cell.metadata,
+        "id": identity.unique_id(plan.module, {name: (project / name).read_bytes() for name in identity.files}),
+        "digest": {"algorithm": "sha256", "files": digests},
+        "provenance": {"kernel-builder": {"version": f"rules_torch_kernels {__version__}"}},
+    }
     (place / "metadata.json").write_text(json.dumps(metadata))
 
 
@@ -102,7 +110,7 @@ def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subp
     environ = environment(hub, project)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert CANARY not in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr or "HF_DEBUG" in os.environ, done.stderr
+    assert "internal error" not in done.stderr
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -151,7 +159,7 @@ def test_card_says_how_to_load_and_what_there_is(hub: Hub, project: Path) -> Non
     files = hub.repositories[REPO].files("main")
     assert files is not None
     card = files["README.md"].decode()
-    assert card.startswith("---\nlicense: apache-2.0\nlibrary_name: kernels\ntags:\n- kernels\n---\n\n# tuned\n")
+    assert card.startswith('---\nlicense: "apache-2.0"\nlibrary_name: kernels\ntags:\n- kernels\n---\n\n# tuned\n')
     assert 'tuned = kernels.get_kernel("me/tuned", version=3)' in card
     assert "| `torch-cpu` | any | any | cpu | - |\n| `torch-cuda` | any | any | cuda | - |\n" in card
     assert "\n\n\n\n" not in card
@@ -242,6 +250,14 @@ def test_dry_run_changes_nothing(hub: Hub, project: Path) -> None:
 def test_command_line_says_where(hub: Hub, project: Path, option: list[str]) -> None:
     result = json.loads(publish(hub, project, "--json", *option).stdout)
     assert option[1] in {result["repo-id"], result["branches"][0]["branch"]}
+    repository = hub.repositories[result["repo-id"]]
+    files = repository.files(result["branches"][0]["branch"])
+    assert files is not None
+    assert "build/torch-cpu/metadata.json" in files
+    assert ("README.md" in (repository.files("main") or {})) is (option[0] == "--repo-id")
+    assert result["notes"] == ([] if option[0] == "--repo-id" else [
+        "the card is left as it is: it is about v3, and this is next"
+    ])  # fmt: skip
 
 
 def _add(place: Path) -> None:
@@ -273,6 +289,26 @@ def _swap(place: Path) -> None:
     shutil.copy(place.with_name("torch-cuda") / "metadata.json", place)
 
 
+def _edit(place: Path) -> None:
+    (place.parents[1] / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
+
+
+def _release(place: Path) -> None:
+    manifest = place.parents[1] / "build.toml"
+    manifest.write_text(MANIFEST.replace("version = 3", "version = 4"))
+
+
+def _link_metadata(place: Path) -> None:
+    (place / "metadata.json").rename(place / "metadata.json.sigstore")
+    (place / "metadata.json").symlink_to("metadata.json.sigstore")
+
+
+def _other_builder(place: Path) -> None:
+    metadata = json.loads((place / "metadata.json").read_text())
+    metadata["provenance"]["kernel-builder"]["version"] = "rules_torch_kernels 0.0.1"
+    (place / "metadata.json").write_text(json.dumps(metadata))
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -281,8 +317,12 @@ def _swap(place: Path) -> None:
         (_link_instead, "_ops.py is a link; _ops.py is missing"),
         (_change, "__init__.py has other bytes"),
         (_remove, "weights.bin is missing"),
-        (_forget, "metadata.json is not for cpu; metadata.json has no id; metadata.json names no files"),
-        (_swap, "metadata.json is not for cpu"),
+        (_forget, "metadata.json names no files"),
+        (_swap, "its `backend` is that of another build; its sources have changed since"),
+        (_edit, "its sources have changed since"),
+        (_release, "its sources have changed since; its `version` is that of another build"),
+        (_link_metadata, "metadata.json is a link; metadata.json names no files"),
+        (_other_builder, "its `provenance` is that of another build"),
     ],
 )
 def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, said: str) -> None:  # noqa: ANN401
@@ -309,7 +349,29 @@ def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
     (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
     done = publish(hub, project, "--dry-run", code=2)
     assert f"error[E405]: {project} has changes that git does not have: torch-ext/tuned/__init__.py" in done.stderr
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES | {"__init__.py": b"x = 2\n"})
     publish(hub, project, "--dry-run", "--allow-dirty")
+
+
+@pytest.mark.parametrize("how", ["ignored", "hidden"])
+def test_source_that_git_does_not_have_is_noticed(hub: Hub, project: Path, how: str) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=n", "-c", "user.email=e@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    if how == "ignored":
+        (project / ".gitignore").write_text("*.bin\n")
+    else:
+        subprocess.run([*git, "config", "status.showUntrackedFiles", "no"], check=True)
+    wanted = ["build.toml", "torch-ext/tuned/__init__.py", *([".gitignore"] if how == "ignored" else [])]
+    subprocess.run([*git, "add", *wanted], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "m"], check=True)
+    assert "changes that git does not have: torch-ext/tuned/weights.bin" in publish(hub, project, code=2).stderr
+
+
+def test_git_that_does_not_answer(hub: Hub, project: Path) -> None:
+    (project / ".git").write_text("gitdir: nowhere\n")
+    done = publish(hub, project, code=2)
+    assert f"error[E405]: git does not say whether {project} has changes: fatal:" in done.stderr
 
 
 def test_nobody_says_where(hub: Hub, project: Path) -> None:
@@ -343,8 +405,8 @@ def test_upload_that_fails_for_a_while_is_tried_again(hub: Hub, project: Path) -
 
 @pytest.mark.parametrize(
     "what",
-    ["POST api/repos/create", "POST branch", "GET refs", "GET tree", "POST preupload", "POST lfs", "PUT _lfs/",
-     "POST _lfs/verify", "POST commit/v3", "POST api/validate-yaml", "POST commit/main"],
+    ["POST api/repos/create", "POST branch", "GET commits", "GET refs", "GET tree", "POST preupload", "POST lfs",
+     "PUT _lfs/", "POST _lfs/verify", "POST commit/v3", "POST api/validate-yaml", "POST commit/main"],
 )  # fmt: skip
 def test_whatever_fails_the_next_run_ends_it(hub: Hub, project: Path, what: str) -> None:
     # Uploads are tried again for half a minute if the Hub says that it failed, and not if it says no.
@@ -457,9 +519,12 @@ def test_card_tells_functions_and_benchmarks_and_all_variants_of_the_branch(hub:
     shutil.rmtree(project / "build" / "torch-cpu")
     hub.repositories[REPO].put("v3", below_build(hub) | {"build/torch213-metal-aarch64-darwin/metadata.json": b"{"})
     (project / "torch-ext" / "tuned" / "__init__.py").write_text('def tune(x: int = 3) -> None:\n    "Tune it."\n')
+    build(project, "torch-cuda", FILES)
     (project / "benchmarks").mkdir()
+    (project / "benchmarks" / "common.py").write_text("")
     (project / "benchmarks" / "benchmark_all.py").write_text("print(1)\n")
     (project / "benchmarks" / "notes.json").write_text("[1]")
+    (project / "benchmarks" / "huge.json").write_text('{"results": [1' + "0" * 400 + "]}")
     timing = {"mean_ms": 1.25, "min_ms": 1, "iqr_ms": 0.5}
     machine = {"gpu": "H|200", "pytorchVersion": "2.13.0", "backend": "cuda"}
     report = {"results": [{"workload": "A.large", "timingResults": timing}], "machineInfo": machine}
@@ -468,7 +533,7 @@ def test_card_tells_functions_and_benchmarks_and_all_variants_of_the_branch(hub:
     files = hub.repositories[REPO].files("main")
     assert files is not None
     card = files["README.md"].decode()
-    assert "\n```python\ntune(x: int=3) -> None\n```\n\nTune it.\n" in card
+    assert "\n```python\ntune(x: int=3) -> None\n    Tune it.\n```\n" in card
     names = ["torch-cpu", "torch-cuda", "torch213-metal-aarch64-darwin"]
     assert [line.split("`")[1] for line in card.splitlines() if line.startswith("| `torch")] == names
     assert "\nH/200, torch 2.13.0, cuda; " in card
@@ -477,7 +542,9 @@ def test_card_tells_functions_and_benchmarks_and_all_variants_of_the_branch(hub:
     published = hub.repositories[REPO].files("v3")
     assert published is not None
     assert published["benchmarks/benchmark_all.py"] == b"print(1)\n"
-    assert "benchmarks/notes.json" not in published
+    assert {path for path in published if path.startswith("benchmarks/")} == {
+        "benchmarks/benchmark_all.py", "benchmarks/common.py"
+    }  # fmt: skip
 
 
 def test_other_bytes_on_the_hub_are_noticed(hub: Hub, project: Path) -> None:
@@ -518,6 +585,101 @@ def test_no_hub(project: Path) -> None:
     assert "error[E301]: cannot reach the Hub" in publish(address, project, code=4).stderr
 
 
-@pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y"])
+@pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y", "tuned"])
 def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
-    assert "error[" in publish(hub, project, f"--repo-id={name}", code=2).stderr
+    assert f"error[E200]: `{name}` is no repository" in publish(hub, project, f"--repo-id={name}", code=2).stderr
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://127.0.0.1:99999", "nothing"])
+def test_address_that_is_none(project: Path, address: str) -> None:
+    assert "error[E3" in publish(address, project, code=4).stderr
+
+
+def test_card_that_the_hub_refuses(hub: Hub, project: Path) -> None:
+    hub.faults.append(Fault(what="POST api/validate-yaml", status=400))
+    assert "Invalid metadata in README.md" in publish(hub, project, code=4).stderr
+    publish(hub, project)
+    assert hub.repositories[REPO].count == 2
+
+
+@pytest.mark.parametrize(
+    ("licence", "expected"),
+    [
+        ("MIT", 'license: "mit"\n'),
+        ("Proprietary", 'license: "other"\nlicense_name: "Proprietary"\n'),
+        ("a: b", 'license: "other"\nlicense_name: "a: b"\n'),
+        ("other", 'license: "other"\n'),
+    ],
+)
+def test_licence_that_the_hub_knows_or_not(hub: Hub, project: Path, licence: str, expected: str) -> None:
+    (project / "build.toml").write_text(MANIFEST.replace("Apache-2.0", licence))
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES)
+    publish(hub, project)
+    files = hub.repositories[REPO].files("main")
+    assert files is not None
+    assert files["README.md"].decode().startswith(f"---\n{expected}library_name: kernels\n")
+
+
+def test_card_is_that_of_the_newest_version(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    card = (hub.repositories[REPO].files("main") or {})["README.md"]
+    (project / "build.toml").write_text(MANIFEST.replace("version = 3", "version = 2"))
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES)
+    done = publish(hub, project)
+    assert "note: the card is left as it is: it is about v3, which is newer than v2" in done.stderr
+    assert set(hub.repositories[REPO].branches) == {"main", "v2", "v3"}
+    assert (hub.repositories[REPO].files("main") or {})["README.md"] == card
+
+
+def test_card_of_somebody_else_stays(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    hub.repositories[REPO].put("main", {"README.md": b"# By hand"})
+    assert "note: README.md of main is left as it is" in publish(hub, project).stderr
+    assert hub.repositories[REPO].files("main") == {"README.md": b"# By hand"}
+
+
+def test_new_branch_has_nothing_of_main(hub: Hub, project: Path) -> None:
+    hub.repositories[REPO] = Repository()
+    hub.repositories[REPO].put("main", {".gitattributes": b""})
+    hub.repositories[REPO].put("main", {"build/torch-old/metadata.json": b"{}"})
+    publish(hub, project)
+    assert below_build(hub) == on_disk(project)
+
+
+def test_pull_requests(hub: Hub, project: Path) -> None:
+    said = publish(hub, project, "--create-pr", code=4).stderr
+    assert f"{hub.address}/kernels/{REPO} has no branch v3 to make a pull request for" in said
+    assert hub.repositories == {}
+    publish(hub, project)
+    (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES | {"__init__.py": b"x = 2\n"})
+    before = below_build(hub)
+    publish(hub, project, "--create-pr")
+    repository = hub.repositories[REPO]
+    assert below_build(hub) == before
+    [pull] = repository.pulls
+    assert (repository.commits[pull] | on_disk(project)) == repository.commits[pull]
+    again = publish(hub, project, "--create-pr")
+    assert f"v3: {hub.address}/kernels/{REPO}/discussions/1" in again.stderr
+    assert len(repository.pulls) == 1
+
+
+@pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py"])
+def test_benchmark_outside_of_the_project_is_not_sent(hub: Hub, project: Path, link: str) -> None:
+    secret = project.parent / "secret"
+    secret.mkdir()
+    (secret / "benchmark_x.py").write_text("SECRET")
+    (project / link).parent.mkdir(exist_ok=True)
+    (project / link).symlink_to(secret if link == "benchmarks" else secret / "benchmark_x.py")
+    assert "note: benchmarks/benchmark_x.py is not sent: it is not in the project" in publish(hub, project).stderr
+    assert "benchmarks/benchmark_x.py" not in (hub.repositories[REPO].files("v3") or {})
+
+
+def test_control_characters_of_the_hub_are_not_shown(hub: Hub, project: Path) -> None:
+    publish(hub, project)
+    hub.repositories[REPO].put("v3", below_build(hub) | {"build/torch-cpu/a\x1b]0;b": b""})
+    assert "build/torch-cpu/a\\u001b]0;b" in publish(hub, project).stdout

@@ -18,7 +18,7 @@ from publish_test import FILES, MANIFEST, build
 from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
-from py_driver.release import Built, File
+from py_driver.release import Built, make_file
 from py_driver.wheel import make_wheel
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def project(tmp_path: Path) -> Path:
     package = project / "torch-ext" / "tuned"
     package.mkdir(parents=True)
     (project / "build.toml").write_text(MANIFEST)
-    (package / "__init__.py").write_bytes(FILES["__init__.py"])
+    for name in ("__init__.py", "weights.bin"):
+        (package / name).write_bytes(FILES[name])
     for variant in ("torch-cpu", "torch-cuda"):
         build(project, variant, FILES)
     return project
@@ -98,14 +99,20 @@ def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture
         ([f"torch{one}-cxx11-cpu-x86_64-linux" for one in ("213", "215")], "1.0-cp39-abi3-many", "torch"),
     ],
 )
-def test_names_and_requirements(names: list[str], wheel: str, requires: str) -> None:
+def test_names_and_requirements(names: list[str], wheel: str, requires: str, tmp_path: Path) -> None:
     span = Source("build.toml", "").span(0, 1)
     manifest = Manifest(
         file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
     )
-    built = [Built(name, {"id": "i"}, (File(f"build/{name}/__init__.py", b""),)) for name in names]
-    made = make_wheel(manifest, built)
+    built = [Built(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
+    made = make_wheel(manifest, built, tmp_path)
     assert made.name.startswith(f"relu-{wheel}")
-    with zipfile.ZipFile(io.BytesIO(made.content)) as archive:
+    with zipfile.ZipFile(made) as archive:
         [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
     assert re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) == [requires]
+
+
+def test_place_that_cannot_be_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project.parent / "dist").write_text("")
+    assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 4
+    assert "error[E309]: cannot write " in capsys.readouterr().err
