@@ -6,21 +6,24 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from httpx2 import HTTPError
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    HFValidationError,
-    LocalTokenNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-from huggingface_hub.hf_api import RepoFile
-from huggingface_hub.utils.tqdm import disable_progress_bars
-
 from py_driver import __version__
 from py_driver.errors import Code, DriverError, error
 from py_driver.release import Changes, File, Remote
+
+try:
+    from httpx2 import HTTPError
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalTokenNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+    from huggingface_hub.hf_api import RepoFile
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+except ValueError as wrong:  # it looks at this variable first of all
+    raise error(Code.HUB_REFUSED, f"HF_ENDPOINT is no address: {wrong}", help="unset it for the real Hub") from None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -157,8 +160,8 @@ def _explained() -> Iterator[None]:
 
 def _explain(wrong: BaseException) -> DriverError:
     """What the Hub answered, or that it did not."""
-    if isinstance(wrong, HfHubHTTPError):
-        status, said = wrong.response.status_code, wrong.server_message or wrong.response.reason_phrase
+    if answer := next((one for one in (wrong, wrong.__cause__) if isinstance(one, HfHubHTTPError)), None):
+        status, said = answer.response.status_code, answer.server_message or answer.response.reason_phrase
     elif found := _XET.search(str(wrong)):
         status, said = int(found[1]), found[2]
     else:

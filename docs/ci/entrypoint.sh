@@ -3,9 +3,12 @@
 set -eu
 case "${1:-}" in
   build | verify)
-    if [ -n "${MAX_JOBS:-}${CORES:-}" ]; then
-      set -- "$@" --jobs "$((${MAX_JOBS:-1} * ${CORES:-1}))"
-    fi
+    jobs=${MAX_JOBS:-${CORES:-}}
+    case "${MAX_JOBS:-x}${CORES:-x}" in
+      0* | *[!0-9]*) ;;
+      *) jobs=$((MAX_JOBS * CORES)) ;;
+    esac
+    [ -z "$jobs" ] || set -- "$@" --jobs "$jobs"
     ;;
 esac
 exec driver "$@"

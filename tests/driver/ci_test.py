@@ -73,7 +73,13 @@ def test_workflow_sets_up_a_remote_cache(headers: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variables", "said"),
-    [({"MAX_JOBS": "200", "CORES": "100"}, "`20000`"), ({"CORES": "0"}, "`0`"), ({"MAX_JOBS": "10000"}, "`10000`")],
+    [
+        ({"MAX_JOBS": "200", "CORES": "100"}, "`20000`"),
+        ({"CORES": "0"}, "`0`"),
+        ({"MAX_JOBS": "10000"}, "`10000`"),
+        ({"MAX_JOBS": "08"}, "`08`"),
+        ({"MAX_JOBS": "4,2", "CORES": "2"}, "`4,2`"),
+    ],
 )
 def test_image_maps_the_variables_of_upstream(variables: dict[str, str], said: str, tmp_path: Path) -> None:
     """The driver says what it was given: no number of jobs that it takes."""
