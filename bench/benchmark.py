@@ -45,6 +45,18 @@ KERNELS = ROOT / "bench" / "kernels"
 CELLS = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("213", "215") for cuda in ("cu130", "cu132")]
 MORE = "torch214-cxx11-cu130-x86_64-linux"
 LAST_ARCH, NEW_ARCH = "9.0", "10.0"
+ROWS = [
+    "cold matrix",
+    "no change",
+    "comment in a shared file",
+    "edit of one kernel",
+    "edit of the binding",
+    "a torch version more",
+    "an architecture more",
+    "another directory",
+    "same bytes from two directories",
+    "critical path of one source",
+]
 _COLUMNS = [*(f"ours, {mode}" for mode in MODES), *(peer.name for peer in PEERS)]
 _PROGRAMS = {"cmake": "cmake", "ninja + ccache": "ccache", "ninja + sccache": "sccache"}
 _MADE = shutil.ignore_patterns("build", "objects", "CMakeLists.txt")
@@ -113,13 +125,15 @@ def _copy(project: Path, to: Path) -> Path:
     return to
 
 
-def rows_of(column: Column, kernel: str, work: Path, cells: list[str]) -> dict[str, dict[str, Any]]:
-    """All rows of one column for one kernel, in a matrix of some cells."""
+def rows_of(column: Column, kernel: str, work: Path, cells: list[str], last: str) -> dict[str, dict[str, Any]]:
+    """The rows of one column for one kernel, in a matrix of some cells, up to the last one."""
     project = _copy(KERNELS / kernel, work / "here" / kernel)
     elsewhere = work / "another" / "directory" / kernel
     rows: dict[str, dict[str, Any]] = {}
 
     def row(name: str, result: Callable[[], dict[str, Any]]) -> None:
+        if last in rows:
+            return
         try:
             rows[name] = result()
         except _EXPECTED as problem:
@@ -144,19 +158,20 @@ def rows_of(column: Column, kernel: str, work: Path, cells: list[str]) -> dict[s
         seconds, steps = column.alone(place, cells[0])
         return asdict(Cost(cpu=round(seconds, 2), wall=round(seconds, 2), steps=steps))
 
-    built("cold matrix", None, cells)
-    built("no change", None, cells)
-    built("comment in a shared file", _edit_comment, cells)
-    built("edit of one kernel", _edit_kernel, cells)
-    built("edit of the binding", _edit_host, cells)
-    built("a torch version more", None, [MORE])
-    built("an architecture more", _add_arch, cells)
-    row("another directory", moved)
-    row(
-        "same bytes from two directories",
-        lambda: {"same": column.digests(project, cells) == column.digests(elsewhere, cells)},
-    )
-    row("critical path of one source", alone)
+    def same() -> dict[str, Any]:
+        return {"same": column.digests(project, cells) == column.digests(elsewhere, cells)}
+
+    cold, nothing, comment, kernel_edit, host_edit, torch, arch, directory, digests, critical = ROWS
+    built(cold, None, cells)
+    built(nothing, None, cells)
+    built(comment, _edit_comment, cells)
+    built(kernel_edit, _edit_kernel, cells)
+    built(host_edit, _edit_host, cells)
+    built(torch, None, [MORE])
+    built(arch, _add_arch, cells)
+    row(directory, moved)
+    row(digests, same)
+    row(critical, alone)
     return rows
 
 
@@ -208,6 +223,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--columns", nargs="+", metavar="NAME", default=_COLUMNS, help=f"of {'; '.join(_COLUMNS)} (default: all)"
     )
+    parser.add_argument(
+        "--last",
+        metavar="ROW",
+        choices=ROWS,
+        default=ROWS[-1],
+        help=f"of {'; '.join(ROWS)}: stop there (default: the last)",
+    )
     args = parser.parse_args()
     for given, names in ((args.kernels, known), (args.cells, CELLS), (args.columns, _COLUMNS)):
         for name in set(given) - set(names):
@@ -231,7 +253,7 @@ def main() -> None:
     result = json.loads(args.out.read_text()) if args.out.is_file() else {"cells": cells, "programs": {}}
     if result["cells"] != cells:
         sys.exit(f"{args.out} has results of other cells")
-    result["machine"] = machine()
+    machines = result.setdefault("machines", {})
     result["programs"] |= programs(args.columns)
     ours = [Ours(work, mode) for mode in MODES]
     every: list[Column] = [*ours, *(peer(work, ours[0]) for peer in PEERS)]
@@ -241,8 +263,9 @@ def main() -> None:
             if one in columns or one is ours[0]:
                 warm(one, args.kernels, work, cells)
         for kernel in args.kernels:
+            machines[kernel] = machine()
             for column in columns:
-                result.setdefault(kernel, {})[column.name] = rows_of(column, kernel, work, args.cells)
+                result.setdefault(kernel, {})[column.name] = rows_of(column, kernel, work, args.cells, args.last)
                 args.out.write_text(json.dumps(result, indent=1) + "\n")
     finally:
         for column in every:

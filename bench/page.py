@@ -132,6 +132,13 @@ def table(columns: dict[str, Rows]) -> list[str]:
     return lines
 
 
+def _machine(where: dict[str, Any]) -> str:
+    return (
+        f"Measured on {where['date']}: {where['cores']} cores of {where['processor']}, {where['memory-gib']} GiB, "
+        f"{where['system']}."
+    )
+
+
 def plot(kernel: str, columns: dict[str, Rows]) -> str:
     """An SVG of the CPU seconds of each column in each row, on a logarithmic scale."""
     rows = [row for row in _rows(columns) if not any("same" in one.get(row, {}) for one in columns.values())]
@@ -173,15 +180,14 @@ def plot(kernel: str, columns: dict[str, Rows]) -> str:
 
 def tables(results: dict[str, Any]) -> str:
     """The part of the page between the two marks."""
-    where = results["machine"]
     cells = ", ".join(f"`{cell}`" for cell in results["cells"][:-1])
     programs = ", ".join(f"{name} {version}" for name, version in results.get("programs", {}).items())
     lines = [
         BEGIN,
         "",
-        f"Measured on {where['date']}: {where['cores']} cores of {where['processor']}, {where['memory-gib']} GiB, "
-        f"{where['system']}; {programs}. Cells: {cells}; the further torch version is `{results['cells'][-1]}`. Each "
-        "entry: CPU seconds (wall seconds; compile steps that ran).",
+        f"Cells: {cells}; the further torch version is `{results['cells'][-1]}`. Programs: {programs}. Each entry: CPU "
+        "seconds (wall seconds; compile steps that ran). All columns of a kernel ran on one machine, one after the "
+        "other.",
         "",
         "For the kernel `norm` if no other is named:",
         "",
@@ -189,7 +195,7 @@ def tables(results: dict[str, Any]) -> str:
     ]
     for kernel, title in _TITLES.items():
         if kernel in results:
-            lines += ["", f"### {title}", "", *table(results[kernel])]
+            lines += ["", f"### {title}", "", _machine(results["machines"][kernel]), "", *table(results[kernel])]
             lines += ["", f"![CPU seconds of {kernel}](images/performance_{kernel}.svg)"]
     return "\n".join([*lines, "", END])
 
