@@ -125,7 +125,9 @@ def _copy(project: Path, to: Path) -> Path:
     return to
 
 
-def rows_of(column: Column, kernel: str, work: Path, cells: list[str], last: str) -> dict[str, dict[str, Any]]:
+def rows_of(
+    column: Column, kernel: str, work: Path, cells: list[str], last: str = ROWS[-1]
+) -> dict[str, dict[str, Any]]:
     """The rows of one column for one kernel, in a matrix of some cells, up to the last one."""
     project = _copy(KERNELS / kernel, work / "here" / kernel)
     elsewhere = work / "another" / "directory" / kernel

@@ -55,7 +55,7 @@ def _kernel() -> dict[str, Any]:
 
 def _results(**kernels: dict[str, Any]) -> dict[str, Any]:
     where = {"date": "2026-01-01", "cores": 2, "processor": "one", "memory-gib": 8, "system": "Linux"}
-    return {"machine": where, "cells": ["a", "b"], "programs": {"ninja": "1.13"}, **kernels}
+    return {"machines": dict.fromkeys(kernels, where), "cells": ["a", "b"], "programs": {"ninja": "1.13"}, **kernels}
 
 
 def test_without_results_every_bar_is_missing() -> None:
@@ -200,6 +200,13 @@ def test_every_kernel_takes_every_change(kernel: str, tmp_path: Path) -> None:
     assert rows["same bytes from two directories"] == {"same": True}
     assert rows["critical path of one source"] == _cost(2.0, 2.0, 5)
     assert "missing" not in "".join(page.bars({"norm": {_OURS: rows, _PEER: rows}})[4:6])
+
+
+def test_it_stops_after_the_last_row_that_is_wanted(tmp_path: Path) -> None:
+    recorder = _Recorder("")
+    rows = benchmark.rows_of(recorder, "light", tmp_path, ["a"], "comment in a shared file")
+    assert list(rows) == ["cold matrix", "no change", "comment in a shared file"]
+    assert len(recorder.builds) == 3
 
 
 def test_a_row_that_fails_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
