@@ -32,7 +32,7 @@ MADE: Final = "Made with rules_torch_kernels"
 """By this a card is known as one of these."""
 
 _OTHER: Final = "other"
-_ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?|gfx[0-9a-f]+")
+_ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?|gfx[0-9a-f]+(:[a-z]+[+-])*")
 
 
 class _Row(NamedTuple):
@@ -120,7 +120,8 @@ def _licence(name: str) -> dict[str, str]:
 def _row(name: str, metadata: Mapping[str, Any]) -> _Row:
     backend = metadata.get("backend")
     archs = backend.get("archs") if isinstance(backend, dict) else None
-    known = {arch for arch in archs if isinstance(arch, str) and _ARCH.fullmatch(arch)} if archs else set()
+    listed = archs if isinstance(archs, list) else []
+    known = {arch for arch in listed if isinstance(arch, str) and _ARCH.fullmatch(arch)}
     try:
         cell = parse(name)
     except DriverError:

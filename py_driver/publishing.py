@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MAIN = "main"
 _LIBRARY = ".so"
 _LARGE = 1 << 20
-_DEPTH = 3
+_VARIANT = rf"{BUILD}/([a-z0-9_-]+)/{re.escape(METADATA)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,12 +231,12 @@ def _described(hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[
     """The metadata of all variants that a branch has or gets, by identifier."""
     here = {one.name: one.metadata for one in built}
     head = heads.get(branch, "")
-    found = (one.path.split("/") for one in hub.files(head))
-    others = {parts[1] for parts in found if len(parts) == _DEPTH and (parts[0], parts[2]) == (BUILD, METADATA)}
-    if not others - set(here):
+    found = (re.fullmatch(_VARIANT, one.path) for one in hub.files(head))
+    others = {match[1] for match in found if match} - set(here)
+    if not others:
         return here
     with tempfile.TemporaryDirectory() as place:
-        hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others - set(here))], Path(place))
+        hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(place))
         return {name: read_metadata(Path(place, BUILD, name)) for name in others} | here
 
 
