@@ -12,6 +12,7 @@ import tomli
 from py_driver import __version__
 from py_driver.errors import DriverError
 from py_driver.interface import offers, schemas
+from py_driver.manifest.keys import CAPABILITY, GFX
 from py_driver.templates import render
 from py_driver.variants.capabilities import order
 from py_driver.variants.names import parse
@@ -32,7 +33,7 @@ MADE: Final = "Made with rules_torch_kernels"
 """By this a card is known as one of these."""
 
 _OTHER: Final = "other"
-_ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?|gfx[0-9a-f]+(:[a-z]+[+-])*")
+_ARCH: Final = re.compile(f"{CAPABILITY}|{GFX}")
 
 
 class _Row(NamedTuple):

@@ -17,7 +17,7 @@ from py_driver.building import PYTHON_VARIABLE
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
 from py_driver.lock import exports_file
-from py_driver.manifest.keys import GFX
+from py_driver.manifest.keys import CAPABILITY, GFX
 from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace
 
@@ -37,7 +37,7 @@ _POLICY = {
 }
 _METADATA = "metadata.json"
 _MODULE = ".abi3.so"
-_ARCH = re.compile(rf"\d+\.\d[af]?(\+PTX)?|{GFX}")
+_ARCH = re.compile(f"{CAPABILITY}|{GFX}")
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
-from py_driver.manifest.keys import GFX
+from py_driver.manifest.keys import CAPABILITY, GFX
 
 if TYPE_CHECKING:
     from py_driver.cli import Subparsers
@@ -25,7 +25,7 @@ def _matching(pattern: str, what: str, text: str) -> str:
 
 def _archs(text: str) -> str:
     """A list of GPU architectures from the command line."""
-    lists = (rf"{one}(,{one})*" for one in (r"\d+\.\d[af]?(\+PTX)?", GFX))
+    lists = (rf"{one}(,{one})*" for one in (CAPABILITY, GFX))
     return _matching(rf"none|{'|'.join(lists)}", "a list like 8.0,9.0a,12.0+PTX or gfx90a,gfx942, or none", text)
 
 

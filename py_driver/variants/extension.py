@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.manifest.keys import CAPABILITY
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _HIPIFIED: Final = (2, 11)
 
 _MOST: Final = 1000
 _ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
-_CAPABILITY: Final = re.compile(r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?")
+_CAPABILITY: Final = re.compile(CAPABILITY)
 _OPTIONAL: Final = {"named", "wheel", "sha256"}
 _TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "rocm": _ROCM, "cutlass": _CUTLASS}
 _PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
