@@ -13,7 +13,8 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from publish_test import FILES, MANIFEST, build
+import tuned
+from tuned import FILES
 
 from py_driver import __main__
 from py_driver.manifest.locate import Source
@@ -24,18 +25,7 @@ from py_driver.wheel import make_wheel
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "tuned"
-    package = project / "torch-ext" / "tuned"
-    package.mkdir(parents=True)
-    (project / "build.toml").write_text(MANIFEST)
-    for name in ("__init__.py", "weights.bin"):
-        (package / name).write_bytes(FILES[name])
-    for variant in ("torch-cpu", "torch-cuda"):
-        build(project, variant, FILES)
-    return project
+project = tuned.project
 
 
 def make(project: Path, *options: str) -> Path:
