@@ -222,7 +222,6 @@ def settings(options: Options) -> list[str]:
 
 def _expected(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options) -> list[Step]:
     """The compile steps that a build will need."""
-    names = {name for identity in plan.identities for name in identity.files}
     matrix = read_matrix()
     chosen_settings = Settings(
         split=options.settings.get("cuda_compile", "split") == "split",
@@ -232,7 +231,7 @@ def _expected(directory: Path, plan: Plan, chosen: Sequence[Variant], options: O
         toolchains=toolchain_digests(),
         rules=rules_digest(),
     )
-    return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in names}, chosen_settings)
+    return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings)
 
 
 def unsplit(chosen: Iterable[Variant]) -> tuple[str, ...]:

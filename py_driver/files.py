@@ -48,6 +48,20 @@ def reading(path: Path) -> Iterator[None]:
         raise error(Code.PERMISSION, f"cannot read {problem.filename or path}: {problem.strerror}") from None
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what keeps something in or at a path from being written into a DriverError.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION.
+    """
+    try:
+        yield
+    except OSError as problem:
+        code = Code.NO_SPACE if problem.errno in {errno.ENOSPC, errno.EDQUOT} else Code.PERMISSION
+        raise error(code, f"cannot write {path}: {problem.strerror}") from None
+
+
 def write(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old content or the new one, never a part.
 
@@ -62,16 +76,14 @@ def write(path: Path, content: bytes) -> None:
     os.umask(mask)
     temporary = ""
     try:
-        target = path.resolve()
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~mask
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with open(handle, "wb") as file:  # noqa: PTH123  (a descriptor)
-            file.write(content)
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
-    except OSError as problem:
-        code = Code.NO_SPACE if problem.errno in {errno.ENOSPC, errno.EDQUOT} else Code.PERMISSION
-        raise error(code, f"cannot write {path}: {problem.strerror}") from None
+        with writing(path):
+            target = path.resolve()
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~mask
+            handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+            with open(handle, "wb") as file:  # noqa: PTH123  (a descriptor)
+                file.write(content)
+            Path(temporary).chmod(mode)
+            Path(temporary).replace(target)
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)

@@ -116,6 +116,11 @@ class Plan(NamedTuple):
     left: tuple[Left, ...]
     notes: tuple[Note, ...]
 
+    @property
+    def files(self) -> frozenset[str]:
+        """All files that variants are made from, relative to the project; build.toml is none of them."""
+        return frozenset(name for identity in self.identities for name in identity.files)
+
 
 def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:
     """Plan what to build of a project.

@@ -111,7 +111,7 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     manifest = project.manifest
     repo_id, branch = target(manifest, wish.repo_id, wish.branch)
     plan = make_plan(project, matrix)
-    commit, changed = sources(directory, {MANIFEST, *(name for one in plan.identities for name in one.files)})
+    commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed and not wish.allow_dirty:
         message = f"{directory} has changes that git does not have: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
@@ -139,7 +139,7 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
                 card = make_card(manifest, repo_id, _described(hub, heads, branch, built), _texts(project))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
-            done = tuple(_bring(hub, one, wish) for one in goals)
+            done = tuple(_bring(hub, heads.get(one.branch, ""), one, wish) for one in goals)
             count = len(done[0].changes.added) + len(done[0].changes.deleted)
             task.done(f"{count} files changed, {done[0].changes.same} the same")
     names = tuple(one.name for one in built)
@@ -178,10 +178,9 @@ class _Goal(NamedTuple):
     message: str
 
 
-def _bring(hub: Hub, goal: _Goal, wish: Wish) -> Published:
+def _bring(hub: Hub, parent: str, goal: _Goal, wish: Wish) -> Published:
     """Make a branch have some files, in one commit; in none if it has them, or a pull request would bring them."""
     branch = goal.branch
-    parent = hub.heads().get(branch, "")
     todo = changes(goal.files, hub.files(parent), goal.places)
     if not (todo.added or todo.deleted):
         return Published(branch=branch, changes=todo)

@@ -153,7 +153,7 @@ def _compared(variant: str, made: Path, place: _Place, here: tuple[Sources, str]
 def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
     """What git says of the sources at hand; nothing if it does not want to."""
     try:
-        return sources(directory, {MANIFEST, *(name for one in plan.identities for name in one.files)})
+        return sources(directory, {MANIFEST, *plan.files})
     except DriverError:
         return Sources(), ""
 

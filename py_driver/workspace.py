@@ -171,7 +171,7 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
 
     Copies, not links: a sandbox shows what is in the workspace, not where a link of it leads to.
     """
-    contents = {file: (project / file).read_bytes() for identity in plan.identities for file in identity.files}
+    contents = {file: (project / file).read_bytes() for file in plan.files}
     contents["BUILD.bazel"] = render(plan, f"@{MODULE_NAME}").encode()
     for old in sorted(package.rglob("*"), reverse=True):
         if old.is_dir() and not any(old.iterdir()):

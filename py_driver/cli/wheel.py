@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, add_variants, sentence
-from py_driver.errors import Code, ExitCode, error
+from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +34,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: CHANGED_BUILD; NO_SPACE or PERMISSION; what `verifying.present` and reading the project raise.
     """
-    from py_driver.plan import make_plan  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.plan import make_plan  # noqa: PLC0415
     from py_driver.project import load  # noqa: PLC0415
     from py_driver.release import read_variants  # noqa: PLC0415
     from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
@@ -48,11 +48,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     plan = make_plan(project, matrix)
     with one_at_a_time(plan, output):
         built = read_variants(args.directory, plan, present(args.directory, plan, args.variant))
-        try:
+        with writing(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
             path = make_wheel(project.manifest, built, args.out)
-        except OSError as problem:
-            code = Code.NO_SPACE if problem.errno in {errno.ENOSPC, errno.EDQUOT} else Code.PERMISSION
-            raise error(code, f"cannot write {problem.filename or args.out}: {problem.strerror}") from None
     output.data(str(path))
     return ExitCode.OK
