@@ -105,10 +105,10 @@ class Repository:
 class AtRequest(Protocol):
     """What is called at each request."""
 
-    def __call__(self, *, after: bool) -> None: ...
+    def __call__(self, request: Request, /, *, after: bool) -> None: ...
 
 
-def nothing(*, after: bool) -> None:
+def nothing(_: Request, *, after: bool) -> None:
     """Do nothing at a request."""
 
 
@@ -178,8 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
         owner, rest = (found[1], found[2] or "") if found else ("", path.lstrip("/"))
         what = f"{self.command} {rest}"
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        self.server.requests.append(Request(what, len(body), token))
-        self.server.at_request(after=False)
+        request = Request(what, len(body), token)
+        self.server.requests.append(request)
+        self.server.at_request(request, after=False)
         fault = next((one for one in self.server.faults if one.times > 0 and re.match(one.what, what)), None)
         if fault:
             fault.times -= 1
@@ -188,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = _json({"error": "something is wrong here"}, fault.status)
         else:
             answer = self._do(owner, rest, body, query)
-        self.server.at_request(after=True)
+        self.server.at_request(request, after=True)
         self.send_response(answer.status)
         for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
             self.send_header(name, value)
