@@ -9,10 +9,10 @@ Two rows are no whole builds:
 
 - "critical path of one source" is what one source of one cell takes where all cores are free. It is worked out, so it
   holds on a machine with few cores too. Ours: the source was edited; its actions ran one at a time, and Bazel's profile
-  says how long each took. Preprocessing, the longest architecture (cicc and ptxas) with the fatbinary, or cudafe++ if
-  that is longer, and the compilation of the host code are the chain. As a whole, nvcc is the chain. Peers: one call of
-  nvcc for the same edited source, with nothing beside it, through the cache that the column has. sccache runs several
-  phases of it at once, as far as cores are free.
+  says how long each took. The chain is preprocessing and then the longer of two: cicc and ptxas for the longest
+  architecture, with the fatbinary; cudafe++, or cicc as that writes what launches kernels, with the host's compiler. As
+  a whole, nvcc is the chain. Peers: one call of nvcc for the same edited source, with nothing beside it, through the
+  cache that the column has. sccache runs several phases of it at once, as far as cores are free.
 - "same bytes from two directories" compares what the last states of "an architecture more" and "another directory"
   made. A column that found all of it in its cache has made it once.
 

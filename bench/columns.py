@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
-_DEVICE = ("CudaDeviceCompile", "CudaAssemble")
-_HOST = ("CudaFrontend",)
 
 
 class Column(Protocol):
@@ -93,10 +91,11 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
     try:
         if "KernelCudaCompile" in host:
             return host["KernelCudaCompile"], 1
-        images = max(sum(phases[one] for one in _DEVICE) for phases in device.values()) + host["CudaFatbinary"]
-        code = sum(host[one] for one in _HOST)
-        steps = len(_DEVICE) + 3 if images > code else len(_HOST) + 2
-        return host["CudaPreprocess"] + max(images, code) + host["CudaHostCompile"], steps
+        images = max(phases["CudaDeviceCompile"] + phases["CudaAssemble"] for phases in device.values())
+        launches = max(phases["CudaDeviceCompile"] for phases in device.values())
+        code = max(host["CudaFrontend"], launches) + host["CudaHostCompile"]
+        first = host["CudaPreprocess"]
+        return max((first + images + host["CudaFatbinary"], 4), (first + code, 3))
     except (KeyError, ValueError) as missing:
         raise ValueError(f"the profile has not all actions of {source}") from missing
 

@@ -28,18 +28,18 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "CudaDeviceCompile": ("CudaPreprocess",),
     "CudaAssemble": ("CudaDeviceCompile",),
     "CudaFatbinary": ("CudaAssemble",),
-    "CudaHostCompile": ("CudaFrontend", "CudaFatbinary"),
+    "CudaHostCompile": ("CudaFrontend", "CudaDeviceCompile"),
     "HipDeviceCompile": ("HipPreprocess",),
     "HipAssemble": ("HipDeviceCompile",),
     "HipLink": ("HipAssemble",),
     "HipBundle": ("HipLink",),
-    "HipHostCompile": ("HipPreprocess", "HipBundle"),
+    "HipHostCompile": ("HipPreprocess",),
     "KernelCxxCompile": ("KernelCxxPreprocess",),
 }
 """Of the steps of a source, which come before which."""
 
 
-_OF_ALL_ARCHS = ("CudaFatbinary", "CudaHostCompile", "HipBundle", "HipHostCompile", "KernelCudaCompile")
+_OF_ALL_ARCHS = ("CudaFatbinary", "HipBundle", "KernelCudaCompile")
 """Steps that depend on all architectures of a cell, and on which of them have PTX."""
 
 

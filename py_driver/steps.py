@@ -22,14 +22,14 @@ _PHASES = {
     "host.ii": "CudaPreprocess",
     "device.ptx": "CudaDeviceCompile",
     "device.cubin": "CudaAssemble",
-    "fatbin.c": "CudaFatbinary",
+    "fatbin.o": "CudaFatbinary",
     "cudafe1.cpp": "CudaFrontend",
     "host.hipi": "HipPreprocess",
     "device.hipi": "HipPreprocess",
     "device.s": "HipDeviceCompile",
     "device.o": "HipAssemble",
     "device.co": "HipLink",
-    "bundle.hipfb": "HipBundle",
+    "bundle.o": "HipBundle",
     "cxx.ii": "KernelCxxPreprocess",
 }
 """The files that the steps before the last one of a source make; see cuda.bzl, hip.bzl and compile.bzl of the rules."""

@@ -150,7 +150,7 @@ def compile_cxx(ctx, job, source, object):
         object: File to make.
 
     Returns:
-        list of File, the first output of each action.
+        list of File, the object to link; list of File, the first output of each action.
     """
     gpu = job.cuda or job.rocm
     headers = preprocessor_inputs(job, source, [job.cc.files] + ([gpu.headers] if gpu else []))
@@ -170,7 +170,7 @@ def compile_cxx(ctx, job, source, object):
         find.add("-c")
         add_source(find, job, source)
         _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, find], headers, object)
-        return [object]
+        return [object], [object]
     text = ctx.actions.declare_file("%s.objects/%s.phases/cxx.ii" % (ctx.label.name, package_path(source)))
     find.add("-E")
     add_source(find, job, source)
@@ -184,7 +184,7 @@ def compile_cxx(ctx, job, source, object):
     flags.add("-c", text)
     inputs = depset([text], transitive = [job.cc.files])
     _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], inputs, object)
-    return [text, object]
+    return [object], [text, object]
 
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
     """Runs the host compiler."""

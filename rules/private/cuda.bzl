@@ -110,11 +110,11 @@ def compile_monolithic(ctx, job, source, object):
         object: File to make.
 
     Returns:
-        list of File, the first output of each action.
+        list of File, the objects to link; list of File, the first output of each action.
     """
     arguments = ctx.actions.args()
     arguments.add("nvcc")
-    arguments.add("--source", package_path(source))
+    arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
     _nvcc(arguments, job, job.archs)
     prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
     preprocessor_flags(arguments, job)
@@ -123,10 +123,13 @@ def compile_monolithic(ctx, job, source, object):
     arguments.add("-o", object)
     inputs = preprocessor_inputs(job, source, [job.cuda.files])
     _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
-    return [object]
+    return [object], [object]
 
 def compile_split(ctx, job, source, object):
     """Compiles a CUDA source in an action for each phase of nvcc, and after preprocessing for each capability of the cell.
+
+    The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
+    further capability.
 
     Args:
         ctx: rule context.
@@ -135,7 +138,7 @@ def compile_split(ctx, job, source, object):
         object: File to make.
 
     Returns:
-        list of File, the first output of each action.
+        list of File, the objects to link; list of File, the first output of each action.
     """
     directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
     archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
@@ -164,7 +167,7 @@ def compile_split(ctx, job, source, object):
 
     def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = [], options = []):
         arguments = ctx.actions.args()
-        arguments.add_all(["phase", phase, "--source", package_path(source)] + options)
+        arguments.add_all(["phase", phase, "--source", package_path(source), "--section", ctx.label.name] + options)
         for role, file in inputs.items():
             arguments.add("--in", role)
             arguments.add(file)
@@ -202,7 +205,9 @@ def compile_split(ctx, job, source, object):
         images["sm_" + number] = cubin
         if number in [_number(one) for one in job.archs if one.endswith("+PTX")]:
             images["compute_" + number] = ptx
-    fatbin = ctx.actions.declare_file(directory + "fatbin.c")
+
+    # Before the host's code: there the linker finds that of the GPU where one call of nvcc puts it.
+    fatbin = ctx.actions.declare_file(directory + "fatbin.o")
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
 
     code = ctx.actions.declare_file(directory + "cudafe1.cpp")
@@ -213,8 +218,8 @@ def compile_split(ctx, job, source, object):
         "Compiling the host code of",
         object,
         host,
-        {"code": code, "fatbin": fatbin},
+        {"code": code},
         stub,
         [job.cuda.headers, job.cuda.host.files],
     )
-    return firsts
+    return [fatbin, object], firsts

@@ -2,7 +2,7 @@
 
 Host and architectures are preprocessed and compiled each for itself, so that a further architecture compiles for that one
 alone, and what is preprocessed to the same text is compiled once. The code objects of all architectures become one
-bundle, which the host's code has in it and registers with the runtime.
+bundle, an object of its own, which the host's code registers with the runtime.
 """
 
 load(":actions.bzl", "ACTION", "dirname", "package_path")
@@ -46,7 +46,7 @@ def compile_hip(ctx, job, source, object):
         object: File to make.
 
     Returns:
-        list of File, the first output of each action.
+        list of File, the objects to link; list of File, the first output of each action.
     """
     rocm = job.rocm
     path = package_path(source)
@@ -60,8 +60,9 @@ def compile_hip(ctx, job, source, object):
     # Options that only the host's or only the GPU's compiler takes are given to both.
     common.add("-Wno-unused-command-line-argument")
 
-    # It makes internal symbols unique; clang would take a hash of the path and the options.
-    common.add("-cuid=%s/%s" % (ctx.label.name, path))
+    # It makes internal symbols unique, and the bundle's; clang would take a hash of the path and the options.
+    cuid = "%s/%s" % (ctx.label.name, path)
+    common.add("-cuid=" + cuid)
     find = ctx.actions.args()
     prefix_maps(find, job, source, rocm.compiler)
     find.add_all(rocm.includes, before_each = "-isystem")
@@ -104,9 +105,9 @@ def compile_hip(ctx, job, source, object):
         codes[arch] = ctx.actions.declare_file(place + "device.co")
         link = ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "--strip-debug", machine_code]
         run("HipLink", "Linking for " + arch, codes[arch], [machine_code], [], link)
-    bundle = ctx.actions.declare_file(directory + "bundle.hipfb")
+    bundle = ctx.actions.declare_file(directory + "bundle.o")
     arguments = ctx.actions.args()
-    arguments.add("hip-bundle")
+    arguments.add_all(["hip-bundle", "--cuid", cuid])
     arguments.add("--out", bundle)
     for arch, code in codes.items():
         arguments.add_all(["--code", arch, code])
@@ -116,9 +117,7 @@ def compile_hip(ctx, job, source, object):
     for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
     host_text = ctx.actions.declare_file(directory + "host.hipi")
     run("HipPreprocess", "Preprocessing", host_text, headers, [common, find], for_host)
-    embed = ctx.actions.args()
-    embed.add_all(["-Xclang", "-fcuda-include-gpubinary", "-Xclang", bundle])
-    embed.add("-c", host_text)
-    inputs = [host_text, bundle]
-    run("HipHostCompile", "Compiling the host code of", object, inputs, [common, later, embed], for_host)
-    return firsts
+    compile = ctx.actions.args()
+    compile.add("-c", host_text)
+    run("HipHostCompile", "Compiling the host code of", object, [host_text], [common, later, compile], for_host)
+    return [bundle, object], firsts

@@ -61,6 +61,20 @@ def _include_directories(ctx):
             fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
     return [directories[include.removesuffix("/")] for include in ctx.attr.includes]
 
+def _compile(ctx, job, source):
+    """Compiles a source: the objects to link, and the first output of each action."""
+    object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
+    if source.extension not in _DEVICE:
+        return compile_cxx(ctx, job, source, object)
+    if job.rocm:
+        return compile_hip(ctx, job, source, object)
+    if job.cuda and source.extension == "cu":
+        compile_cuda = compile_split if is_split(job) else compile_monolithic
+        return compile_cuda(ctx, job, source, object)
+    language = _DEVICE[source.extension]
+    backends = "\"rocm\"" if source.extension == "hip" else "\"cuda\" or \"rocm\""
+    return fail_with(ctx.label, "srcs", "`%s` is %s" % (source.short_path, language), "set backend = " + backends)
+
 def _kernel_objects_impl(ctx):
     for name in ctx.attr.depends:
         if name not in _DEPENDS:
@@ -106,19 +120,9 @@ def _kernel_objects_impl(ctx):
     objects = []
     steps = []
     for source in ctx.files.srcs:
-        object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
-        if source.extension not in _DEVICE:
-            steps += compile_cxx(ctx, job, source, object)
-        elif rocm:
-            steps += compile_hip(ctx, job, source, object)
-        elif cuda and source.extension == "cu":
-            compile_cuda = compile_split if is_split(job) else compile_monolithic
-            steps += compile_cuda(ctx, job, source, object)
-        else:
-            language = _DEVICE[source.extension]
-            backends = "\"rocm\"" if source.extension == "hip" else "\"cuda\" or \"rocm\""
-            fail_with(ctx.label, "srcs", "`%s` is %s" % (source.short_path, language), "set backend = " + backends)
-        objects.append(object)
+        made, ran = _compile(ctx, job, source)
+        objects += made
+        steps += ran
     return [
         DefaultInfo(files = depset(objects)),
         OutputGroupInfo(hipify = depset([report] if report else [])),

@@ -122,7 +122,7 @@ def _parsed(page: str) -> _Balance:
 
 def _phases(configuration: str, *archs: str, section: str = "k", source: str = "a.cu") -> list[str]:
     names = [f"{arch}/device.{kind}" for arch in archs for kind in ("ptx", "cubin")]
-    phases = [f"{source}.phases/{name}" for name in ("host.ii", *names, "fatbin.c", "cudafe1.cpp")]
+    phases = [f"{source}.phases/{name}" for name in ("host.ii", *names, "fatbin.o", "cudafe1.cpp")]
     return [_path(configuration, section, name) for name in (*phases, f"{source}.o")]
 
 

@@ -97,7 +97,7 @@ def test_cell_without_steps() -> None:
         ("k.objects/whole.cu.o", ("whole.cu", "k", "KernelCudaCompile", None)),
         ("k.objects/b.cpp.phases/cxx.ii", ("b.cpp", "k", "KernelCxxPreprocess", None)),
         ("k.objects/b.cpp.o", ("b.cpp", "k", "KernelCxxCompile", None)),
-        ("x.objects.objects/y.objects/z.phases/c.cu.phases/fatbin.c", None),
+        ("x.objects.objects/y.objects/z.phases/c.cu.phases/fatbin.o", None),
     ],
 )
 def test_path_of_a_step_says_what_it_compiles(path: str, place: tuple[str, str, str, str | None] | None) -> None:

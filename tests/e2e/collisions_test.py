@@ -6,13 +6,15 @@ Every library is loaded with RTLD_GLOBAL, so that all it exports is there for th
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import signal
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, PROJECTS, ROOT, copy_project
+from amd import code_objects
+from clone import CPU, CU130, PROJECTS, ROCM, ROOT, copy_project
 
 from py_driver.bazel.environment import curated
 from py_driver.loading import python_for
@@ -118,3 +120,26 @@ def test_plain_libraries_do_meet(twins: list[Path], python: str, tmp_path: Path)
     done = _run(python, _PLAIN, second, again)
     assert done.returncode == -signal.SIGABRT
     assert "Only a single TORCH_LIBRARY can be used to register the namespace plain_two" in done.stderr
+
+
+def test_one_source_is_compiled_in_two_groups(relu: Built, base: Path) -> None:
+    """Each has GPU code of its own, which its host code finds under a name that the other has not."""
+    project = copy_project(PROJECTS / "tiny", base / "groups")
+    manifest = project / "build.toml"
+    text = manifest.read_text().replace('backends = ["cpu", "cuda"]', 'backends = ["cuda", "rocm"]')
+    text = text[: text.index("[kernel.one]")]
+    for backend, archs in (("cuda", 'cuda-capabilities = ["9.0"]'), ("rocm", 'rocm-archs = ["gfx942"]')):
+        for group in ("once", "twice"):
+            head = f'[kernel.{group}-{backend}]\nbackend = "{backend}"\ndepends = []\nsrc = ["csrc/two.cu"]\n'
+            flags = f'{"cuda" if backend == "cuda" else "hip"}-flags = ["-D{group.upper()}"]\n'
+            text += f"{head}{archs}\n{flags}"
+    manifest.write_text(text)
+    source = "namespace {\n__global__ void kernel(int* out) { *out = KIND; }\n}\n"
+    chosen = "#ifdef ONCE\n#define KIND 1\n#define launch once\n#else\n#define KIND 2\n#define launch twice\n#endif\n"
+    launched = "void launch(int* out) { kernel<<<1, 1>>>(out); }\n"
+    (project / "csrc" / "two.cu").write_text(f"#include <cuda_runtime.h>\n{chosen}{source}{launched}")
+    relu.driver.build(project, CU130, ROCM)
+    [cuda] = (project / "build" / CU130).glob("*.so")
+    [rocm] = (project / "build" / ROCM).glob("*.so")
+    assert len(re.findall(rb"\x50\xed\x55\xba\x01\x00", cuda.read_bytes())) == 2
+    assert [one.named for one in code_objects(rocm.read_bytes())] == ["gfx942", "gfx942"]

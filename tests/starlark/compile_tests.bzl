@@ -33,7 +33,7 @@ def _expect_no_torch(env, action):
 _PHASES = {
     "CudaAssemble": "device.cubin",
     "CudaDeviceCompile": "device.ptx",
-    "CudaFatbinary": "fatbin.c",
+    "CudaFatbinary": "fatbin.o",
     "CudaFrontend": "cudafe1.cpp",
     "CudaHostCompile": "plain.cu.o",
     "CudaPreprocess": "host.ii",
@@ -114,6 +114,15 @@ def _later_phases_test_impl(ctx):
     return analysistest.end(env)
 
 later_phases_test = _make(_later_phases_test_impl)
+
+def _host_code_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    action = _phases(env, "plain_cuda")[("CudaHostCompile", "")]
+    read = [file.path.split(".phases/")[1] for file in action.inputs.to_list() if ".phases/" in file.path]
+    asserts.equals(env, ["120/stub.c", "cudafe1.cpp"], sorted(read))
+    return analysistest.end(env)
+
+host_code_test = _make(_host_code_test_impl)
 
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -213,6 +222,7 @@ def _link_test_impl(ctx):
         "plain.cpp.o",
         "torch.cu.o",
         "binding.cpp.o",
+        "fatbin.o",
         "plain.cu.o",
         "--start-lib",
         "id.o",
@@ -288,6 +298,7 @@ def compile_test_suite(name):
             "cpp_source_of_a_cuda_group_sees_headers_of_cuda_but_not_nvcc": torch_cxx_test,
             "cuda_extension_is_linked_in_this_order": link_test,
             "cuda_source_that_depends_on_torch_gets_its_headers_standard_and_abi": torch_cuda_test,
+            "host_code_is_compiled_without_that_of_the_gpu": host_code_test,
             "nvcc_is_told_all_defines_and_headers_where_it_preprocesses": preprocess_test,
             "phases_after_preprocessing_depend_on_no_header_and_no_define": later_phases_test,
             "torch_free_cpp_source_sees_neither_torch_nor_cuda": torch_free_cpu_test,

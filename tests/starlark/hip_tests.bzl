@@ -13,7 +13,7 @@ _EACH = {
     "HipPreprocess": "device.hipi",
 }
 _ONCE = {
-    "HipBundle": "bundle.hipfb",
+    "HipBundle": "bundle.o",
     "HipHostCompile": "plain.cu.o",
     "HipPreprocess": "host.hipi",
 }
@@ -65,6 +65,9 @@ def _phases_test_impl(ctx):
         asserts.equals(env, ["-mcpu=" + arch], _starting(phases[("HipAssemble", arch)], "-mcpu"))
     bundle = phases[("HipBundle", "")]
     asserts.equals(env, _ARCHS, _after(bundle, "--code"))
+    asserts.equals(env, ["plain_rocm/csrc/plain.cu"], _after(bundle, "--cuid"))
+    for file in phases[("HipHostCompile", "")].inputs.to_list():
+        asserts.false(env, ".phases/" in file.path and not file.path.endswith("/host.hipi"), file.path)
     return analysistest.end(env)
 
 phases_test = _make(_phases_test_impl)

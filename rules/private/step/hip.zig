@@ -2,6 +2,7 @@
 //! clang/docs/ClangOffloadBundler.rst of LLVM.
 const std = @import("std");
 const main = @import("main.zig");
+const object = @import("object.zig");
 
 pub const magic = "__CLANG_OFFLOAD_BUNDLE__";
 /// What stands before the architecture in the name of an entry.
@@ -13,15 +14,19 @@ const alignment = 4096;
 
 const Code = struct { name: []const u8, content: []const u8 };
 
-/// Writes a bundle.
+/// Writes a bundle, as an object whose symbol is that which clang looks for if it is not told of a bundle: it has the
+/// option `-cuid` in it (CGCUDANV.cpp and ASTContext::getCUIDHash of LLVM).
 pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var out: []const u8 = "";
+    var cuid: []const u8 = "";
     var codes = std.ArrayList(Code).init(allocator);
     try codes.append(.{ .name = host, .content = "" });
     while (arguments.next()) |flag| {
         const value = try arguments.value(flag);
         if (main.is(flag, "--out")) {
             out = value;
+        } else if (main.is(flag, "--cuid")) {
+            cuid = value;
         } else if (main.is(flag, "--code")) {
             const name = try std.mem.concat(allocator, u8, &.{ prefix, value });
             try codes.append(.{ .name = name, .content = try main.read(allocator, try arguments.value(flag)) });
@@ -46,5 +51,8 @@ pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         try text.appendNTimes(0, std.mem.alignForward(u64, text.items.len, alignment) - text.items.len);
         try text.appendSlice(code.content);
     }
-    try main.write(out, text.items);
+    var digest: [16]u8 = undefined;
+    std.crypto.hash.Md5.hash(cuid, &digest, .{});
+    const symbol = try std.fmt.allocPrint(allocator, "__hip_fatbin_{x}", .{std.mem.readInt(u64, digest[0..8], .little)});
+    try object.write(allocator, out, ".hip_fatbin", alignment, symbol, text.items);
 }

@@ -6,11 +6,13 @@
 const std = @import("std");
 const main = @import("main.zig");
 const dryrun = @import("dryrun.zig");
+const object = @import("object.zig");
 
 const list_flag = "-D__CUDA_ARCH_LIST__=";
 const ident_flag = "--ident=";
 const stub_name = "stub.c";
 const fatbin_name = "fatbin.c";
+const fatbin_include = "#include \"" ++ fatbin_name ++ "\"\n";
 const target_directive = "\n.target ";
 
 const Phase = enum {
@@ -32,12 +34,17 @@ const Sharing = enum { off, on, check };
 /// The module id, which makes the names of internal symbols unique among the files of a program, is ours: nvcc's has
 /// the absolute path of the source in it and, of a file without external symbols, the process id.
 pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+    var section: []const u8 = "";
     var name: []const u8 = "";
     while (arguments.next()) |flag| {
         if (main.is(flag, "--")) break;
-        if (!main.is(flag, "--source")) return main.fail("nvcc: no such flag: {s}", .{flag});
-        name = try arguments.value(flag);
+        if (main.is(flag, "--section")) {
+            section = try arguments.value(flag);
+        } else if (main.is(flag, "--source")) {
+            name = try arguments.value(flag);
+        } else return main.fail("nvcc: no such flag: {s}", .{flag});
     }
+    const id = try moduleId(allocator, section, name);
     const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], true);
     for (plan.commands) |command| {
         var words = std.ArrayList([]const u8).init(allocator);
@@ -47,7 +54,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
             if (main.is(word, "--gen_module_id_file")) continue;
             try words.append(if (std.mem.startsWith(u8, word, ident_flag)) try ident(allocator, name) else word);
             if (i + 1 == command.len) break;
-            if (main.is(word, "--module_id_file_name")) try main.write(command[i + 1], try moduleId(allocator, name));
+            if (main.is(word, "--module_id_file_name")) try main.write(command[i + 1], id);
             if (namesSource(word)) {
                 try words.append(name);
                 i += 1;
@@ -119,6 +126,8 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
         const value = try arguments.value(flag);
         if (main.is(flag, "--source")) {
             work.name = value;
+        } else if (main.is(flag, "--section")) {
+            work.section = value;
         } else if (main.is(flag, "--out")) {
             work.out = value;
         } else if (main.is(flag, "--stub")) {
@@ -149,9 +158,11 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
         .@"host-compile" => try work.compile(command),
     };
     const own = phase == .frontend or phase == .cicc;
-    if (own) try main.write(module_id, try moduleId(allocator, work.name));
+    if (own) try main.write(module_id, try moduleId(allocator, work.section, work.name));
     try dryrun.execute(allocator, words, &plan.environment);
     if (own) std.fs.cwd().deleteFile(module_id) catch {};
+    if (phase == .fatbinary)
+        try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try main.read(allocator, scratch));
     std.fs.cwd().deleteFile(scratch) catch {};
     if (phase == .cicc) {
         try work.cleanStub();
@@ -200,10 +211,11 @@ fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
     return std.mem.concat(allocator, u8, &.{ ident_flag, name });
 }
 
-/// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package.
-fn moduleId(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
+/// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package and of that
+/// for which it is compiled; an extension may have it more than once, compiled with other flags.
+fn moduleId(allocator: std.mem.Allocator, section: []const u8, name: []const u8) ![]const u8 {
     var digest: [32]u8 = undefined;
-    std.crypto.hash.sha2.Sha256.hash(name, &digest, .{});
+    std.crypto.hash.sha2.Sha256.hash(try std.mem.concat(allocator, u8, &.{ section, "/", name }), &digest, .{});
     const base = try allocator.dupe(u8, std.fs.path.basename(name));
     for (base) |*c| {
         if (!std.ascii.isAlphanumeric(c.*)) c.* = '_';
@@ -217,6 +229,8 @@ const Work = struct {
     allocator: std.mem.Allocator,
     /// Path of the source in its package.
     name: []const u8 = "",
+    /// What it is compiled for, among what is linked to the same extension.
+    section: []const u8 = "",
     /// The value of __CUDA_ARCH_LIST__; empty to leave nvcc's.
     arch_list: []const u8 = "",
     out: []const u8 = "",
@@ -286,7 +300,7 @@ const Work = struct {
             if (std.mem.startsWith(u8, word, "--create=")) {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
             } else if (std.mem.startsWith(u8, word, "--embedded-fatbin=")) {
-                try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--embedded-fatbin=", self.out }));
+                // The same as text, for the host's compiler.
             } else if (std.mem.startsWith(u8, word, ident_flag)) {
                 try editor.words.append(try ident(self.allocator, self.name));
             } else if (std.mem.startsWith(u8, word, "--image")) {
@@ -314,10 +328,8 @@ const Work = struct {
             if (main.is(word, "-o")) {
                 try editor.replace(self.out);
             } else if (std.mem.endsWith(u8, word, ".cudafe1.cpp")) {
-                for ([_][]const u8{ self.stub, try self.input("fatbin") }) |included| {
-                    try editor.words.append("-iquote");
-                    try editor.words.append(std.fs.path.dirname(included) orelse ".");
-                }
+                try editor.words.append("-iquote");
+                try editor.words.append(std.fs.path.dirname(self.stub) orelse ".");
                 try editor.words.append(try self.input("code"));
             } else try editor.keep(word);
         }
@@ -335,10 +347,27 @@ const Work = struct {
         return try std.mem.concat(self.allocator, u8, &.{ ptx[0..start], target, ptx[end..] });
     }
 
-    /// The stub says where it was written; the same text is to come out everywhere.
+    /// The stub says where it was written; the same text is to come out everywhere. And it includes the code of all
+    /// architectures, of which the host's needs the address only.
     fn cleanStub(self: *Work) !void {
         const text = try main.read(self.allocator, self.stub);
-        try main.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, text, self.stub, stub_name));
+        const clean = try std.mem.replaceOwned(u8, self.allocator, text, self.stub, stub_name);
+        if (std.mem.count(u8, clean, fatbin_include) != 1)
+            return main.fail("nvcc: host code that does not include {s} once; compile in one step", .{fatbin_name});
+        const name = try self.symbol();
+        const declared = try std.fmt.allocPrint(self.allocator,
+            \\#include "fatbinary_section.h"
+            \\extern "C" __attribute__((visibility("hidden"))) const unsigned long long {s}[];
+            \\extern "C" {{ static const __fatBinC_Wrapper_t __fatDeviceText __attribute__((aligned(8)))
+            \\__attribute__((section(FATBIN_CONTROL_SECTION_NAME))) = {{ FATBINC_MAGIC, FATBINC_VERSION, {s}, 0 }}; }}
+            \\
+        , .{ name, name });
+        try main.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, clean, fatbin_include, declared));
+    }
+
+    /// Where the code of all architectures begins.
+    fn symbol(self: *Work) ![]const u8 {
+        return std.mem.concat(self.allocator, u8, &.{ "fatbin", try moduleId(self.allocator, self.section, self.name) });
     }
 };
 

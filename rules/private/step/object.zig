@@ -1,0 +1,90 @@
+//! Writes an object file that is nothing but data, for the linker to put beside the code that looks for it. So that code
+//! need not be compiled again when the data is another.
+//!
+//! Layout: System V ABI, chapter 4.
+const std = @import("std");
+const main = @import("main.zig");
+const elf = std.elf;
+
+/// Names of sections and of the symbol, one table for both.
+const Names = struct {
+    bytes: std.ArrayList(u8),
+
+    fn add(self: *Names, name: []const u8) !u32 {
+        const at: u32 = @intCast(self.bytes.items.len);
+        try self.bytes.appendSlice(name);
+        try self.bytes.append(0);
+        return at;
+    }
+};
+
+/// Writes an object whose one section is some data, read only when loaded, and whose one symbol is where that begins.
+/// The symbol is hidden: libraries do not export it.
+pub fn write(
+    allocator: std.mem.Allocator,
+    path: []const u8,
+    section: []const u8,
+    alignment: u64,
+    symbol: []const u8,
+    data: []const u8,
+) !void {
+    const size = std.mem.alignForward(u64, data.len, @sizeOf(u64));
+    const start = std.mem.alignForward(u64, @sizeOf(elf.Elf64_Ehdr), alignment);
+    var names = Names{ .bytes = std.ArrayList(u8).init(allocator) };
+    _ = try names.add("");
+    const symbols = [_]elf.Elf64_Sym{ std.mem.zeroes(elf.Elf64_Sym), .{
+        .st_name = try names.add(symbol),
+        .st_info = elf.STB_GLOBAL << 4 | elf.STT_OBJECT,
+        .st_other = @intFromEnum(elf.STV.HIDDEN),
+        .st_shndx = 1,
+        .st_value = 0,
+        .st_size = size,
+    } };
+    const table = start + size;
+    var sections = [_]elf.Elf64_Shdr{
+        std.mem.zeroes(elf.Elf64_Shdr),
+        header(try names.add(section), elf.SHT_PROGBITS, start, size, alignment),
+        // Says that no stack needs to be executable.
+        header(try names.add(".note.GNU-stack"), elf.SHT_PROGBITS, table, 0, 1),
+        header(try names.add(".symtab"), elf.SHT_SYMTAB, table, @sizeOf(@TypeOf(symbols)), @alignOf(elf.Elf64_Sym)),
+        header(try names.add(".strtab"), elf.SHT_STRTAB, table + @sizeOf(@TypeOf(symbols)), 0, 1),
+    };
+    sections[1].sh_flags = elf.SHF_ALLOC;
+    sections[3].sh_link = 4;
+    sections[3].sh_info = 1;
+    sections[3].sh_entsize = @sizeOf(elf.Elf64_Sym);
+    sections[4].sh_size = names.bytes.items.len;
+    const headers = std.mem.alignForward(u64, sections[4].sh_offset + sections[4].sh_size, @alignOf(elf.Elf64_Shdr));
+    var first = std.mem.zeroes(elf.Elf64_Ehdr);
+    first.e_ident[0..8].* = .{ 0x7f, 'E', 'L', 'F', elf.ELFCLASS64, elf.ELFDATA2LSB, 1, 0 };
+    first.e_type = .REL;
+    first.e_machine = .X86_64;
+    first.e_version = 1;
+    first.e_shoff = headers;
+    first.e_ehsize = @sizeOf(elf.Elf64_Ehdr);
+    first.e_shentsize = @sizeOf(elf.Elf64_Shdr);
+    first.e_shnum = sections.len;
+    first.e_shstrndx = sections.len - 1;
+    const bytes = try allocator.alloc(u8, headers + @sizeOf(@TypeOf(sections)));
+    @memset(bytes, 0);
+    put(bytes, 0, std.mem.asBytes(&first));
+    put(bytes, start, data);
+    put(bytes, table, std.mem.asBytes(&symbols));
+    put(bytes, sections[4].sh_offset, names.bytes.items);
+    put(bytes, headers, std.mem.asBytes(&sections));
+    try main.write(path, bytes);
+}
+
+fn header(name: u32, kind: u32, offset: u64, size: u64, alignment: u64) elf.Elf64_Shdr {
+    var made = std.mem.zeroes(elf.Elf64_Shdr);
+    made.sh_name = name;
+    made.sh_type = kind;
+    made.sh_offset = offset;
+    made.sh_size = size;
+    made.sh_addralign = alignment;
+    return made;
+}
+
+fn put(bytes: []u8, offset: u64, part: []const u8) void {
+    @memcpy(bytes[offset..][0..part.len], part);
+}
