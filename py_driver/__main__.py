@@ -8,6 +8,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Until `main` is there, Ctrl-C ends the process; Python would print a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 from py_driver.cli import run
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import Output, open_standard_streams, printable
@@ -36,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_standard_streams()
     output = Output()
     arguments = sys.argv[1:] if arguments is None else arguments
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        # As Ctrl-C: Bazel is stopped, and nothing half done is left. `nohup` stays in force.
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # All as Ctrl-C: Bazel is stopped, and nothing half done is left. `nohup` stays in force.
         if signal.getsignal(name) is signal.SIG_DFL:
             signal.signal(name, _interrupt)
     try:

@@ -49,6 +49,7 @@ class Wish:
         create_pr: whether to open a pull request in the place of a commit.
         dry_run: whether to say only what would be done.
         allow_dirty: whether files may differ from what git has.
+        strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
     """
 
     repo_id: str = ""
@@ -57,6 +58,7 @@ class Wish:
     create_pr: bool = False
     dry_run: bool = False
     allow_dirty: bool = False
+    strict_archs: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +112,7 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     project = load(directory, matrix)
     manifest = project.manifest
     repo_id, branch = target(manifest, wish.repo_id, wish.branch)
-    plan = make_plan(project, matrix)
+    plan = make_plan(project, matrix, strict_archs=wish.strict_archs)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed and not wish.allow_dirty:
         message = f"{directory} has changes that git does not have: {changed}"

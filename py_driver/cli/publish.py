@@ -50,6 +50,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         create_pr=args.create_pr,
         dry_run=args.dry_run,
         allow_dirty=args.allow_dirty,
+        strict_archs=args.strict_archs,
     )
     done = publish(args.directory, args.variant, output, wish)
     if args.json:

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     matrix = read_matrix()
     project = load(args.directory, matrix)
-    plan = make_plan(project, matrix)
+    plan = make_plan(project, matrix, strict_archs=args.strict_archs)
     with one_at_a_time(plan, output):
         built = read_variants(args.directory, plan, present(args.directory, plan, args.variant))
         with writing(args.out):

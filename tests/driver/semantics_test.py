@@ -335,3 +335,13 @@ def test_strict_archs(project: Path, verb: str, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.count("error[E204]") == 2
     (project / "build.toml").write_text(MANIFEST, encoding="utf-8")
     assert __main__.main([verb, "--strict-archs", str(project)]) == 0
+
+
+@pytest.mark.parametrize("verb", [["publish", "--repo-id=me/relu", "--dry-run"], ["wheel"]])
+def test_strict_archs_of_what_is_built(project: Path, verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    text = MANIFEST + 'cuda-capabilities = ["7.0", "8.0"]\n'
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert __main__.main([*verb, "--strict-archs", str(project)]) == 2
+    assert capsys.readouterr().err.count("error[E204]") == 1
+    assert __main__.main([*verb, str(project)]) != 0
+    assert "error[E204]" not in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +39,23 @@ def test_no_heavy_module(verb: list[str], tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "0 []"
+
+
+_INTERRUPTED = """
+import importlib.abc, os, signal, sys
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "py_driver.errors":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("command", [["driver"], ["-m", "py_driver"]], ids=" ".join)
+def test_interrupted_before_anything_is_done(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPTED)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, *command, "--version"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -11,10 +11,9 @@
 namespace {
 
 #define CASE(width) \
-  case width: return norm_##width(kind, in, scale, out, rows, epsilon, stream)
+  case width: return norm_##width(kind, centered, of, stream)
 
-cudaError_t run(int64_t width, int kind, const void* in, const void* scale, void* out, int rows, float epsilon,
-                cudaStream_t stream) {
+cudaError_t run(int64_t width, int kind, bool centered, const Rows& of, cudaStream_t stream) {
   switch (width) {
     CASE(128);
     CASE(256);
@@ -30,14 +29,42 @@ cudaError_t run(int64_t width, int kind, const void* in, const void* scale, void
   }
 }
 
-at::Tensor norm(const at::Tensor& in, const at::Tensor& scale, double epsilon, bool centered) {
+void check(const at::Tensor& in, const at::Tensor& scale) {
   TORCH_CHECK(in.is_cuda() && in.is_contiguous() && in.dim() == 2, "`in` is not a matrix on a GPU");
   TORCH_CHECK(scale.scalar_type() == at::kFloat && scale.is_contiguous() && scale.numel() == in.size(1), "`scale`");
-  const int type = in.scalar_type() == at::kFloat ? 0 : in.scalar_type() == at::kHalf ? 1 : 2;
+}
+
+void start(const at::Tensor& in, Rows of, bool centered) {
+  const int type = in.scalar_type() == at::kFloat ? 0 : in.scalar_type() == at::kHalf ? 2 : 5;
+  of.in = in.const_data_ptr();
+  of.rows = static_cast<int>(in.size(0));
+  C10_CUDA_CHECK(run(in.size(1), type, centered, of, c10::cuda::getCurrentCUDAStream()));
+}
+
+at::Tensor norm(const at::Tensor& in, const at::Tensor& scale, double epsilon, bool centered) {
+  check(in, scale);
   const c10::cuda::CUDAGuard guard(in.device());
   at::Tensor out = at::empty_like(in);
-  C10_CUDA_CHECK(run(in.size(1), type + (centered ? 0 : 5), in.const_data_ptr(), scale.const_data_ptr(), out.data_ptr(),
-                     static_cast<int>(in.size(0)), static_cast<float>(epsilon), c10::cuda::getCurrentCUDAStream()));
+  start(in, {nullptr, nullptr, nullptr, scale.const_data_ptr(), out.data_ptr(), 0, float(epsilon)}, centered);
+  return out;
+}
+
+at::Tensor add_norm(const at::Tensor& in, at::Tensor& sum, const at::Tensor& scale, double epsilon, bool centered) {
+  check(in, scale);
+  TORCH_CHECK(sum.is_contiguous() && sum.sizes() == in.sizes() && sum.scalar_type() == in.scalar_type(), "`sum`");
+  const c10::cuda::CUDAGuard guard(in.device());
+  at::Tensor out = at::empty_like(in);
+  start(in, {nullptr, sum.data_ptr(), nullptr, scale.const_data_ptr(), out.data_ptr(), 0, float(epsilon)}, centered);
+  return out;
+}
+
+at::Tensor gradient(const at::Tensor& of, const at::Tensor& in, const at::Tensor& scale, double epsilon, bool centered) {
+  check(in, scale);
+  TORCH_CHECK(of.is_contiguous() && of.sizes() == in.sizes() && of.scalar_type() == in.scalar_type(), "`of`");
+  const c10::cuda::CUDAGuard guard(in.device());
+  at::Tensor out = at::empty_like(in);
+  const Rows rows = {nullptr, nullptr, of.const_data_ptr(), scale.const_data_ptr(), out.data_ptr(), 0, float(epsilon)};
+  start(in, rows, centered);
   return out;
 }
 
@@ -45,7 +72,11 @@ at::Tensor norm(const at::Tensor& in, const at::Tensor& scale, double epsilon, b
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("norm(Tensor x, Tensor scale, float epsilon, bool centered) -> Tensor");
+  ops.def("add_norm(Tensor x, Tensor(a!) sum, Tensor scale, float epsilon, bool centered) -> Tensor");
+  ops.def("gradient(Tensor of, Tensor x, Tensor scale, float epsilon, bool centered) -> Tensor");
   ops.impl("norm", at::kCUDA, &norm);
+  ops.impl("add_norm", at::kCUDA, &add_norm);
+  ops.impl("gradient", at::kCUDA, &gradient);
 }
 
 REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

@@ -3,5 +3,7 @@
 from ._ops import ops
 
 norm = ops.norm
+add_norm = ops.add_norm
+gradient = ops.gradient
 
-__all__ = ["norm"]
+__all__ = ["add_norm", "gradient", "norm"]
