@@ -73,7 +73,9 @@ def digests(files: Iterable[Path], root: Path) -> dict[str, str]:
 
 
 def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tuple[float, int]:
-    """Seconds and steps of the longest chain of actions from a source to its object.
+    """Seconds and steps of the longest chain of actions from a source to its objects.
+
+    The host's code waits for cicc of one architecture; it is taken for the slowest one here.
 
     Args:
         actions: mnemonic, what Bazel says of the action while it runs, and seconds.

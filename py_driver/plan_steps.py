@@ -36,7 +36,7 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "HipHostCompile": ("HipPreprocess",),
     "KernelCxxCompile": ("KernelCxxPreprocess",),
 }
-"""Of the steps of a source, which come before which."""
+"""Of the steps of a source, which come before which. CudaHostCompile waits for one architecture only."""
 
 
 _OF_ALL_ARCHS = ("CudaFatbinary", "HipBundle", "KernelCudaCompile")
@@ -210,6 +210,8 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
             own: object = archs if mnemonic in _OF_ALL_ARCHS else ()
             if mnemonic == "CudaPreprocess":
                 own = [_number(one) for one in archs]
+            elif mnemonic == "CudaHostCompile":
+                own = _number(archs[-1])
             elif mnemonic == "CudaDeviceCompile" and arch in bases:
                 own = (settings.ptx_sharing, bases[arch])
             yield Step(

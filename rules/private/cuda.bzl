@@ -3,7 +3,8 @@
 Split, a phase is an action of its own, but for all that preprocess, which are one: there the headers cost more than the
 work. The key of an action is what it reads: what is preprocessed to the same text is compiled once, a further
 architecture compiles for that one alone, and architectures are compiled beside each other. Every phase runs the command
-that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways make the same code.
+that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways make the same code. What nvcc includes into the host's
+code as text, the code of all architectures, is an object of its own beside it.
 """
 
 load(":actions.bzl", "ACTION", "package_path")
@@ -129,7 +130,7 @@ def compile_split(ctx, job, source, object):
     """Compiles a CUDA source in an action for each phase of nvcc, and after preprocessing for each capability of the cell.
 
     The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
-    further capability.
+    further capability, unless that is the last one and the bounds of its launches are others.
 
     Args:
         ctx: rule context.
@@ -188,7 +189,11 @@ def compile_split(ctx, job, source, object):
     images = {}
     stubs = {number: ctx.actions.declare_file(directory + number + "/stub.c") for number in archs}
     codes = {number: ctx.actions.declare_file(directory + number + "/device.ptx") for number in archs}
-    stub = stubs.values()[-1]
+
+    # What launches kernels is the same for all architectures, unless the bounds of a launch are not; nvcc takes that of the
+    # last one. Which one that is must not be in the key of what reads it, so it has a name without.
+    stub = ctx.actions.declare_file(directory + "stub.c")
+    ctx.actions.symlink(output = stub, target_file = stubs.values()[-1])
     bases = _bases(archs) if job.ptx_sharing != "off" else {}
     for number, arch in archs.items():
         ptx = codes[number]
@@ -205,8 +210,6 @@ def compile_split(ctx, job, source, object):
         images["sm_" + number] = cubin
         if number in [_number(one) for one in job.archs if one.endswith("+PTX")]:
             images["compute_" + number] = ptx
-
-    # Before the host's code: there the linker finds that of the GPU where one call of nvcc puts it.
     fatbin = ctx.actions.declare_file(directory + "fatbin.o")
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
 
@@ -222,4 +225,6 @@ def compile_split(ctx, job, source, object):
         stub,
         [job.cuda.headers, job.cuda.host.files],
     )
+
+    # In this order the linker puts the GPU's code where it is if nvcc is called once.
     return [fatbin, object], firsts

@@ -61,7 +61,7 @@ def compile_hip(ctx, job, source, object):
     common.add("-Wno-unused-command-line-argument")
 
     # It makes internal symbols unique, and the bundle's; clang would take a hash of the path and the options.
-    cuid = "%s/%s" % (ctx.label.name, path)
+    cuid = "%s:%s" % (ctx.label.name, path)
     common.add("-cuid=" + cuid)
     find = ctx.actions.args()
     prefix_maps(find, job, source, rocm.compiler)

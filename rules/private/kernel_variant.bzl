@@ -41,6 +41,12 @@ def _python_names(ctx):
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     identity = ctx.attr.id[KernelIdInfo]
+    groups = {}
+    for target in ctx.attr.objects:
+        group = target.label.name
+        if group in groups:
+            fail_with(ctx.label, "objects", "two targets are named `%s`" % group, "rename one: symbols have the name in them")
+        groups[group] = target
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     objects = [object for one in compiled for object in one.objects]
     extension = link_extension(ctx, objects, identity.objects) if objects else None

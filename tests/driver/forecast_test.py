@@ -201,6 +201,12 @@ def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
     assert _ahead(steps, history).run == 4 + 1 + 2
 
 
+def test_a_last_architecture_more_may_have_other_host_code(tmp_path: Path) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    steps = _steps(tmp_path, FILES, text=KERNEL.replace('"9.0+PTX"', '"9.0+PTX", "10.0"'))
+    assert _ahead(steps, history).run == 4 + 1 + 2 + 1
+
+
 def test_what_did_the_same_before_is_shared(tmp_path: Path) -> None:
     """Two releases of CUDA whose later phases turned out to be the same: nobody knows before the first build."""
     cells = ("torch213-*-cu130-*", "torch213-*-cu132-*")

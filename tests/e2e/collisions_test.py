@@ -123,7 +123,7 @@ def test_plain_libraries_do_meet(twins: list[Path], python: str, tmp_path: Path)
 
 
 def test_one_source_is_compiled_in_two_groups(relu: Built, base: Path) -> None:
-    """Each has GPU code of its own, which its host code finds under a name that the other has not."""
+    """No symbol of one is in the way of the other's, and the library has the GPU's code of both."""
     project = copy_project(PROJECTS / "tiny", base / "groups")
     manifest = project / "build.toml"
     text = manifest.read_text().replace('backends = ["cpu", "cuda"]', 'backends = ["cuda", "rocm"]')

@@ -139,14 +139,22 @@ def test_each_phase_is_a_step(phases: Built) -> None:
     assert planned(phases.result) == steps(phases.result)
 
 
-def test_a_further_architecture_compiles_for_that_one_alone(phases: Built, base: Path) -> None:
-    project = copy_project(phases.project, base / "arch")
+@pytest.mark.parametrize(
+    ("more", "ran"),
+    [
+        ('"8.0", "8.6", "9.0+PTX"', 5),
+        ('"8.0", "9.0+PTX", "10.0"', 6),  # CUB has other launch bounds there, so the host's code is compiled too
+    ],
+    ids=["between", "last"],
+)
+def test_a_further_architecture_compiles_for_that_one_alone(phases: Built, base: Path, more: str, ran: int) -> None:
+    project = copy_project(phases.project, base / "arch" / str(ran))
     phases.driver.build(project, CU130)
-    _edit(project / "build.toml", '"8.0", "9.0+PTX"', '"8.0", "8.6", "9.0+PTX"')
-    # Preprocessing; cicc and ptxas for sm_86; the fatbinary. The binding, which the new id is shown to, is preprocessed
-    # to the same text.
+    _edit(project / "build.toml", '"8.0", "9.0+PTX"', more)
+    # Preprocessing; cicc and ptxas for the new one; the fatbinary. The binding, which the new id is shown to, is
+    # preprocessed to the same text.
     result = phases.driver.build(project, CU130)
-    assert steps(result) == (5, 0, 3 * _ALL + BINDING + 2 - 5)
+    assert steps(result) == (ran, 0, 3 * _ALL + BINDING + 2 - ran)
     assert planned(result) == steps(result)
     assert result["plan"]["measured"]
 

@@ -37,7 +37,7 @@ class Step:
         (self.directory / "own.ii").write_text(text)
         roles = {"code": "own.ii", "base-code": "base.ii", "base-ptx": "base.ptx", "base-stub": "base.stub"}
         inputs = [word for role, name in roles.items() for word in ("--in", role, name)]
-        command: list[str | Path] = [self.program, "phase", "cicc", "--source", "a.cu", *inputs]
+        command: list[str | Path] = [self.program, "phase", "cicc", "--source", "a.cu", "--section", "k", *inputs]
         command += ["--out", "own.ptx", "--stub", "own.stub"]
         command += ["--share", share, "--target", "sm_86", "--", nvcc, *options]
         command += ["--objdir-as-tempdir", "-gencode=arch=compute_86,code=sm_86", "-c", "source.cu", "-o", "object.o"]

@@ -30,8 +30,8 @@ _MNEMONICS = [
     "ZigBuild",
 ]
 
-# What Bazel itself makes for the rules: files with a fixed content, and the runfiles of the step program.
-_BAZELS = ["FileWrite", "Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "SymlinkTree"]
+# What Bazel itself makes for the rules: files with a fixed content or another name, and the runfiles of the step program.
+_BAZELS = ["FileWrite", "Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "Symlink", "SymlinkTree"]
 
 # The packages that files of the repository may come from.
 _PACKAGES = [

@@ -165,6 +165,7 @@ def _objects_failures():
     ]
 
 def _variant_failures():
+    kernel_objects(name = "plain_cpu", backend = "cpu", srcs = [_PROJECT + "csrc/plain.cpp"], tags = ["manual"])
     return [
         _variant(
             name = "variant_for_an_undeclared_torch_fails",
@@ -179,6 +180,13 @@ def _variant_failures():
             problem = "torch 2.13 has no build with `cxx98`",
             help = "choose from cxx11",
             cxx_abi = "cxx98",
+        ),
+        _variant(
+            name = "objects_of_two_targets_of_one_name_fail",
+            attribute = "objects",
+            problem = "two targets are named `plain_cpu`",
+            help = "rename one: symbols have the name in them",
+            objects = [_PROJECT + "plain_cpu", "plain_cpu"],
         ),
         _variant(
             name = "python_file_outside_of_its_root_fails",

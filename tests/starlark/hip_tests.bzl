@@ -60,12 +60,12 @@ def _phases_test_impl(ctx):
         side = "--offload-device-only" if arch else "--offload-host-only"
         asserts.equals(env, [side], _starting(action, "--offload-host") + _starting(action, "--offload-device"))
         asserts.true(env, "-ffast-math" in action.argv, "hip_flags are missing in " + mnemonic)
-        asserts.equals(env, ["-cuid=plain_rocm/csrc/plain.cu"], _starting(action, "-cuid="))
+        asserts.equals(env, ["-cuid=plain_rocm:csrc/plain.cu"], _starting(action, "-cuid="))
     for arch in _ARCHS:
         asserts.equals(env, ["-mcpu=" + arch], _starting(phases[("HipAssemble", arch)], "-mcpu"))
     bundle = phases[("HipBundle", "")]
     asserts.equals(env, _ARCHS, _after(bundle, "--code"))
-    asserts.equals(env, ["plain_rocm/csrc/plain.cu"], _after(bundle, "--cuid"))
+    asserts.equals(env, ["plain_rocm:csrc/plain.cu"], _after(bundle, "--cuid"))
     for file in phases[("HipHostCompile", "")].inputs.to_list():
         asserts.false(env, ".phases/" in file.path and not file.path.endswith("/host.hipi"), file.path)
     return analysistest.end(env)

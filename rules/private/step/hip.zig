@@ -32,6 +32,7 @@ pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
             try codes.append(.{ .name = name, .content = try main.read(allocator, try arguments.value(flag)) });
         } else return main.fail("hip-bundle: no such flag: {s}", .{flag});
     }
+    if (cuid.len == 0) return main.fail("hip-bundle: --cuid is missing", .{});
     var head = std.ArrayList(u8).init(allocator);
     const writer = head.writer();
     try writer.writeAll(magic);

@@ -1,6 +1,6 @@
 //! nvcc compiles: a whole one in one step, or one phase of it. Either way the commands are those that nvcc itself
 //! names, with changes that no flag of nvcc offers: what depends on the directory, the process or the order of the
-//! architectures is replaced by what depends on the source's name alone.
+//! architectures is replaced by what depends on the names of source and target alone.
 //!
 //! A command is known by its program and its flags, never by its place, so one reading fits all versions of nvcc.
 const std = @import("std");
@@ -214,8 +214,9 @@ fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
 /// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package and of that
 /// for which it is compiled; an extension may have it more than once, compiled with other flags.
 fn moduleId(allocator: std.mem.Allocator, section: []const u8, name: []const u8) ![]const u8 {
+    if (section.len == 0 or name.len == 0) return main.fail("nvcc: --section and --source are missing", .{});
     var digest: [32]u8 = undefined;
-    std.crypto.hash.sha2.Sha256.hash(try std.mem.concat(allocator, u8, &.{ section, "/", name }), &digest, .{});
+    std.crypto.hash.sha2.Sha256.hash(try std.mem.concat(allocator, u8, &.{ section, ":", name }), &digest, .{});
     const base = try allocator.dupe(u8, std.fs.path.basename(name));
     for (base) |*c| {
         if (!std.ascii.isAlphanumeric(c.*)) c.* = '_';
@@ -300,7 +301,7 @@ const Work = struct {
             if (std.mem.startsWith(u8, word, "--create=")) {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
             } else if (std.mem.startsWith(u8, word, "--embedded-fatbin=")) {
-                // The same as text, for the host's compiler.
+                // Left out: the same as text, for the host's compiler.
             } else if (std.mem.startsWith(u8, word, ident_flag)) {
                 try editor.words.append(try ident(self.allocator, self.name));
             } else if (std.mem.startsWith(u8, word, "--image")) {
