@@ -211,7 +211,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
             if mnemonic == "CudaPreprocess":
                 own = [_number(one) for one in archs]
             elif mnemonic == "CudaHostCompile":
-                own = _number(archs[-1])
+                own = [_number(one) for one in archs[-1:]]
             elif mnemonic == "CudaDeviceCompile" and arch in bases:
                 own = (settings.ptx_sharing, bases[arch])
             yield Step(
