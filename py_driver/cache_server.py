@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import tomli
 
+from py_driver.bazel.sandbox import worker_files
 from py_driver.errors import Code, error
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
@@ -27,21 +28,6 @@ _SERVER: Final = "buildbox-casd"
 _HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
-
-_SHELL: Final = "/bin/sh"
-_LOADER: Final = "/lib64/ld-linux-x86-64.so.2"
-_LIBRARIES: Final = (
-    "libc.so.6",
-    "libdl.so.2",
-    "libgcc_s.so.1",
-    "libm.so.6",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libstdc++.so.6",
-)
-"""What NVIDIA's programs are linked with, besides the loader; libstdc++ is wanted by cicc of CUDA 11.8 alone."""
-
-_ADVICE: Final = "an executor needs glibc, libgcc and libstdc++; without --execute the server needs none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,27 +89,6 @@ def command(serving: Serving, place: Path) -> list[str]:
         found += [f"--jobs={serving.jobs}", f"--buildbox-run={place / 'buildbox-run'}"]
         found += [f"--runner-arg=--ro-bind-mount={os.path.realpath(path)}:{path}" for path in worker_files()]
     return [*found, str(serving.directory.resolve())]
-
-
-def worker_files() -> tuple[str, ...]:
-    """What a step finds besides its inputs: a shell and a C library, which nvcc needs (docs/remote.md).
-
-    Raises:
-        DriverError: SET_UP if this machine lacks one of them.
-    """
-    try:
-        said = subprocess.run([_LOADER, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
-    except (OSError, subprocess.CalledProcessError):
-        raise error(Code.SET_UP, f"{_LOADER} cannot list what {_SHELL} needs", help=_ADVICE) from None
-    of_shell = [word for word in said.split() if word.startswith("/")]
-    places = list(dict.fromkeys(Path(path).parent for path in of_shell))
-    libraries = []
-    for name in _LIBRARIES:
-        found = [str(place / name) for place in places if (place / name).exists()]
-        if not found:
-            raise error(Code.SET_UP, f"{name} is not in {' or '.join(map(str, places))}", help=_ADVICE)
-        libraries.append(found[0])
-    return tuple(dict.fromkeys([_SHELL, _LOADER, *of_shell, *libraries]))
 
 
 def serve(serving: Serving, output: Output) -> int:

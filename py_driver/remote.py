@@ -191,7 +191,7 @@ def bazel_options(remote: Remote, scratch: Path) -> list[str]:
         DriverError: the file with headers is no longer what it was, see `read_headers`.
     """
     options = [f"--remote_cache={remote.cache}"] if remote.cache else []
-    options += [f"--remote_executor={remote.executor}"] if remote.executor else []
+    options += [f"--remote_executor={remote.executor}", "--strategy=ZigBuild=remote"] if remote.executor else []
     options += [f"--remote_instance_name={remote.instance}"] if remote.instance else []
     options += [f"--remote_default_exec_properties={name}={value}" for name, value in remote.properties]
     helper = remote.helper

@@ -244,7 +244,7 @@ def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = ""
 
 @contextmanager
 def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
-    """A Bazel that has built nothing, and keeps nothing."""
+    """A Bazel that has built nothing, keeps nothing, and reads no settings of this machine or user."""
     places = cache_root() / "verify"
     with storage_errors(places):
         places.mkdir(parents=True, exist_ok=True)
@@ -256,7 +256,9 @@ def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
             lock = (place / "lock").open("w")
             fcntl.flock(lock, fcntl.LOCK_EX)
     with lock:
-        own = replace(bazel, startup=(*bazel.startup, f"--output_user_root={place / 'output'}"))
+        own = replace(
+            bazel, startup=(*bazel.startup, "--nohome_rc", "--nosystem_rc", f"--output_user_root={place / 'output'}")
+        )
         try:
             yield own
         finally:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from py_driver.buildfile import render
 from py_driver.errors import Code, error
 from py_driver.fetch.store import cache_root, storage_errors
-from py_driver.files import contains
 from py_driver.layout import MODULE_NAME, label_prefix, module_root
 from py_driver.lock import read_user_lock, user_lock
 
@@ -39,7 +38,6 @@ toolchains = use_extension("@{module}//toolchains:extensions.bzl", "toolchains")
 toolchains.extend(lock = "//:matrix.lock.json")
 """
 _SETTINGS = (".bazelrc", ".bazelversion")
-_BLOCK = "build --sandbox_block_path="
 _PROJECTS = "projects"
 
 
@@ -148,22 +146,7 @@ def _write_module(workspace: Path, root: Path, own: Path | None) -> None:
         _put(workspace / "BUILD.bazel", b"")
     _put(workspace / "MODULE.bazel", text.encode())
     for setting in _SETTINGS:
-        _put(workspace / setting, seen((root / setting).read_text(encoding="utf-8"), root, workspace).encode())
-
-
-def seen(settings: str, *places: Path) -> str:
-    """Bazel's settings without those that would hide one of some directories from actions.
-
-    Somebody may have installed the driver, and with it what actions read, into /usr/local.
-
-    Args:
-        settings: a .bazelrc.
-        *places: what actions have to see.
-    """
-    real = [os.path.realpath(place) for place in places]
-    lines = settings.splitlines(keepends=True)
-    blocked = {line: line.strip().removeprefix(_BLOCK) for line in lines if line.startswith(_BLOCK)}
-    return "".join(line for line in lines if not any(contains(blocked[line], one) for one in real if line in blocked))
+        _put(workspace / setting, (root / setting).read_bytes())
 
 
 def _write_package(package: Path, project: Path, plan: Plan) -> None:

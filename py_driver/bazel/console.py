@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from py_driver.bazel.rc import Settings
 from py_driver.errors import Code, Diagnostic, Span
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Console:
         errors: blocks of lines that begin with `ERROR:`, as Bazel wrote them, each once.
         notes: blocks of lines that actions which succeeded wrote: compiler warnings.
         no_space: whether something said that the disk is full.
+        settings: what it takes from files like ~/.bazelrc.
     """
 
     def __init__(self, output: Output, task: Task) -> None:
@@ -53,6 +55,7 @@ class Console:
         self._blocks: list[list[str]] = []
         self._notes: list[list[str]] = []
         self.no_space = False
+        self.settings = Settings()
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -68,7 +71,7 @@ class Console:
         """Take the next line, without its line break."""
         if _NO_SPACE in line:
             self.no_space = True
-        if not (self._progress(line) or self._event(line)):
+        if not (self.settings.feed(line) or self._progress(line) or self._event(line)):
             self._rest(line)
 
     def _progress(self, line: str) -> bool:

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, NoReturn
 from py_driver.bazel.console import Console, own_diagnostics
 from py_driver.bazel.environment import curated
 from py_driver.bazel.events import Events, read_events
+from py_driver.bazel.rc import OPTION as ANNOUNCE
+from py_driver.bazel.sandbox import settings_file
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
+from py_driver.fetch.store import cache_root
 from py_driver.memory import machine_memory
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +53,7 @@ _OPTIONS = (
     "--curses=no",
     "--show_progress_rate_limit=0.2",
     "--nobuild_event_json_file_path_conversion",
+    ANNOUNCE,
 )
 _LABELS_SHOWN = 5
 _KILLED = re.compile(r" failed: \((?:Killed|Exit 137)\)|^step: killed by signal 9: ", re.MULTILINE)
@@ -91,6 +96,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
 ) -> Completed:
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
+    An action of it sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`.
+
     Args:
         bazel: which one.
         args: the command and its arguments, without startup options.
@@ -109,7 +116,9 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
     """
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
-        command = [*_command(bazel, args[:1]), *_OPTIONS, f"--build_event_json_file={events_file}", *args[1:]]
+        settings = settings_file(cache_root())
+        command = _command(bazel, [f"--bazelrc={settings}", *args[:1], *_OPTIONS])
+        command += [f"--build_event_json_file={events_file}", *args[1:]]
         console = Console(output, task)
         with stdout_file.open("wb") as stdout:
             try:
@@ -125,6 +134,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
             except OSError as problem:
                 raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
         exit_code = _follow(process, console, output)
+        for note in console.settings.notes([cwd.resolve() / ".bazelrc", settings, bazel.path.parent]):
+            output.say(printable(note))
         events = read_events(events_file)
         text = stdout_file.read_text(encoding="utf-8", errors="replace")
     failure = None if exit_code == _OK else _failure(exit_code, console, events, output)

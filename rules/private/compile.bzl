@@ -182,22 +182,36 @@ def compile_cxx(ctx, job, source, object):
     flags.add_all(without_definitions(job.cxx_flags))
     flags.add("-Wno-gnu-line-marker")
     flags.add("-c", text)
-    inputs = depset([text], transitive = [job.cc.files])
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], inputs, object)
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], [text], object)
     return [object], [text, object]
+
+def guarded(ctx, compiler):
+    """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
+
+    Args:
+        ctx: rule context, with the attribute `_step`.
+        compiler: File, a static clang.
+
+    Returns:
+        dict, `executable` and `tools` of an action; and Args, those that come first.
+    """
+    arguments = ctx.actions.args()
+    arguments.add_all(["compile", "--"])
+    arguments.add(compiler)
+    return {"executable": ctx.executable._step, "tools": [compiler]}, arguments
 
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
     """Runs the host compiler."""
     last = ctx.actions.args()
     last.add("-o", output)
+    program, first = guarded(ctx, job.cc.compiler)
     ctx.actions.run(
-        executable = job.cc.compiler,
-        arguments = arguments + [last],
+        arguments = [first] + arguments + [last],
         inputs = inputs,
         outputs = [output],
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
         toolchain = Label("//toolchains/cc:toolchain_type"),
-        **ACTION
+        **(program | ACTION)
     )

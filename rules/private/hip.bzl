@@ -9,6 +9,7 @@ load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(
     ":compile.bzl",
     "add_source",
+    "guarded",
     "language_flags",
     "prefix_maps",
     "preprocessor_flags",
@@ -23,9 +24,8 @@ _NO_ARCH = "gfx906"
 # Flags of the compiler that decide what the assembler takes.
 _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, executable = None):
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = None):
     ctx.actions.run(
-        executable = executable or job.rocm.compiler,
         arguments = arguments,
         inputs = inputs,
         outputs = [output],
@@ -33,7 +33,7 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, executable
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
         toolchain = Label("//toolchains/rocm:toolchain_type"),
-        **ACTION
+        **((program or {"executable": job.rocm.compiler}) | ACTION)
     )
 
 def compile_hip(ctx, job, source, object):
@@ -76,22 +76,26 @@ def compile_hip(ctx, job, source, object):
     later.add_all(without_definitions(job.hip_flags))
     later.add("-Wno-gnu-line-marker")
     headers = preprocessor_inputs(job, source, [rocm.files])
+    guard, first = guarded(ctx, rocm.compiler)
     firsts = []
 
-    def run(mnemonic, what, output, inputs, arguments, options):
+    def run(mnemonic, what, output, inputs, arguments, options, program = None):
         own = ctx.actions.args()
         own.add_all(options)
         own.add("-o", output)
-        _run(ctx, job, source, mnemonic, what, arguments + [own], inputs, output)
+        _run(ctx, job, source, mnemonic, what, arguments + [own], inputs, output, program)
         firsts.append(output)
         return output
+
+    def preprocess(what, output, options):
+        run("HipPreprocess", what, output, headers, [first, common, find], options, guard)
 
     codes = {}
     for arch in job.archs:
         for_arch = ["--offload-device-only", "--offload-arch=" + arch]
         place = directory + arch.replace(":", "_").replace("+", "p").replace("-", "m") + "/"
         text = ctx.actions.declare_file(place + "device.hipi")
-        run("HipPreprocess", "Preprocessing for " + arch, text, headers, [common, find], for_arch)
+        preprocess("Preprocessing for " + arch, text, for_arch)
         assembly = ctx.actions.declare_file(place + "device.s")
         libraries = ctx.actions.args()
         libraries.add_all(rocm.bitcode[:1], map_each = dirname, format_each = "--rocm-device-lib-path=%s")
@@ -111,12 +115,12 @@ def compile_hip(ctx, job, source, object):
     arguments.add("--out", bundle)
     for arch, code in codes.items():
         arguments.add_all(["--code", arch, code])
-    step = ctx.executable._step
+    step = {"executable": ctx.executable._step}
     _run(ctx, job, source, "HipBundle", "Bundling the code of", [arguments], codes.values(), bundle, step)
     firsts.append(bundle)
     for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
     host_text = ctx.actions.declare_file(directory + "host.hipi")
-    run("HipPreprocess", "Preprocessing", host_text, headers, [common, find], for_host)
+    preprocess("Preprocessing", host_text, for_host)
     compile = ctx.actions.args()
     compile.add("-c", host_text)
     run("HipHostCompile", "Compiling the host code of", object, [host_text], [common, later, compile], for_host)

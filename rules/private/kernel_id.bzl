@@ -53,7 +53,7 @@ def _object(ctx, source, header):
     ctx.actions.run(
         executable = cc.compiler,
         arguments = [arguments],
-        inputs = depset([source, header, ctx.file._registration], transitive = [cc.files]),
+        inputs = [source, header, ctx.file._registration],
         outputs = [object],
         mnemonic = "KernelIdObject",
         progress_message = "Compiling the id of %{label}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import threading
 from pathlib import Path
@@ -16,7 +15,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.fetch.store import CACHE_VARIABLE
 from py_driver.output import Output
 from py_driver.project import plan_directory
-from py_driver.workspace import Workspace, one_at_a_time, seen, workspace_for
+from py_driver.workspace import Workspace, one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,21 +68,6 @@ def test_module_names_the_rules_by_their_path(cache: Path, project: Path) -> Non
     assert f"path = {json.dumps(str(ROOT))}" in (workspace.root / "MODULE.bazel").read_text()
     for name in (".bazelrc", ".bazelversion"):
         assert (workspace.root / name).read_bytes() == (ROOT / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("place", "hidden"),
-    [
-        ("/usr/local/lib/python3.13/site-packages/py_driver/module", {"/usr/include", "/usr/lib/gcc"}),
-        ("/usr/local", {"/usr/include", "/usr/lib/gcc"}),
-        ("/usr/localities", {"/usr/include", "/usr/lib/gcc", "/usr/local"}),
-    ],
-)
-def test_rules_are_not_hidden_from_actions(place: str, hidden: set[str]) -> None:
-    settings = (ROOT / ".bazelrc").read_text()
-    left = seen(settings, Path("/home"), Path(place))
-    assert set(re.findall(r"^build --sandbox_block_path=(.*)$", left, re.MULTILINE)) == hidden
-    assert set(settings.splitlines()) - set(left.splitlines()) <= {"build --sandbox_block_path=/usr/local"}
 
 
 @pytest.mark.usefixtures("cache")

@@ -1,6 +1,7 @@
 //! The one program that our Bazel actions run besides compilers: static, without libc, no host tool needed.
 //!
 //!   step id      --backend B --module M --config C --header OUT --text OUT [--src NAME PATH]...
+//!   step compile -- COMPILER ARGUMENT...
 //!   step nvcc    --source NAME --section NAME -- NVCC ARGUMENT...
 //!   step preprocess --arch-list LIST [--host OUT GENCODE] [--device OUT GENCODE]... -- NVCC ARGUMENT...
 //!   step phase   PHASE --source NAME --section NAME [--in ROLE PATH]... --out PATH [--stub PATH]
@@ -16,6 +17,7 @@
 //! `check` 2.
 const std = @import("std");
 const identity = @import("identity.zig");
+const inputs = @import("inputs.zig");
 const hip = @import("hip.zig");
 const nvcc = @import("nvcc.zig");
 const directory = @import("directory.zig");
@@ -78,6 +80,7 @@ fn run(allocator: std.mem.Allocator) !void {
     var arguments = Arguments{ .items = items.items };
     const verb = arguments.next() orelse return fail("no step named", .{});
     if (is(verb, "id")) return identity.run(allocator, &arguments);
+    if (is(verb, "compile")) return inputs.run(allocator, &arguments);
     if (is(verb, "nvcc")) return nvcc.run(allocator, &arguments);
     if (is(verb, "preprocess")) return nvcc.preprocess(allocator, &arguments);
     if (is(verb, "phase")) return nvcc.runPhase(allocator, &arguments);

@@ -6,6 +6,7 @@
 const std = @import("std");
 const main = @import("main.zig");
 const dryrun = @import("dryrun.zig");
+const inputs = @import("inputs.zig");
 const object = @import("object.zig");
 
 const list_flag = "-D__CUDA_ARCH_LIST__=";
@@ -60,8 +61,13 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
                 i += 1;
             }
         }
-        try dryrun.execute(allocator, words.items, &plan.environment);
-        if (phaseOf(command) == .cicc) try leaveDirectory(allocator, words.items[words.items.len - 1]);
+        const phase = phaseOf(command);
+        const preprocesses = phase == .@"host-preprocess" or phase == .@"device-preprocess";
+        const out = words.items[words.items.len - 1];
+        const whole = if (preprocesses) try inputs.listing(allocator, words.items, out) else words.items;
+        try dryrun.execute(allocator, whole, &plan.environment);
+        if (preprocesses) try inputs.check(allocator, out);
+        if (phase == .cicc) try leaveDirectory(allocator, words.items[words.items.len - 1]);
     }
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
@@ -90,7 +96,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !voi
         const call = try std.mem.concat(allocator, []const u8, &.{ arguments.items[arguments.at..], &.{text.gencode} });
         const plan = try dryrun.ask(allocator, call, on_host);
         work.out = text.out;
-        const command = try work.preprocess(try only(plan, text.phase));
+        const command = try inputs.listing(allocator, try work.preprocess(try only(plan, text.phase)), text.out);
         if (on_host) try dryrun.execute(allocator, command, &plan.environment) else {
             try children.append(try dryrun.start(allocator, command, &plan.environment));
         }
@@ -101,6 +107,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !voi
         if (failed == 0) failed = code;
     }
     if (failed != 0) std.process.exit(failed);
+    for (texts.items) |text| try inputs.check(allocator, text.out);
 }
 
 /// The one command of a phase.

@@ -1,0 +1,104 @@
+"""What an action sees of this machine besides its inputs: a shell and a C library."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from py_driver.errors import Code, error
+from py_driver.fetch.store import storage_errors
+
+_SHELL: Final = "/bin/sh"
+_LOADER: Final = "/lib64/ld-linux-x86-64.so.2"
+_LIBRARIES: Final = (
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libstdc++.so.6",
+)
+"""What NVIDIA's programs are linked with, besides the loader; libstdc++ is wanted by cicc of CUDA 11.8 alone."""
+
+_ADVICE: Final = "actions need glibc, libgcc and libstdc++ of this machine"
+_MOUNTED: Final = ("/lib", "/lib64")
+"""Where the C library is put; .bazelrc mounts this machine's there, for a Bazel that the driver does not start."""
+
+WEAK: Final = (
+    "note: this machine allows no user namespaces, so no sandbox hides its files from compilers; "
+    "a compile that reads one fails"
+)
+"""What to say where not `isolates`."""
+
+_NEW_USER_AND_MOUNTS: Final = 0x10000000 | 0x00020000
+"""CLONE_NEWUSER and CLONE_NEWNS of linux/sched.h."""
+
+
+def worker_files() -> tuple[str, ...]:
+    """What an action finds besides its inputs: a shell and a C library, which nvcc needs (docs/remote.md).
+
+    Returns:
+        Absolute paths.
+
+    Raises:
+        DriverError: SET_UP if this machine lacks one of them.
+    """
+    try:
+        said = subprocess.run([_LOADER, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise error(Code.SET_UP, f"{_LOADER} cannot list what {_SHELL} needs", help=_ADVICE) from None
+    of_shell = [word for word in said.split() if word.startswith("/")]
+    places = list(dict.fromkeys(Path(path).parent for path in of_shell))
+    libraries = []
+    for name in _LIBRARIES:
+        found = [str(place / name) for place in places if (place / name).exists()]
+        if not found:
+            raise error(Code.SET_UP, f"{name} is not in {' or '.join(map(str, places))}", help=_ADVICE)
+        libraries.append(found[0])
+    return tuple(dict.fromkeys([_SHELL, _LOADER, *of_shell, *libraries]))
+
+
+def settings_file(cache: Path) -> Path:
+    """A .bazelrc that has an action see no more of this machine than `worker_files`; made if it is not there.
+
+    Args:
+        cache: directory of the driver's cache.
+
+    Raises:
+        DriverError: SET_UP if this machine lacks one of them; NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    files = [path for path in worker_files() if path != _SHELL]
+    facts = [(path, found.st_size, found.st_mtime_ns) for path in files for found in [os.stat(path)]]  # noqa: PTH116
+    root = cache / "sandbox"
+    place = root / hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+    library = str(place / "lib").replace(":", "\\:")
+    options = [f"build {shlex.quote(f'--sandbox_add_mount_pair={library}:{target}')}\n" for target in _MOUNTED]
+    with storage_errors(place):
+        if not place.is_dir():
+            root.mkdir(parents=True, exist_ok=True)
+            fresh = Path(tempfile.mkdtemp(dir=root))
+            (fresh / "lib").mkdir()
+            for path in files:
+                shutil.copy(path, fresh / "lib")
+            (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
+            try:
+                fresh.rename(place)
+            except OSError:  # another run was faster
+                shutil.rmtree(fresh)
+    return place / "bazelrc"
+
+
+def isolates() -> bool:
+    """Whether this machine lets a process make the namespaces in which Bazel's sandbox hides its files."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ctypes.CDLL(None).unshare(_NEW_USER_AND_MOUNTS) == 0 else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,131 @@
+//! A compiler reads its inputs and nothing else: where no sandbox sees to that, what it has read is looked at afterwards.
+//!
+//! The compiler lists each file that a directive has read or found (`#include`, `#embed`, `__has_include`). A file counts
+//! as an input if it lies below the working directory, where a sandbox and an executor lay out an action's inputs.
+const std = @import("std");
+const main = @import("main.zig");
+const dryrun = @import("dryrun.zig");
+
+const incbin = ".incbin";
+
+/// Below it are pinned archives, in which nothing is looked for.
+const pinned = "external/";
+
+/// Runs a compiler, whose command line follows `--`, and fails if it has read anything but inputs.
+pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+    if (!main.is(try arguments.value("compile"), "--")) return main.fail("compile: no such flag", .{});
+    const command = arguments.items[arguments.at..];
+    var out: []const u8 = "";
+    for (command, 0..) |word, i| {
+        if (main.is(word, "-o") and i + 1 < command.len) out = command[i + 1];
+    }
+    if (out.len == 0) return main.fail("compile: no -o", .{});
+    const environment = try std.process.getEnvMap(allocator);
+    try dryrun.execute(allocator, try listing(allocator, command, out), &environment);
+    try check(allocator, out);
+}
+
+/// The words of a command that preprocesses, and has it list what it reads beside a file that it makes. These are the
+/// options of clang behind `-MD`, which it does without for the device code of HIP.
+pub fn listing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
+    var words = std.ArrayList([]const u8).init(allocator);
+    try words.appendSlice(command);
+    for ([_][]const u8{ "-sys-header-deps", "-MT", "out", "-dependency-file", try listName(allocator, out) }) |word| {
+        try words.append("-Xclang");
+        try words.append(word);
+    }
+    return words.items;
+}
+
+/// Fails if a command of `listing` has read anything but inputs; the list is deleted.
+pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
+    const list = try listName(allocator, out);
+    const text = try main.read(allocator, list);
+    std.fs.cwd().deleteFile(list) catch {};
+    const directory = try std.process.getCwdAlloc(allocator);
+    var rest: []const u8 = text[(std.mem.indexOf(u8, text, ": ") orelse return main.fail("no dependencies in {s}", .{list})) + 2 ..];
+    while (try nextName(allocator, &rest)) |name| {
+        const path = try inside(allocator, directory, name) orelse return refuse(out, name);
+        if (std.mem.startsWith(u8, path, pinned)) continue;
+        if (try foreignIncbin(allocator, directory, try main.read(allocator, path))) |foreign| return refuse(out, foreign);
+    }
+}
+
+fn refuse(out: []const u8, name: []const u8) main.Failure {
+    std.fs.cwd().deleteFile(out) catch {};
+    return main.fail("{s} was read, which is no input of this action: a build reads the files that build.toml lists, " ++
+        "and the pinned toolchains", .{name});
+}
+
+fn listName(allocator: std.mem.Allocator, out: []const u8) ![]const u8 {
+    return std.mem.concat(allocator, u8, &.{ out, ".d" });
+}
+
+/// The next name in a list of dependencies as make reads it; null at the end.
+fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
+    var name = std.ArrayList(u8).init(allocator);
+    const text = rest.*;
+    var i: usize = 0;
+    while (i < text.len) : (i += 1) {
+        const c = text[i];
+        const next = if (i + 1 < text.len) text[i + 1] else 0;
+        if (c == '\\' and next == '\n') {
+            i += 1;
+            if (name.items.len > 0) break;
+        } else if ((c == '\\' and (next == ' ' or next == '#')) or (c == '$' and next == '$')) {
+            i += 1;
+            try name.append(next);
+        } else if (c == ' ' or c == '\n') {
+            if (name.items.len > 0) break;
+        } else try name.append(c);
+    }
+    rest.* = text[@min(i, text.len)..];
+    return if (name.items.len > 0) name.items else null;
+}
+
+/// The path of a file from the working directory, without `.` and `..`; null if it lies elsewhere, also by way of a link.
+fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8) !?[]const u8 {
+    const whole = try std.fs.path.resolvePosix(allocator, &.{ directory, name });
+    if (!std.mem.startsWith(u8, whole, directory) or whole.len <= directory.len or whole[directory.len] != '/') return null;
+    const path = whole[directory.len + 1 ..];
+    if (std.mem.indexOf(u8, name, "..") == null) return path;
+    const spelled = std.fs.cwd().statFile(name) catch return null;
+    const plain = std.fs.cwd().statFile(path) catch return null;
+    return if (spelled.inode == plain.inode) path else null;
+}
+
+/// A file elsewhere that an assembler's `.incbin "..."` in a text names; null if there is none.
+fn foreignIncbin(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
+    var at: usize = 0;
+    while (std.mem.indexOfPos(u8, text, at, incbin)) |found| {
+        at = found + incbin.len;
+        const start = std.mem.indexOfNonePos(u8, text, at, " \t\\\"") orelse break;
+        const end = std.mem.indexOfAnyPos(u8, text, start, "\\\"\n") orelse break;
+        if (start == at or end == start) continue;
+        if (try inside(allocator, directory, text[start..end]) == null) return text[start..end];
+    }
+    return null;
+}
+
+test "names of dependencies" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    var rest: []const u8 = "a\\ b.h \\\n  /c/$$d.h e\\#f\n";
+    try std.testing.expectEqualStrings("a b.h", (try nextName(arena.allocator(), &rest)).?);
+    try std.testing.expectEqualStrings("/c/$d.h", (try nextName(arena.allocator(), &rest)).?);
+    try std.testing.expectEqualStrings("e#f", (try nextName(arena.allocator(), &rest)).?);
+    try std.testing.expectEqual(null, try nextName(arena.allocator(), &rest));
+}
+
+test "files elsewhere" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const a = arena.allocator();
+    try std.testing.expectEqualStrings("b/c.h", (try inside(a, "/x", "./b/c.h")).?);
+    try std.testing.expectEqualStrings("b/c.h", (try inside(a, "/x", "/x/b/c.h")).?);
+    for ([_][]const u8{ "/y/c.h", "../c.h", "/xb/c.h", "b/../../c.h", "/proc/self/cwd/c.h", "/x" }) |name|
+        try std.testing.expectEqual(null, try inside(a, "/x", name));
+    const text = "asm(\".incbin \\\"/etc/hosts\\\"\"); // .incbin \"b.txt\", .incbin";
+    try std.testing.expectEqualStrings("/etc/hosts", (try foreignIncbin(a, "/x", text)).?);
+    try std.testing.expectEqual(null, try foreignIncbin(a, "/x", "asm(\".incbin \\\"b.txt\\\"\");"));
+}
