@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
-from py_driver.bazel.sandbox import WEAK, isolates
+from py_driver.bazel.sandbox import say_if_weak
 from py_driver.bazel.spawns import options as log_options
 from py_driver.collect import check_place, collect
 from py_driver.errors import Code, error
@@ -170,8 +170,8 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
     output.say(describe(ahead, len(chosen), jobs))
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen), output)
-    if not options.remote.executor and not isolates():
-        output.say(WEAK)
+    if not options.remote.executor:
+        say_if_weak(output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         log = Path(name, "spawns.bin")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]

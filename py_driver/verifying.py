@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver import __version__
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
+from py_driver.bazel.sandbox import say_if_weak
 from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settings
 from py_driver.collect import BUILD, differences
 from py_driver.errors import Code, Diagnostic, DriverError, error
@@ -128,6 +129,7 @@ def _made(
     with one_at_a_time(plan, output):
         workspace = workspace_for(directory, plan)
         fetch_all(archives(plan, chosen), output)
+        say_if_weak(output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
             args = ["build", "--output_groups=+steps", "--experimental_convenience_symlinks=ignore", "--disk_cache="]
             args += ["--remote_cache=", "--remote_executor=", *limits(options), *settings(options)]

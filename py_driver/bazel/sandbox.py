@@ -10,10 +10,13 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.fetch.store import storage_errors
+
+if TYPE_CHECKING:
+    from py_driver.output import Output
 
 _SHELL: Final = "/bin/sh"
 _LOADER: Final = "/lib64/ld-linux-x86-64.so.2"
@@ -32,12 +35,10 @@ _ADVICE: Final = "actions need glibc, libgcc and libstdc++ of this machine"
 _MOUNTED: Final = ("/lib", "/lib64")
 """Where the C library is put; .bazelrc mounts this machine's there, for a Bazel that the driver does not start."""
 
-WEAK: Final = (
+_WEAK: Final = (
     "note: this machine allows no user namespaces, so no sandbox hides its files from compilers; "
     "a compile that reads one fails"
 )
-"""What to say where not `isolates`."""
-
 _NEW_USER_AND_MOUNTS: Final = 0x10000000 | 0x00020000
 """CLONE_NEWUSER and CLONE_NEWNS of linux/sched.h."""
 
@@ -96,9 +97,10 @@ def settings_file(cache: Path) -> Path:
     return place / "bazelrc"
 
 
-def isolates() -> bool:
-    """Whether this machine lets a process make the namespaces in which Bazel's sandbox hides its files."""
+def say_if_weak(output: Output) -> None:
+    """Say so if this machine does not let a process make the namespaces in which Bazel's sandbox hides its files."""
     child = os.fork()
     if child == 0:
         os._exit(0 if ctypes.CDLL(None).unshare(_NEW_USER_AND_MOUNTS) == 0 else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        output.say(_WEAK)

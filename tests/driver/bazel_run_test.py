@@ -46,8 +46,9 @@ def _output() -> tuple[Output, io.StringIO]:
 def test_command_line_and_standard_output(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
     done = run(bazel('echo "$@"; pwd; echo "$X"'), ["query", "//:all"], tmp_path, _output()[0], env={"X": "1"})
     args, where, value = done.stdout.splitlines()
-    first, *options, last = args.split()
+    first, settings, *options, last = args.split()
     assert (first, options[0], last) == ("--startup", "query", "//:all")
+    assert settings.startswith("--bazelrc=")
     assert {"--color=no", "--curses=no"} <= set(options)
     assert where == os.path.realpath(tmp_path)
     assert value == "1"

@@ -21,6 +21,9 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
     try words.append(command[0]);
     try words.append("--dryrun");
     const directory = try std.process.getCwdAlloc(allocator);
+    if (std.mem.indexOfAny(u8, directory, " ,") != null)
+        return main.fail("nvcc cannot work in {s}, whose name has a blank or a comma in it; have Bazel work elsewhere with " ++
+            "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT or --output_user_root", .{directory});
     for (command[1..]) |argument| {
         if (std.mem.startsWith(u8, argument, map_flag)) {
             const mapping = argument[map_flag.len..];

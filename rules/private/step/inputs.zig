@@ -6,7 +6,8 @@ const std = @import("std");
 const main = @import("main.zig");
 const dryrun = @import("dryrun.zig");
 
-const incbin = ".incbin";
+/// What has an assembler read a file.
+const directives = [_][]const u8{ ".incbin", ".include" };
 
 /// Below it are pinned archives, in which nothing is looked for.
 const pinned = "external/";
@@ -47,14 +48,14 @@ pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
     while (try nextName(allocator, &rest)) |name| {
         const path = try inside(allocator, directory, name) orelse return refuse(out, name);
         if (std.mem.startsWith(u8, path, pinned)) continue;
-        if (try foreignIncbin(allocator, directory, try main.read(allocator, path))) |foreign| return refuse(out, foreign);
+        if (try assembled(allocator, directory, try main.read(allocator, path))) |foreign| return refuse(out, foreign);
     }
 }
 
 fn refuse(out: []const u8, name: []const u8) main.Failure {
     std.fs.cwd().deleteFile(out) catch {};
-    return main.fail("{s} was read, which is no input of this action: a build reads the files that build.toml lists, " ++
-        "and the pinned toolchains", .{name});
+    return main.fail("{s} is read here and is no input of the action; list what a source reads in build.toml, and name " ++
+        "it by its path in the project", .{name});
 }
 
 fn listName(allocator: std.mem.Allocator, out: []const u8) ![]const u8 {
@@ -94,15 +95,17 @@ fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8)
     return if (spelled.inode == plain.inode) path else null;
 }
 
-/// A file elsewhere that an assembler's `.incbin "..."` in a text names; null if there is none.
-fn foreignIncbin(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
-    var at: usize = 0;
-    while (std.mem.indexOfPos(u8, text, at, incbin)) |found| {
-        at = found + incbin.len;
-        const start = std.mem.indexOfNonePos(u8, text, at, " \t\\\"") orelse break;
-        const end = std.mem.indexOfAnyPos(u8, text, start, "\\\"\n") orelse break;
-        if (start == at or end == start) continue;
-        if (try inside(allocator, directory, text[start..end]) == null) return text[start..end];
+/// A file elsewhere that a directive for the assembler names in a text, `.incbin "..."`; null if there is none.
+fn assembled(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
+    for (directives) |directive| {
+        var at: usize = 0;
+        while (std.mem.indexOfPos(u8, text, at, directive)) |found| {
+            at = found + directive.len;
+            const start = std.mem.indexOfNonePos(u8, text, at, " \t\\\"") orelse break;
+            const end = std.mem.indexOfAnyPos(u8, text, start, "\\\"\n") orelse break;
+            if (start == at or end == start) continue;
+            if (try inside(allocator, directory, text[start..end]) == null) return text[start..end];
+        }
     }
     return null;
 }
@@ -126,6 +129,6 @@ test "files elsewhere" {
     for ([_][]const u8{ "/y/c.h", "../c.h", "/xb/c.h", "b/../../c.h", "/proc/self/cwd/c.h", "/x" }) |name|
         try std.testing.expectEqual(null, try inside(a, "/x", name));
     const text = "asm(\".incbin \\\"/etc/hosts\\\"\"); // .incbin \"b.txt\", .incbin";
-    try std.testing.expectEqualStrings("/etc/hosts", (try foreignIncbin(a, "/x", text)).?);
-    try std.testing.expectEqual(null, try foreignIncbin(a, "/x", "asm(\".incbin \\\"b.txt\\\"\");"));
+    try std.testing.expectEqualStrings("/etc/hosts", (try assembled(a, "/x", text)).?);
+    try std.testing.expectEqual(null, try assembled(a, "/x", "asm(\".incbin \\\"b.txt\\\"\");"));
 }

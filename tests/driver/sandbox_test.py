@@ -1,0 +1,56 @@
+"""What an action sees of this machine: the files, their place in the cache, and the settings that mount them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from py_driver.bazel import sandbox
+from py_driver.errors import Code, DriverError
+
+
+def test_library_has_what_the_loader_wants_and_nothing_else(tmp_path: Path) -> None:
+    settings = sandbox.settings_file(tmp_path)
+    library = settings.parent / "lib"
+    loader = "ld-linux-x86-64.so.2"
+    names = {path.name for path in library.iterdir()}
+    assert names == {Path(path).name for path in sandbox.worker_files()} - {"sh"}
+    # What the library has is enough for each of its files: the loader finds all in it alone.
+    for name in names - {loader}:
+        command = [library / loader, "--inhibit-cache", "--library-path", library, "--list", library / name]
+        listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        used = [word for word in listed.split() if word.startswith("/")]
+        assert {Path(one).parent for one in used} <= {library, Path("/lib64")}, name
+
+
+def test_made_once(tmp_path: Path) -> None:
+    settings = sandbox.settings_file(tmp_path)
+    before = settings.stat()
+    assert sandbox.settings_file(tmp_path) == settings
+    assert settings.stat() == before
+    assert [path.name for path in (tmp_path / "sandbox").iterdir()] == [settings.parent.name]
+
+
+@pytest.mark.parametrize("name", ["plain", "a blank", "a:colon", "it's"])
+def test_settings_mount_it_in_the_place_of_the_machines(tmp_path: Path, name: str) -> None:
+    cache = tmp_path / name
+    settings = sandbox.settings_file(cache)
+    library = str(settings.parent / "lib").replace(":", "\\:")
+    words = [line.removeprefix("build ") for line in settings.read_text().splitlines()]
+    shown = subprocess.run(
+        ["sh", "-c", f"printf '%s\\n' {' '.join(words)}"], check=True, capture_output=True, text=True
+    )
+    mounts = [f"--sandbox_add_mount_pair={library}:{target}" for target in ("/lib", "/lib64")]
+    assert shown.stdout.splitlines() == mounts
+
+
+def test_missing_library_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_LIBRARIES", ("libc.so.6", "libnone.so.1"))
+    with pytest.raises(DriverError, match=r"libnone\.so\.1 is not in ") as caught:
+        sandbox.settings_file(tmp_path)
+    assert caught.value.diagnostics[0].code is Code.SET_UP
+    assert os.listdir(tmp_path) == []  # noqa: PTH208

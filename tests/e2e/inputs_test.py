@@ -1,0 +1,135 @@
+"""A compiler reads its inputs and nothing else of the machine, whether a sandbox sees to that or we do."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from clone import CPU, CU130, copy_project, stop_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from conftest import Built
+
+pytestmark = pytest.mark.e2e
+
+_NO_NAMESPACES = ["unshare", "--user", "--map-root-user", "sh", "-c"]
+_NO_NAMESPACES += ['echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "-"]
+_WEAK = "note: this machine allows no user namespaces"
+
+
+class Trick(NamedTuple):
+    """A way to read a file that no action has as an input.
+
+    Attributes:
+        source: of the project, at the beginning of which the text is put.
+        text: what reads; `HOST` is a directory of the machine, `UP` the way there from anywhere.
+        hidden: what the compiler says where the sandbox hides the file; empty if it goes on without.
+    """
+
+    source: str
+    text: str
+    hidden: str
+
+
+def _assembled(directive: str) -> str:
+    return f'asm(".section .rodata\\n.{directive} \\"HOST/file\\"\\n.text");\n'
+
+
+_CPP, _CU, _BINDING = "csrc/one.cpp", "csrc/two.cu", "torch-ext/binding.cpp"
+_MACRO = '#define FILE "HOST/file"\n#include FILE\n'
+_EMBED = "extern const unsigned char bytes[];\nconst unsigned char bytes[] = {\n#embed FILE\n};\n"
+_TRICKS = {
+    "macro": Trick(_CPP, _MACRO, "HOST/file' file not found"),
+    "macro-binding": Trick(_BINDING, _MACRO, "HOST/file' file not found"),
+    "macro-cuda": Trick(_CU, _MACRO, "HOST/file' file not found"),
+    "has-include": Trick(_CPP, '#if __has_include("HOST/file")\n#define ANSWER 2\n#endif\n', ""),
+    "proc": Trick(_CPP, '#if __has_include("/proc/self/cmdline")\n#define ANSWER 2\n#endif\n', ""),
+    "embed": Trick(_CPP, _EMBED.replace("FILE", '"HOST/file"'), "HOST/file' file not found"),
+    "upwards": Trick(_CPP, '#if 1\n#include "UP/file"\n#endif\n', "UP/file' file not found"),
+    "include-next": Trick(_CU, '#if 1\n#include_next "HOST/file"\n#endif\n', "HOST/file' file not found"),
+    "incbin": Trick(_CPP, _assembled("incbin"), "Could not find incbin file 'HOST/file'"),
+    "assembler-include": Trick(_CPP, _assembled("include"), "Could not find include file 'HOST/file'"),
+    "incbin-cuda": Trick(_CU, _assembled("incbin"), "HOST/file is read here"),
+    "ptx": Trick(
+        _CU, '__global__ void more() { asm volatile(".include \\"HOST/file\\""); }\n', "HOST/file is read here"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def host(base: Path) -> Path:
+    """A directory of the machine with a file in it."""
+    (base / "host").mkdir()
+    (base / "host" / "file").write_text("// of the machine\n")
+    return base / "host"
+
+
+def _tricked(tiny: Built, to: Path, trick: Trick, host: Path) -> tuple[Path, str]:
+    """A project with a trick in it, and the variant that falls for it."""
+    project = copy_project(tiny.project, to)
+    source = project / trick.source
+    source.write_text(_filled(trick.text, host) + source.read_text())
+    return project, CU130 if trick.source == _CU else CPU
+
+
+def _filled(text: str, host: Path) -> str:
+    return text.replace("HOST", str(host)).replace("UP", "../" * 40 + str(host)[1:])
+
+
+@pytest.mark.parametrize("name", _TRICKS)
+def test_sandbox_hides_the_machine(tiny: Built, base: Path, host: Path, name: str) -> None:
+    trick = _TRICKS[name]
+    project, variant = _tricked(tiny, base / "hidden" / name, trick, host)
+    done = tiny.driver.run("build", project, f"--variant={variant}", code=5 if trick.hidden else 0)
+    assert _filled(trick.hidden, host) in done.stderr
+    assert _WEAK not in done.stderr
+    if not trick.hidden:
+        [made], [plain] = ([*(place / "build" / CPU).glob("*.so")] for place in (project, tiny.project))
+        assert len(made.read_bytes()) == len(plain.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def weak(tiny: Built) -> Iterator[Sequence[str]]:
+    """A command that runs commands where no process can make a user namespace; Bazel's server starts there."""
+    done = subprocess.run([*_NO_NAMESPACES, "unshare", "--user", "true"], capture_output=True, check=False)
+    if b"unshare failed" not in done.stderr:
+        pytest.skip("this machine does not allow a namespace in which there are no further ones")
+
+    def stop() -> None:
+        for output_base in tiny.driver.output.iterdir():
+            stop_server(output_base)
+
+    stop()
+    yield _NO_NAMESPACES
+    stop()
+
+
+@pytest.mark.parametrize("name", [name for name in _TRICKS if name not in {"has-include", "proc"}])
+def test_without_a_sandbox_what_was_read_is_refused(
+    tiny: Built, base: Path, host: Path, weak: Sequence[str], name: str
+) -> None:
+    trick = _TRICKS[name]
+    project, variant = _tricked(tiny, base / "weak" / name, trick, host)
+    done = tiny.driver.run("build", project, f"--variant={variant}", within=weak, code=5)
+    assert f"{host}/file is read here" in done.stderr or f"{_filled('UP/file', host)} is read here" in done.stderr
+    assert done.stderr.count(_WEAK) == 1
+
+
+@pytest.mark.parametrize("path", ["HOST/file", "/proc/self/cmdline"])
+def test_without_a_sandbox_what_was_found_is_refused(
+    tiny: Built, base: Path, host: Path, weak: Sequence[str], path: str
+) -> None:
+    text = f'#if __has_include("{path}")\n#endif\n'
+    place = base / "weak" / path.rpartition("/")[2]
+    project, _ = _tricked(tiny, place, Trick(_CPP, text, ""), host)
+    done = tiny.driver.run("build", project, f"--variant={CPU}", within=weak, code=5)
+    assert f"{_filled(path, host)} is read here" in done.stderr
+
+
+def test_without_a_sandbox_the_bytes_are_the_same(tiny: Built, weak: Sequence[str]) -> None:
+    done = tiny.driver.run("verify", tiny.project, within=weak)
+    assert done.stderr.count(_WEAK) == 1
