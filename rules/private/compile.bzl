@@ -153,6 +153,7 @@ def compile_cxx(ctx, job, source, object):
         list of File, the object to link; list of File, the first output of each action.
     """
     gpu = job.cuda or job.rocm
+    guard, first = guarded(ctx, job.cc.compiler)
     headers = preprocessor_inputs(job, source, [job.cc.files] + ([gpu.headers] if gpu else []))
     common = ctx.actions.args()
     common.add("clang")
@@ -169,12 +170,12 @@ def compile_cxx(ctx, job, source, object):
     if not job.id:
         find.add("-c")
         add_source(find, job, source)
-        _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, find], headers, object)
+        _run(ctx, job, source, "KernelCxxCompile", "Compiling", [first, common, find], headers, object, guard)
         return [object], [object]
     text = ctx.actions.declare_file("%s.objects/%s.phases/cxx.ii" % (ctx.label.name, package_path(source)))
     find.add("-E")
     add_source(find, job, source)
-    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [common, find], headers, text)
+    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [first, common, find], headers, text, guard)
     flags = ctx.actions.args()
 
     # What is said about the search for headers is of no use here, and the text has the line markers of clang.
@@ -200,18 +201,17 @@ def guarded(ctx, compiler):
     arguments.add(compiler)
     return {"executable": ctx.executable._step, "tools": [compiler]}, arguments
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output):
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = None):
     """Runs the host compiler."""
     last = ctx.actions.args()
     last.add("-o", output)
-    program, first = guarded(ctx, job.cc.compiler)
     ctx.actions.run(
-        arguments = [first] + arguments + [last],
+        arguments = arguments + [last],
         inputs = inputs,
         outputs = [output],
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
         toolchain = Label("//toolchains/cc:toolchain_type"),
-        **(program | ACTION)
+        **((program or {"executable": job.cc.compiler}) | ACTION)
     )
