@@ -38,6 +38,8 @@ AFTER: Mapping[str, tuple[str, ...]] = {
 }
 """Of the steps of a source, which come before which. CudaHostCompile waits for one architecture only."""
 
+_DEFAULT_ABI = "cxx11"
+"""As in rules/private/transitions.bzl."""
 
 _OF_ALL_ARCHS = ("CudaFatbinary", "HipBundle", "KernelCudaCompile")
 """Steps that depend on all architectures of a cell, and on which of them have PTX."""
@@ -187,7 +189,8 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     """The steps of a group, for a cell."""
     cell, needs = variant.cell, variant.needs
     backend = group.backend if group.backend == "cpu" else cell.backend
-    torch = standard = ""
+    # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
+    torch = standard = needs.abi if needs.abi and needs.abi != _DEFAULT_ABI else ""
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
@@ -222,7 +225,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 arch=arch,
                 part=part,
                 reads=_digest([flags, compilers, group.name, source, mnemonic, arch, own, part, read]),
-                torch=bool(torch) and not cell.stable,
+                torch=TORCH in group.depends and not cell.stable,
             )
 
 

@@ -417,7 +417,7 @@ TABLES = (
                 choices=DEPENDS,
                 noun="dependency",
                 doc="What the sources include besides their own headers; `[]` for nothing. Without `torch` in it a "
-                "section is compiled once for all torch versions.",
+                "section is compiled once for all torch versions of a C++ ABI.",
                 example='["torch"]',
             ),
             Key(

@@ -9,6 +9,9 @@ BACKEND = "//rules/settings:backend"
 _CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
 NONE = "none"
 
+# The C++ ABI that compilers take if they are told none.
+_DEFAULT_ABI = "cxx11"
+
 # Backends with versions: a cell has `cu130` where a section says `cuda`.
 GPU_BACKENDS = ["cuda", "rocm"]
 
@@ -31,13 +34,15 @@ def _objects_impl(settings, attr):
     torch = "torch" in attr.depends
     return {
         TORCH: settings[TORCH] if torch else NONE,
-        CXX_ABI: settings[CXX_ABI] if torch else NONE,
+        CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != _DEFAULT_ABI else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend in GPU_BACKENDS or settings[BACKEND] == NONE else attr.backend,
     }
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which
-# differ in nothing else share one configured target: its actions run once, without any flag or cache.
+# differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
+# matter of torch: objects that are linked together hand std::string to each other, by whatever path. So it stays, and
+# only the one that is compiled for without a word is not named.
 objects_transition = transition(
     implementation = _objects_impl,
     inputs = _CELL,

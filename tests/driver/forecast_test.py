@@ -36,7 +36,7 @@ SETTINGS = Settings(
     split=True,
     whole=(),
     ptx_sharing="off",
-    standards={"2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
+    standards={"2.4": 17, "2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
     toolchains=PINS,
     rules="5",
 )
@@ -108,6 +108,24 @@ def test_another_standard_of_cxx_is_compiled_again(tmp_path: Path) -> None:
 def test_another_abi_is_compiled_again(tmp_path: Path) -> None:
     steps = _steps(tmp_path, FILES, ("torch25-cxx{11,98}-cu124-*",))
     assert _counts(_ahead(steps, {})) == (2 * (ALL + BINDING), 0, 0)
+
+
+def test_an_abi_is_compiled_for_without_torch_too(tmp_path: Path) -> None:
+    text = KERNEL.replace('["torch"]', "[]")
+    steps = _steps(tmp_path, FILES, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=text)
+    assert _counts(_ahead(steps, {})) == (2 * ALL + 4 * BINDING, 2 * ALL, 0)
+    # What needs no string is the same text in the end, and assembled and bundled once; that is known when it was built.
+    keys = {s.place: s.mnemonic for s in steps if s.mnemonic == "CudaFatbinary"}
+    (tmp_path / "g.cu").write_text("int i;\n")
+    again = _again(tmp_path, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=GENERAL + TORCH + text)
+    assert _ahead(again, _done(steps, keys=keys)).run == 2 * ALL + 4 - 1
+
+
+def test_a_torch_free_step_of_cxx11_has_the_place_that_it_always_had(tmp_path: Path) -> None:
+    text = KERNEL.replace('["torch"]', "[]")
+    places = {s.place for s in _steps(tmp_path, FILES, ("torch25-*-cu124-*",), text=text) if s.section == "g"}
+    assert "g|g.cu|CudaPreprocess||cu124" in places
+    assert "g|g.cu|CudaPreprocess||cxx98 cu124" in places
 
 
 def test_nvcc_as_a_whole_is_one_step(tmp_path: Path) -> None:

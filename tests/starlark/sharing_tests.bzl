@@ -1,7 +1,7 @@
 """Analysis tests: which cells share which configured targets, and so compile once."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load(":graph.bzl", "GraphInfo", "graph_aspect")
+load(":graph.bzl", "GraphInfo", "actions_of", "graph_aspect")
 load(":suite.bzl", "declare_tests")
 
 def _make(implementation):
@@ -33,7 +33,8 @@ def _torch_free_cuda_test_impl(ctx):
     asserts.equals(env, old, _paths(env, "torch215-cxx11-cu130", "plain_cuda"))
     asserts.equals(env, old, _paths(env, "torch-stable-abi29-cu130", "plain_cuda"))
     asserts.true(env, old != _paths(env, "torch213-cxx11-cu132", "plain_cuda"), "cu130 and cu132 share objects")
-    asserts.equals(env, 2, _count(env, "plain_cuda"), "one configuration for each of two CUDA versions")
+    asserts.equals(env, old, _paths(env, "torch26-cxx11-cu130", "plain_cuda"))
+    asserts.equals(env, 3, _count(env, "plain_cuda"), "one configuration for each of two CUDA versions, and for cxx98")
     return analysistest.end(env)
 
 torch_free_cuda_test = _make(_torch_free_cuda_test_impl)
@@ -62,11 +63,25 @@ rocm_test = _make(_rocm_test_impl)
 
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
-    asserts.equals(env, 6, len(_configurations(env, "plain_cpu")))
-    asserts.equals(env, 1, _count(env, "plain_cpu"), "neither torch nor its ABIs nor the CUDA version enter")
+    asserts.equals(env, 9, len(_configurations(env, "plain_cpu")))
+    asserts.equals(env, 2, _count(env, "plain_cpu"), "neither torch nor its stable ABI nor the CUDA version enter")
     return analysistest.end(env)
 
 torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
+
+def _cxx_abi_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for group, mnemonic in [("plain_cpu", "KernelCxxCompile"), ("plain_cuda", "CudaPreprocess")]:
+        old = _paths(env, "torch24-cxx98-cu130", group)
+        asserts.equals(env, old, _paths(env, "torch26-cxx98-cu130", group))
+        asserts.true(env, old != _paths(env, "torch26-cxx11-cu130", group), "both C++ ABIs share " + group)
+        for cell, flags in [("torch26-cxx98-cu130", ["-D_GLIBCXX_USE_CXX11_ABI=0"]), ("torch26-cxx11-cu130", [])]:
+            [action] = actions_of([_cells(env)[cell].parts[group]], mnemonic)
+            found = [one for one in action.argv if one.startswith("-D_GLIBCXX_USE_CXX11_ABI")]
+            asserts.equals(env, flags, found, "%s of %s" % (group, cell))
+    return analysistest.end(env)
+
+cxx_abi_test = _make(_cxx_abi_test_impl)
 
 def _torch_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -75,7 +90,7 @@ def _torch_cpu_test_impl(ctx):
         _paths(env, "torch213-cxx11-cpu", "torch_cpu"),
         _paths(env, "torch213-cxx11-cu132", "torch_cpu"),
     )
-    asserts.equals(env, 3, _count(env, "torch_cpu"), "one for each of two torch versions and the stable ABI")
+    asserts.equals(env, 6, _count(env, "torch_cpu"), "one for each of two torch versions and the stable ABI, and of the older ones for each ABI")
     return analysistest.end(env)
 
 torch_cpu_test = _make(_torch_cpu_test_impl)
@@ -95,7 +110,8 @@ _TESTS = {
     "cuda_objects_that_depend_on_torch_are_not_shared": torch_cuda_test,
     "ids_and_tools_are_shared_by_all_cells": neutral_test,
     "rocm_objects_are_shared_by_torch_versions_unless_they_depend_on_torch": rocm_test,
-    "torch_free_cpu_objects_are_shared_by_all_cells": torch_free_cpu_test,
+    "torch_free_cpu_objects_are_shared_by_all_cells_of_one_cxx_abi": torch_free_cpu_test,
+    "torch_free_objects_are_compiled_for_the_cxx_abi_of_their_cell": cxx_abi_test,
     "torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions": torch_free_cuda_test,
 }
 
