@@ -78,6 +78,7 @@ _CUDA = {
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
     r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
     r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
+    r"|(-rdc|--relocatable-device-code)=false"
     r"|-t=\d+|--threads=\d+|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
     r"|--?default-stream=(legacy|null|per-thread)"
     r"|-res-usage|--resource-usage|-err-no|--(no-)?display-error-number"
@@ -90,7 +91,7 @@ _HIP = {
     **_CXX,
     "-f": _CXX["-f"]
     + r"|-f(no-)?(gpu-(flush-denormals-to-zero|approx-transcendentals)|hip-fp32-correctly-rounded-divide-sqrt)"
-    r"|-fgpu-(inline-threshold=\d+|default-stream=(legacy|per-thread))",
+    r"|-fno-gpu-rdc|-fgpu-(inline-threshold=\d+|default-stream=(legacy|per-thread))",
     "-m": rf"-m(no-)?({_INSTRUCTIONS})|-m(arch|tune)=(?!native\b)[a-z0-9][\w.+-]*|-m64"
     r"|-m(no-)?(cumode|tgsplit|unsafe-fp-atomics|wavefrontsize64|amdgpu-ieee)",
 }
@@ -100,19 +101,19 @@ _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 """What `-mllvm` may give to LLVM's AMDGPU backend."""
 
 _TAKER = (
-    r"-t|--threads|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
+    r"-t|--threads|-rdc|--relocatable-device-code|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
     r"|ftemplate-(depth|backtrace-limit))"
 )
 """The options of nvcc whose value may be the next flag."""
 
 _PTXAS = {
-    "": r"-v|--verbose|-O[0-4]?|-w|--disable-warnings|-Werror|--warning-as-error|-g|--device-debug|-ewp"
+    "": r"-v|--verbose|-O[0-4]?|-w|--disable-warnings|-Werror|--warning-as-error|-g|--device-debug"
     r"|-lineinfo|--generate-line-info|--?(maxrregcount|register-usage-level|split-compile|opt-level)=\d+"
     r"|-d(lc|sc)m=[a-z]+|--(def|force)-(load|store)-cache=[a-z]+|-f(lc|sc)m=[a-z]+"
     r"|--?(fmad|allow-expensive-optimizations)(=(true|false))?|--?disable-optimizer-constants"
     r"|-warn-(spills|lmem-usage|double-usage)|--warn-on-(spills|local-memory-usage|double-precision-use)"
     r"|--?suppress-(stack-size|double-demote|debug-info|async-bulk-multicast-advisory)-warning"
-    r"|--extensible-whole-program|--position-independent-code|--sp-bounds-check",
+    r"|--position-independent-code|--sp-bounds-check",
 }
 _CUDAFE = {
     "": r"--diag_(suppress|error|warning|remark|once|default)=\w+|--(display_error_number|no_wrap_diagnostics)|-w"
@@ -142,13 +143,20 @@ _ADVICE = (
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
     (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
-    (r"-f(no-)?gpu-rdc", "each file is compiled to machine code for itself"),
+    (
+        r"(-rdc|--relocatable-device-code)\b|(-dc|--device-c|-dlink|--device-link|-ewp|--extensible-whole-program)$"
+        r"|(-dlto|--dlink-time-opt|--?lto|--?gen-opt-lto|-fgpu-rdc)$",
+        "nothing links GPU code: define what a kernel calls in its own file, or in a header",
+    ),
     (
         r"-f(pass-)?plugin|-wrapper|-B|--?specs|-fno-integrated",
         "a flag cannot load a program or a plugin",
     ),
     (r"-?-(ccbin|compiler-bindir)", "the host compiler belongs to the toolchain"),
-    (r"-o|-c$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M", "the rules decide what is written"),
+    (
+        r"-o|-c$|-dw$|--device-w$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M",
+        "the rules decide what is written",
+    ),
     (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide what is written"),
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
     (r"-G|--device-debug", "it writes the build's directory into the GPU code; -lineinfo does not"),
@@ -184,9 +192,10 @@ def check_cuda_flags(findings: Findings, flags: Texts) -> None:
         elif not before and (name in _PASSED_ON or re.fullmatch(_TAKER, text)):
             taker, bad = text, []
         else:
-            bad = [] if _matches(_CUDA, whole) else [text]
+            bad = [] if _matches(_CUDA, whole) else [whole]
         if bad:
-            _refuse(findings, "cuda-flags", flag, bad)
+            spelled = f"{before} {text}" if before and name not in _PASSED_ON else text
+            _refuse(findings, "cuda-flags", flag._replace(value=spelled), bad)
     if taker:
         findings.add(Code.BAD_FLAG, f"`{taker}` in cuda-flags lacks its value", flags[-1].span)
 

@@ -15,8 +15,23 @@ load(":resources.bzl", "resources")
 # away the operators of half types.
 _NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
 
-# Options of nvcc that change which phases there are.
-_WHOLE = ["-rdc", "--relocatable-device-code", "-dc", "--device-c", "-dlto", "--dlink-time-opt", "-gen-opt-lto"]
+# Options of nvcc, and one of clang for HIP, with which GPU code must be linked before it runs.
+_RELOCATABLE = ["-rdc", "--relocatable-device-code"]
+_TO_LINK = [
+    "--device-c",
+    "--device-link",
+    "--dlink-time-opt",
+    "--extensible-whole-program",
+    "--gen-opt-lto",
+    "--lto",
+    "-dc",
+    "-dlink",
+    "-dlto",
+    "-ewp",
+    "-fgpu-rdc",
+    "-gen-opt-lto",
+    "-lto",
+]
 
 # Options of nvcc that say how many commands it runs at once. Bazel decides that; and nvcc would leave what each prints to
 # a shell, which there is none of.
@@ -37,6 +52,23 @@ def without_threads(flags):
         if flag.split("=")[0] not in _THREADS and not (i and flags[i - 1] in _THREADS)
     ]
 
+def flag_to_link(flags):
+    """The first of an author's flags with which GPU code would have to be linked, which nothing here does.
+
+    Args:
+        flags: list of string.
+
+    Returns:
+        string, or None.
+    """
+    for flag, after in zip(flags, flags[1:] + [""]):
+        name, equals, value = flag.partition("=")
+        if flag in _TO_LINK or (name in _RELOCATABLE and equals and value != "false"):
+            return flag
+        if flag in _RELOCATABLE and after != "false":
+            return flag + " " + after
+    return None
+
 def is_split(job):
     """Whether the sources of a target are compiled in phases.
 
@@ -46,9 +78,7 @@ def is_split(job):
     Returns:
         bool.
     """
-    if job.cuda_compile == "monolithic" or not job.cuda.split:
-        return False
-    return not [flag for flag in job.cuda_flags if flag.split("=")[0] in _WHOLE]
+    return job.cuda_compile != "monolithic" and job.cuda.split
 
 def _number(arch):
     """`90a` for `9.0a+PTX`."""

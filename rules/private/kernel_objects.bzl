@@ -5,7 +5,7 @@ load("//rules/settings:setting.bzl", "CellSettingInfo")
 load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
 load(":compile.bzl", "compile_cxx")
-load(":cuda.bzl", "compile_monolithic", "compile_split", "is_split", "without_threads")
+load(":cuda.bzl", "compile_monolithic", "compile_split", "flag_to_link", "is_split", "without_threads")
 load(":errors.bzl", "fail_with")
 load(":hip.bzl", "compile_hip")
 load(":hipify.bzl", "hipify")
@@ -81,6 +81,11 @@ def _kernel_objects_impl(ctx):
             fail_with(ctx.label, "depends", "no such dependency: `%s`" % name, "choose from " + ", ".join(_DEPENDS))
     if ctx.attr.backend not in _BACKENDS:
         fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, "choose from " + ", ".join(_BACKENDS))
+    for attribute, flags in [("cuda_flags", ctx.attr.cuda_flags), ("hip_flags", ctx.attr.hip_flags)]:
+        flag = flag_to_link(flags)
+        if flag:
+            problem = "`%s` asks for GPU code that must be linked, which nothing does" % flag
+            fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
     backend = ctx.attr._backend[CellSettingInfo].value
     if backend == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.

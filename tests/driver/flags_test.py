@@ -102,6 +102,39 @@ def test_what_nvcc_passes_on_is_looked_at(flags: list[str], wrong: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "flags",
+    [["-rdc=true"], ["-rdc", "true"], ["--relocatable-device-code=true"], ["--relocatable-device-code", "true"],
+     ["-rdc=TRUE"], ["-rdc="], ["-dc"], ["--device-c"], ["-dlink"], ["--device-link"], ["-dlto"], ["--dlink-time-opt"],
+     ["-lto"], ["--lto"], ["-gen-opt-lto"], ["--gen-opt-lto"], ["-ewp"], ["--extensible-whole-program"],
+     ["-Xptxas=-ewp"], ["-Xptxas", "-v,--extensible-whole-program"]],
+)  # fmt: skip
+def test_gpu_code_that_would_have_to_be_linked_is_refused(flags: list[str]) -> None:
+    findings = Findings({}, SPAN)
+    check_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    [found] = findings.diagnostics()
+    assert found.code is Code.BAD_FLAG
+    assert found.message.startswith(
+        "the flag `" + (" ".join(flags) if "rdc" in flags[0] or "--rel" in flags[0] else "-")
+    )
+    assert found.help == "nothing links GPU code: define what a kernel calls in its own file, or in a header"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-rdc=false"],
+        ["-rdc", "false"],
+        ["--relocatable-device-code=false", "-O3"],
+        ["--relocatable-device-code", "false"],
+    ],
+)
+def test_gpu_code_of_each_file_for_itself_is_what_there_is(flags: list[str]) -> None:
+    findings = Findings({}, SPAN)
+    check_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    assert findings.diagnostics() == ()
+
+
+@pytest.mark.parametrize(
     "flag",
     ["-O3", "-Ofast", "-mavx2", "-mavx512f", "-mavx512bf16", "-mfma", "-mf16c", "-mamx-tile", "-mno-avx512f",
      "-msse4.2", "-Wno-unused", "-march=x86-64-v3", "-march=sapphirerapids", "-mtune=generic",

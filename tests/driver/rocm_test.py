@@ -140,6 +140,7 @@ def _refused(flags: list[str]) -> list[str]:
     [
         ["-O3", "-DX=1", "-ffast-math", "-munsafe-fp-atomics", "-mno-cumode", "-mwavefrontsize64", "-Wno-unused-value"],
         ["-fgpu-flush-denormals-to-zero", "-fno-hip-fp32-correctly-rounded-divide-sqrt", "-fgpu-inline-threshold=100"],
+        ["-fno-gpu-rdc"],
         ["-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false"],
     ],
 )
@@ -151,7 +152,7 @@ def test_flags_that_are_admitted(flags: list[str]) -> None:
     ("flag", "said"),
     [
         ("--offload-arch=gfx942", "list the archs in `rocm-archs`"),
-        ("-fgpu-rdc", "each file is compiled to machine code for itself"),
+        ("-fgpu-rdc", "nothing links GPU code: define what a kernel calls in its own file, or in a header"),
         ("-mcpu=native", "name the instruction set"),
         ("-mcpu=gfx942", "list the archs in `rocm-archs`"),
         ("-mfpmath=sse", ""),

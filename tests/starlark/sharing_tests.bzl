@@ -111,8 +111,8 @@ _TESTS = {
     "ids_and_tools_are_shared_by_all_cells": neutral_test,
     "rocm_objects_are_shared_by_torch_versions_unless_they_depend_on_torch": rocm_test,
     "torch_free_cpu_objects_are_shared_by_all_cells_of_one_cxx_abi": torch_free_cpu_test,
-    "torch_free_objects_are_compiled_for_the_cxx_abi_of_their_cell": cxx_abi_test,
     "torch_free_cuda_objects_are_shared_by_torch_versions_not_by_cuda_versions": torch_free_cuda_test,
+    "torch_free_objects_are_compiled_for_the_cxx_abi_of_their_cell": cxx_abi_test,
 }
 
 def sharing_test_suite(name):

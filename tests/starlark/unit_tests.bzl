@@ -3,7 +3,7 @@
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//rules/private:compile.bzl", "without_definitions")
-load("//rules/private:cuda.bzl", "without_threads")
+load("//rules/private:cuda.bzl", "flag_to_link", "without_threads")
 load("//rules/private:hipify.bzl", "hip_name")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
@@ -87,6 +87,27 @@ def _without_threads_test_impl(ctx):
 
 without_threads_test = unittest.make(_without_threads_test_impl)
 
+def _flag_to_link_test_impl(ctx):
+    env = unittest.begin(ctx)
+    cases = [
+        (["-O3", "-rdc=true"], "-rdc=true"),
+        (["-rdc", "true", "-O3"], "-rdc true"),
+        (["--relocatable-device-code=true"], "--relocatable-device-code=true"),
+        (["--relocatable-device-code", "true"], "--relocatable-device-code true"),
+        (["-O3", "-dc"], "-dc"),
+        (["--device-c"], "--device-c"),
+        (["-dlto"], "-dlto"),
+        (["-fgpu-rdc"], "-fgpu-rdc"),
+        (["-fgpu-rdc", "-fno-gpu-rdc"], "-fgpu-rdc"),
+        (["-rdc=false", "-rdc", "false", "--relocatable-device-code=false", "-fno-gpu-rdc", "-DX=-dc", "-O3"], None),
+        ([], None),
+    ]
+    for flags, expected in cases:
+        asserts.equals(env, expected, flag_to_link(flags))
+    return unittest.end(env)
+
+flag_to_link_test = unittest.make(_flag_to_link_test_impl)
+
 def _without_definitions_test_impl(ctx):
     env = unittest.begin(ctx)
     cases = [
@@ -113,6 +134,7 @@ def unit_test_suite(name):
         "count_of_threads_is_no_flag_of_a_kernel": without_threads_test,
         "definitions_are_no_flags_of_later_phases": without_definitions_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
+        "gpu_code_that_must_be_linked_is_told_by_its_flag": flag_to_link_test,
         "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "target_version_is_a_number_that_torch_compares": target_version_test,
