@@ -1,4 +1,4 @@
-"""Whether the sources of a project include only what they will find when they are compiled."""
+"""What the sources of a project tell before they are compiled: whether they will find all that they include."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.files import is_file
-from py_driver.includes import TORCH_FOLDERS, scan
+from py_driver.includes import TORCH_FOLDERS, first_use, scan
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import BUILT, TORCH, values
 from py_driver.manifest.paths import HEADERS, path_problem
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
+_ARCH_LIST = "__CUDA_ARCH_LIST__"
+"""A macro of nvcc that has another value when that compiles in phases: rules/private/cuda.bzl."""
 
 
 def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> None:
     """Collect UNLISTED_HEADER, TORCH_NOT_DECLARED and PATH_ESCAPES for the sections that are compiled.
 
-    An include that stands inside an `#if` gives a note instead: the compiler may never see it.
+    An include that stands inside an `#if` gives a note instead: the compiler may never see it. Each file that nvcc sees
+    and that uses the list of architectures gives one too.
 
     Args:
         directory: the project's.
@@ -43,10 +46,13 @@ def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> N
     files = _Files(directory)
     offered = {text.value for one in compiled for text in one.src if text.value.endswith(HEADERS)}
     binding = _Section(f"[{TORCH}]", framework.src, framework.include, offered, (TORCH,))
-    kernels = (_Section(one.title, one.src, one.include, (), values(one.depends)) for one in compiled)
+    kernels = [_Section(one.title, one.src, one.include, (), values(one.depends)) for one in compiled]
     for section in (binding, *kernels):
         for path in section.listed:
             _check_file(files, section, path, findings)
+    cuda = [section for section, one in zip(kernels, compiled, strict=True) if one.backend.value == "cuda"]
+    for path in dict.fromkeys(path for section in cuda for path in _seen_by_nvcc(files, section)):
+        _check_arch_list(files, path, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import that"
         findings.note(message, framework.src[0].span)
@@ -73,6 +79,7 @@ class _Files:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._texts: dict[str, str] = {}
+        self._includes: dict[str, tuple[Include, ...]] = {}
         self._exists: dict[str, bool] = {}
 
     def text(self, path: str) -> str:
@@ -84,6 +91,12 @@ class _Files:
                 if path_problem(path) is None and is_file(real) and real.stat().st_size <= _SIZE_LIMIT:
                     self._texts[path] = real.read_text(encoding="utf-8", errors="replace")
         return self._texts[path]
+
+    def includes(self, path: str) -> tuple[Include, ...]:
+        """What a file includes."""
+        if path not in self._includes:
+            self._includes[path] = scan(self.text(path))
+        return self._includes[path]
 
     def exists(self, path: str) -> bool:
         """Whether the project has a regular file at a path."""
@@ -97,9 +110,8 @@ class _Files:
 
 
 def _check_file(files: _Files, section: _Section, path: str, findings: Findings) -> None:
-    text = files.text(path)
-    source = Source(files.shown(path), text)
-    for include in scan(text):
+    source = Source(files.shown(path), files.text(path))
+    for include in files.includes(path):
         if (wrong := _problem(files, section, path, include)) is None:
             continue
         code, message, advice = wrong
@@ -108,6 +120,24 @@ def _check_file(files: _Files, section: _Section, path: str, findings: Findings)
             findings.add(code, message, span, advice=advice)
         elif code is not Code.TORCH_NOT_DECLARED:
             findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
+
+
+def _seen_by_nvcc(files: _Files, section: _Section) -> list[str]:
+    """The CUDA sources of a section, and the listed files that they include, themselves or through others."""
+    found = [path for path in section.listed if path.endswith(".cu")]
+    for path in found:
+        targets = (_target(files, section, path, include) for include in files.includes(path))
+        found += [one for one in dict.fromkeys(targets) if one in section.found and one not in found]
+    return found
+
+
+def _check_arch_list(files: _Files, path: str, findings: Findings) -> None:
+    """Collect a note for the first use of the list of architectures in a file."""
+    text = files.text(path)
+    if (start := first_use(text, _ARCH_LIST)) is not None:
+        span = Source(files.shown(path), text).span(start, start + len(_ARCH_LIST))
+        message = f"`{_ARCH_LIST}` names all architectures that nvcc knows, not those that are compiled for"
+        findings.note(f"{message}; `driver build --cuda-compile monolithic` has the latter in it", span)
 
 
 def _problem(files: _Files, section: _Section, path: str, include: Include) -> tuple[Code, str, str] | None:

@@ -71,6 +71,23 @@ def scan(text: str) -> tuple[Include, ...]:
     return tuple(found)
 
 
+def first_use(text: str, macro: str) -> int | None:
+    """Where a text first uses the value of a macro, in characters, or None if it does nowhere.
+
+    Comments, strings and lines that define the macro are no use, nor is the question whether it is defined.
+
+    Args:
+        text: a source or header.
+        macro: its name.
+    """
+    if macro not in text:
+        return None
+    plain = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    asked = r"(?:defined[ \t]*+\(?|ifn?def|elifn?def|define|undef)[ \t]*+"
+    uses = re.finditer(rf"(?P<asked>\b{asked})?+\b{macro}\b", plain)
+    return next((found.start() for found in uses if not found["asked"]), None)
+
+
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
     """Whether an include guard is around a text without comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from py_driver.errors import DriverError
-from py_driver.includes import scan
+from py_driver.includes import first_use, scan
 from py_driver.manifest.keys import Kind
 from py_driver.manifest.reader import read
 from py_driver.manifest.section import ERROR_LIMIT
@@ -243,13 +243,15 @@ def test_includes_of_any_source(text: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     ['"', "'", "\\", '"\\', "/", "/*", "/*/", "/*\n", 'R"(', 'R"x(', 'R"a("b(', f'R"{"a" * 16}', ')"', "#", "#include ",
-     '#include "a"\n', "#include <", "#if\n", " ", " \n", "# ", '"\n', "\\\n", 'u8R"(', "'\\'", ")x", '/"\'R(\\*\n'],
+     '#include "a"\n', "#include <", "#if\n", " ", " \n", "# ", '"\n', "\\\n", 'u8R"(', "'\\'", ")x",
+     "defined ", "defined(X)", '/"\'R(\\*\n'],
 )  # fmt: skip
 def test_time_to_scan_a_megabyte_is_not_quadratic(unit: str) -> None:
     for start in ("", '"'):
         text = start + unit * (MEGABYTE // len(unit))
         begin = time.process_time()
         scan(text)
+        first_use(f"{text} X", "X")
         assert time.process_time() - begin < _LINEAR_SECONDS
 
 

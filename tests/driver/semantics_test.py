@@ -280,6 +280,50 @@ def test_a_binding_that_registers_nothing_is_noted(project: Path) -> None:
     assert message.startswith("no file of `src` in [torch] has REGISTER_EXTENSION(")
 
 
+LIST = "__CUDA_ARCH_LIST__"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "place"),
+    [
+        ("csrc/relu.cu", f"int all[] = {{{LIST}}};\nint more[] = {{{LIST}}};\n", (1, 14)),
+        ("csrc/relu.cu", f"#ifdef {LIST}\n#  if FIRST({LIST}) > 800\n#  endif\n#endif\n", (2, 13)),
+        ("csrc/relu.h", f'const char* é = "{LIST}"; // {LIST}\nint all[] = {{{LIST}}};\n', (2, 14)),
+        ("csrc/relu.cu", f'// {LIST}\n/* {LIST}\n{LIST} */ const char* s = "{LIST}" R"({LIST})";\n', None),
+        ("csrc/relu.cu", f"#if defined({LIST}) && defined {LIST}\n#elif !defined ( {LIST} )\n#endif\n", None),
+        ("csrc/relu.cu", f"#ifndef {LIST}\n# define {LIST} 800\n# undef {LIST}\n#endif\nint {LIST}_ = 1;\n", None),
+        ("torch-ext/binding.cpp", f"int all[] = {{{LIST}}};\n{BINDING}", None),
+        ("csrc/more/deep.cuh", f"int all[] = {{{LIST}}};\n", None),
+    ],
+)
+def test_a_use_of_the_list_of_architectures_is_a_note(
+    project: Path, file: str, text: str, place: tuple[int, int] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = (project / file).read_text() if file == "csrc/relu.cu" else ""
+    (project / file).write_text(text + kept, encoding="utf-8")
+    old, new = 'src = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc'
+    found = plan(project, old, new).notes
+    assert [(one.span.file, one.span.line, one.span.column) for one in found] == (
+        [(str(project / file), *place)] if place else []
+    )
+    assert all(one.message.startswith(f"`{LIST}` names all architectures that nvcc knows, not ") for one in found)
+    (project / "build.toml").write_text(MANIFEST.replace(old, new), encoding="utf-8")
+    assert __main__.main(["check", str(project)]) == 0
+    assert (LIST in capsys.readouterr().err) == bool(place)
+
+
+def test_a_header_is_looked_through_for_the_list_where_cuda_includes_it(project: Path) -> None:
+    (project / "csrc/relu.h").write_text('#include "more/deep.cuh"\n', encoding="utf-8")
+    (project / "csrc/more/deep.cuh").write_text(f'#include "../relu.h"\nint all[] = {{{LIST}}};\n', encoding="utf-8")
+    text = MANIFEST.replace('src = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc')
+    second = text[text.index("[kernel.relu]") :].replace("relu]", "again]")
+    (project / "build.toml").write_text(text + second, encoding="utf-8")
+    (note,) = plan_directory(project).notes
+    assert (note.span.file, note.span.line) == (str(project / "csrc/more/deep.cuh"), 2)
+    (project / "csrc/relu.cu").write_text("#include <cuda_runtime.h>\n", encoding="utf-8")
+    assert plan_directory(project).notes == ()
+
+
 def test_scan_keeps_places() -> None:
     text = (
         '/* é */ #include "a.h"\n"\\"" \'"\' /* */\n#include <b/c.h> // "x"\n# if 1\n#include "d"\n#endif\n#include "e"'
