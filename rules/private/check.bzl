@@ -33,6 +33,8 @@ def check_extension(ctx, extension, objects, id):
     """
     report = ctx.actions.declare_file(ctx.label.name + ".parts/check.json")
     arguments = ctx.actions.args()
+    arguments.use_param_file("@%s")
+    arguments.set_param_file_format("multiline")
     arguments.add("check", extension)
     for file in ctx.files._policy:
         arguments.add(_POLICY[file.basename], file)
@@ -42,6 +44,7 @@ def check_extension(ctx, extension, objects, id):
         arguments.add("--archs", archs)
     if ctx.attr.cxx_abi:
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
+        arguments.add_all(objects, before_each = "--object")
     arguments.add("--torch-exports", ctx.file._torch_exports)
     arguments.add("--torch", ctx.attr.torch)
     arguments.add("--torch-wheel", ctx.toolchains["//toolchains/torch:toolchain_type"].sdk.wheel)
@@ -52,7 +55,7 @@ def check_extension(ctx, extension, objects, id):
     ctx.actions.run(
         executable = ctx.executable._step,
         arguments = [arguments],
-        inputs = [extension, id, ctx.file._torch_exports] + ctx.files._policy,
+        inputs = [extension, id, ctx.file._torch_exports] + objects + ctx.files._policy,
         outputs = [report],
         mnemonic = "KernelCheck",
         progress_message = "Checking %{label}",

@@ -192,12 +192,66 @@ def test_what_cannot_be_judged(program: Path, tmp_path: Path, content: bytes, sa
     assert compliance.check(program, path, {}).failure == f"{path}: {said}"
 
 
+@pytest.fixture(scope="module")
+def zig(program: Path) -> Path:
+    """The compiler of the toolchain."""
+    [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
+    return next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
+
+
+def _object(zig: Path, directory: Path, assembly: str) -> Path:
+    source, made = directory / "x.s", directory / "x.o"
+    source.write_text(assembly, encoding="ascii")
+    command = [str(zig), "clang", "--target=x86_64-linux-gnu", "-c", str(source), "-o", str(made)]
+    subprocess.run(command, check=True, env={"ZIG_GLOBAL_CACHE_DIR": str(directory)})
+    return made
+
+
+STRINGS = [
+    ("_Z8describeSs", "cxx98"),
+    ("_ZNSs4_Rep9_S_createEmmRKSaIcE", "cxx98"),
+    ("_ZN4pathC2ISsS0_EERKT_", "cxx98"),
+    ("_ZTSSt6vectorISsSaISsEE", "cxx98"),
+    ("_Z4joinRKSbIwSt11char_traitsIwESaIwEE.cold", "cxx98"),
+    ("_Z5countRSt4listIiSaIiEE", "cxx98"),
+    ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm", "cxx11"),
+    ("_ZNKSt3_V214error_category10_M_messageB5cxx11Ei", "cxx11"),
+    ("_Z5countRNSt7__cxx114listIiSaIiEEE", "cxx11"),
+    ("_Z6massSsRKSt17basic_string_viewIcSt11char_traitsIcEE", ""),
+    ("_ZZ1fvENKUlvE5_clI7wSsxxxxEEvv", ""),
+    ("_ZTSs", ""),
+    ("_Z3onev.partSs", ""),
+    ("describeSs", ""),
+    ("_Z", ""),
+]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("name", "known"), STRINGS)
+def test_an_object_of_the_other_abi_is_found(program: Path, zig: Path, tmp_path: Path, name: str, known: str) -> None:
+    made = str(_object(zig, tmp_path, f'.data\n.quad "{name}"\n'))
+    for abi in ("cxx11", "cxx98"):
+        checked = compliance.check(program, LIBRARIES / "good_stripped.so", {"--cxx-abi": abi, "--object": made})
+        found = [(one["rule"], one["subject"], one["message"]) for one in checked.findings]
+        message = f"not compiled for {abi}, by 1 of its symbols: `{name}`"
+        assert found == ([("cxx-abi", made, message)] if known not in {"", abi} else [])
+
+
+@pytest.mark.e2e
+def test_an_object_of_very_many_sections_is_read(program: Path, zig: Path, tmp_path: Path) -> None:
+    sections = "".join(f'.section .s{i},"a"\n.byte 0\n' for i in range(66_000))
+    made = _object(zig, tmp_path, f"{sections}.data\n.quad _Z8describeSs\n")
+    options = {"--cxx-abi": "cxx11", "--object": str(made)}
+    assert len(compliance.check(program, LIBRARIES / "good_stripped.so", options).findings) == 1
+    made.write_bytes(made.read_bytes()[:-1])
+    failure = compliance.check(program, LIBRARIES / "good_stripped.so", options).failure
+    assert failure == f"{made}: truncated or malformed: the section headers"
+
+
 @pytest.mark.e2e
 @pytest.mark.slow
-def test_damaged_files_do_not_crash_it(program: Path, tmp_path: Path) -> None:
+def test_damaged_files_do_not_crash_it(zig: Path, tmp_path: Path) -> None:
     # A read out of bounds ends a safe build of the program with a signal.
-    [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
-    zig = next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
     safe = tmp_path / "safe"
     options = ["-target", "x86_64-linux-none", "-OReleaseSafe", "-fsingle-threaded"]
     caches = ["--cache-dir", str(tmp_path), "--global-cache-dir", str(tmp_path)]
@@ -206,6 +260,7 @@ def test_damaged_files_do_not_crash_it(program: Path, tmp_path: Path) -> None:
     dice = random.Random(20261121)  # noqa: S311  (damage, not secrets)
     path = tmp_path / "x.so"
     everything = {"--archs": "8.0", "--cxx-abi": "cxx11", "--torch": "2.13", "--torch-stable-abi": "2.9"}
+    everything |= {"--object": str(path)}
     for _ in range(500):
         damaged = bytearray(dice.choice(wholes))
         if dice.random() < 0.1:

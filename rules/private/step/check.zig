@@ -68,6 +68,7 @@ fn read(library: *elf.Library, work: *rules.Check) elf.Error!void {
 fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
     const path = try arguments.value("check");
     var options = Options{ .path = path, .policy = policies.Policy.init(allocator) };
+    var objects = std.ArrayList(rules.Object).init(allocator);
     var python: []const u8 = "";
     while (arguments.next()) |flag| {
         if (main.is(flag, "--json")) {
@@ -109,10 +110,13 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
             try policies.readTable(allocator, value, &options.policy.shims);
         } else if (main.is(flag, "--libraries")) {
             options.policy.libraries = try policies.readLines(allocator, value);
+        } else if (main.is(flag, "--object")) {
+            try objects.append(try readObject(allocator, value));
         } else if (main.is(flag, "--report")) {
             options.report = value;
         } else return main.fail("check: no such flag: {s}", .{flag});
     }
+    options.wanted.objects = objects.items;
     if (python.len > 0) {
         const table = &options.policy.python;
         try policies.readTable(allocator, python, table);
@@ -123,6 +127,19 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
         options.policy.libraries.len > 0;
     if (!complete) return main.fail("check: --versions, --python-abi and --libraries name the policy", .{});
     return options;
+}
+
+fn readObject(allocator: std.mem.Allocator, path: []const u8) !rules.Object {
+    const data = try main.read(allocator, path);
+    if (!elf.Library.isElf(data)) return main.fail("{s}: not an ELF file", .{path});
+    var object = elf.Library{ .allocator = allocator, .bytes = .{ .data = data } };
+    const names = object.linkerNames() catch |err| switch (err) {
+        error.Malformed => return main.fail("{s}: truncated or malformed: {s}", .{ path, object.reading }),
+        else => return err,
+    };
+    // Where Bazel puts it differs between machines; below that, the path says target and source.
+    const below = if (std.mem.indexOf(u8, path, "/bin/")) |at| path[at + "/bin/".len ..] else path;
+    return .{ .path = below, .names = names };
 }
 
 fn asJson(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Check) ![]const u8 {

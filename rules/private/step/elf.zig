@@ -6,6 +6,7 @@
 const std = @import("std");
 
 const SHT_DYNSYM = 11;
+const SHN_XINDEX = 0xffff;
 const DT = struct {
     const NEEDED = 1;
     const PLTRELSZ = 2;
@@ -143,6 +144,18 @@ pub const Library = struct {
         return null;
     }
 
+    /// The names that the symbol table for linkers has, of an object as well; none where there is no such table.
+    pub fn linkerNames(self: *Library) Error![]const []const u8 {
+        try self.readSections();
+        const symbols = try self.section(".symtab") orelse return &.{};
+        const strings = Bytes{ .data = try self.section(".strtab") orelse return error.Malformed };
+        self.reading = "the symbol table";
+        const found = try self.allocator.alloc([]const u8, symbols.len / symbol_size);
+        const table = Bytes{ .data = symbols };
+        for (found, 0..) |*name, i| name.* = try strings.text(try table.int(u32, i * symbol_size));
+        return found;
+    }
+
     fn readSegments(self: *Library) Error!void {
         self.reading = "the program headers";
         const start = try self.bytes.int(u64, 32);
@@ -170,12 +183,16 @@ pub const Library = struct {
         self.reading = "the section headers";
         const start = try self.bytes.int(u64, 40);
         const size = try self.bytes.int(u16, 58);
-        const count = try self.bytes.int(u16, 60);
-        const names = try self.bytes.int(u16, 62);
-        if (start == 0 or count == 0) return;
+        var count: u64 = try self.bytes.int(u16, 60);
+        var named: u32 = try self.bytes.int(u16, 62);
+        if (start == 0) return;
+        // Where the header has no room for the numbers, the first section has them.
+        if (count == 0) count = try self.bytes.int(u64, try add(start, 32));
+        if (named == SHN_XINDEX) named = try self.bytes.int(u32, try add(start, 40));
+        if (count == 0) return;
         if (size != 64) return error.Malformed;
+        const table = Bytes{ .data = try self.bytes.part(start, std.math.mul(u64, count, 64) catch return error.Malformed) };
         const found = try self.allocator.alloc(Section, count);
-        const table = Bytes{ .data = try self.bytes.part(start, @as(u64, count) * 64) };
         for (found, 0..) |*one, i| {
             const at = i * 64;
             one.* = .{
@@ -185,7 +202,7 @@ pub const Library = struct {
                 .size = try table.int(u64, at + 32),
             };
         }
-        if (names < count) self.section_names = found[names].offset;
+        if (named < count) self.section_names = found[named].offset;
         self.sections = found;
     }
 

@@ -4,16 +4,18 @@ const std = @import("std");
 
 const namespaces = [_][]const u8{ "2at", "3c10", "5torch", "6caffe2" };
 
+/// What a name is about: a function or variable, or that to which a vtable or type information belongs.
+fn subject(name: []const u8) ?[]const u8 {
+    if (!std.mem.startsWith(u8, name, "_Z")) return null;
+    for ([_][]const u8{ "TV", "TI", "TS", "TT", "TH", "TW", "GV" }) |special| {
+        if (std.mem.startsWith(u8, name[2..], special)) return name[2 + special.len ..];
+    }
+    return name[2..];
+}
+
 /// Whether a name is something in one of torch's namespaces: a function, a variable, a vtable, type information.
 pub fn isTorch(name: []const u8) bool {
-    if (!std.mem.startsWith(u8, name, "_Z")) return false;
-    var rest = name[2..];
-    for ([_][]const u8{ "TV", "TI", "TS", "TT", "TH", "TW", "GV" }) |special| {
-        if (std.mem.startsWith(u8, rest, special)) {
-            rest = rest[special.len..];
-            break;
-        }
-    }
+    var rest = subject(name) orelse return false;
     if (rest.len == 0 or rest[0] != 'N') return false;
     rest = std.mem.trimLeft(u8, rest[1..], "rVKRO");
     for (namespaces) |namespace| {
@@ -29,14 +31,19 @@ pub fn isCxx11(name: []const u8) bool {
 
 /// Whether a name knows std::string, std::basic_string or std::list of the old library ABI.
 ///
-/// The letters `Ss` mean std::string outside of identifiers only, so these are skipped. What is not told apart, and
-/// does not occur among functions that torch exports: lambdas, and operators inside of expressions.
-pub fn isCxx98(name: []const u8) bool {
-    var at: usize = @min(2, name.len);
+/// The letters `Ss` mean std::string outside of identifiers only, so these are skipped. Where the number of a lambda could
+/// be the length of an identifier too, the rest of the name is left alone. What is not told apart, and hardly occurs:
+/// operators inside of expressions. What a compiler puts behind a dot, as `.cold`, is no part of the name.
+pub fn isCxx98(full_name: []const u8) bool {
+    const whole = subject(full_name) orelse return false;
+    const name = whole[0 .. std.mem.indexOfScalar(u8, whole, '.') orelse whole.len];
+    var lambda = false;
+    var at: usize = 0;
     while (at < name.len) {
         const rest = name[at..];
         if (std.ascii.isDigit(rest[0])) {
             const digits = countDigits(rest);
+            if (lambda and name[at - 1] == 'E' and std.mem.startsWith(u8, rest[digits..], "_")) return false;
             const length = std.fmt.parseInt(usize, rest[0..digits], 10) catch return false;
             if (length > rest.len - digits) return false;
             at += digits + length;
@@ -44,6 +51,8 @@ pub fn isCxx98(name: []const u8) bool {
             at += (std.mem.indexOfScalar(u8, rest, 'E') orelse return false) + 1;
         } else if (rest[0] == 'A' and rest.len > 1 and std.ascii.isDigit(rest[1])) {
             at += 1 + countDigits(rest[1..]);
+        } else if ((rest[0] == 'C' or rest[0] == 'D') and rest.len > 1 and std.ascii.isDigit(rest[1])) {
+            at += 2; // a constructor or destructor
         } else if (std.mem.startsWith(u8, rest, "Dv")) {
             at += 2 + countDigits(rest[2..]);
         } else if (rest[0] == 'S') {
@@ -52,6 +61,9 @@ pub fn isCxx98(name: []const u8) bool {
             at += 1 + sequence(rest[1..]);
         } else if (rest[0] == 'T') {
             at += 1 + sequence(rest[1..]);
+        } else if (std.mem.startsWith(u8, rest, "Ul")) {
+            lambda = true;
+            at += 2;
         } else at += 1;
     }
     return false;

@@ -29,7 +29,12 @@ pub const Wanted = struct {
     /// Whether the GPUs are AMD's.
     rocm: bool = false,
     code: ?[]const device.Code = null,
+    /// What the library was linked from, less what is no file of the author's.
+    objects: []const Object = &.{},
 };
+
+/// An object, and the names in its symbol table.
+pub const Object = struct { path: []const u8, names: []const []const u8 };
 
 pub const Check = struct {
     allocator: std.mem.Allocator,
@@ -57,6 +62,7 @@ pub const Check = struct {
         try self.exported();
         try self.hardening();
         try self.cxxAbi();
+        try self.cxxAbiOfObjects();
         try self.torchStableAbi();
         try self.undefinedSymbols();
         try self.gpuCode();
@@ -244,6 +250,31 @@ pub const Check = struct {
                 "a torch of {s} does not have this function",
                 .{abi},
                 if (new) "compile with `-D_GLIBCXX_USE_CXX11_ABI=1`" else "compile with `-D_GLIBCXX_USE_CXX11_ABI=0`",
+            );
+        }
+    }
+
+    /// Whether one object has another std::string than the others: what one returns and another takes may have it inside
+    /// without a word of that in any name. Only the objects tell it for sure: a library that asks for strings of both can
+    /// be right, as it has code of libstdc++.a for what old systems lack. Who moves a std::logic_error gets
+    /// cow-stdexcept.o with it, which asks for old strings whatever it is linked to.
+    fn cxxAbiOfObjects(self: *Check) elf.Error!void {
+        const abi = self.wanted.cxx_abi orelse return;
+        const new = main.is(abi, "cxx11");
+        for (self.wanted.objects) |object| {
+            var example: ?[]const u8 = null;
+            var count: usize = 0;
+            for (object.names) |name| {
+                if (!if (new) mangled.isCxx98(name) else mangled.isCxx11(name)) continue;
+                example = example orelse name;
+                count += 1;
+            }
+            if (example) |name| try self.add(
+                "cxx-abi",
+                object.path,
+                "not compiled for {s}, by {d} of its symbols: `{s}`",
+                .{ abi, count, name },
+                "leave `_GLIBCXX_USE_CXX11_ABI` to the rules; no source may define it",
             );
         }
     }
