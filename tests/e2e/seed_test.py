@@ -47,8 +47,8 @@ def test_torch_symbols_are_those_of_the_abi(installed: Driver, alone: Built, bas
 def test_the_eight_cells_build(installed: Driver, alone: Built, base: Path) -> None:
     project = copy_project(alone.project, base / "seed-cuda")
     result = installed.build(project, "torch2{4,5}-*-cu{118,124}-*")
-    # The kernel once for each CUDA release and ABI, the binding for each cell. What is assembled and bundled is the same for
-    # both ABIs: once, unless both are at it.
+    # The kernel once for each CUDA release and ABI, the binding for each cell. What is assembled and
+    # bundled is the same for both ABIs: once, unless both are at it.
     run, shared, cached = steps(result)
     most = 8 * BINDING + 2 * 2 * cuda_steps(4)
     assert most - 2 * (4 + 1) <= run <= most
