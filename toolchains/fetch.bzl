@@ -25,7 +25,7 @@ def host_python(rctx):
     return python
 
 def run(rctx, arguments, what, environment = {}):
-    """Runs a program while a repository is made and fails with its messages.
+    """Runs a program while a repository is made; shows what it wrote to stderr, and fails with that if it fails.
 
     Args:
         rctx: repository_ctx.
@@ -40,6 +40,8 @@ def run(rctx, arguments, what, environment = {}):
     result = rctx.execute(arguments, environment = environment, timeout = 3600)
     if result.return_code != 0:
         fail("%s failed (exit code %d):\n%s%s" % (what, result.return_code, result.stdout, result.stderr))
+    if result.stderr:
+        print(result.stderr.strip())  # buildifier: disable=print
     return result.stdout
 
 def fetch(rctx, entry, destination, strip_prefix = "", include = [], exclude = []):

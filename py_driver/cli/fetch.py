@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     cells = [(spell(cell), bundled) for cell, bundled in read_matrix().cells()]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)
-    fetched = fetch_all([*entries_for(map(parse, names)), *library_entries(args.depends)], output)
+    fetched = fetch_all([*entries_for(map(parse, names)), *library_entries(args.depends)], output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)
     sizes = [one.path.stat().st_size for one in fetched]

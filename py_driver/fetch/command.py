@@ -105,6 +105,8 @@ def _get(options: argparse.Namespace, output: Output) -> None:
         raise error(Code.USAGE, "--entry is not a JSON object")
     entry = parse_entry(value)
     fetched = Fetcher(mirror=options.mirror).fetch(entry)
+    if fetched.replaced:
+        output.warn(fetched.warning)
     unpack(
         fetched.path,
         entry,

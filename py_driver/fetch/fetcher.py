@@ -11,14 +11,14 @@ from typing import Final, Literal
 
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.debian import APT_HELPER, apt_download, debian_archives
-from py_driver.fetch.download import copy, download
+from py_driver.fetch.download import copy, download, sha256_of
 from py_driver.fetch.entry import Entry, Origin
 from py_driver.fetch.http_client import Http
 from py_driver.fetch.package_index import PackageIndex, local_path
 from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
-from py_driver.fetch.slim_wheel import write_slim
-from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.slim_wheel import check_slim, write_slim
+from py_driver.fetch.store import Store, cache_root, storage_errors
 from py_driver.fetch.transfer import Meter, OriginError
 
 MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
@@ -43,13 +43,20 @@ class Fetched:
         source: where it was found: the store itself, a file of this machine, or the network.
         bytes_fetched: taken from the network for it, index pages included.
         seconds: how long it took.
+        replaced: what was wrong with the bytes that the store had under its name; empty if nothing was.
     """
 
     entry: Entry
     path: Path
     source: Source
-    bytes_fetched: int
-    seconds: float
+    bytes_fetched: int = 0
+    seconds: float = 0.0
+    replaced: str = ""
+
+    @property
+    def warning(self) -> str:
+        """What to say of bytes that were replaced."""
+        return f"{self.entry.label}: {self.replaced}; it was fetched again"
 
 
 class Fetcher:
@@ -91,7 +98,7 @@ class Fetcher:
         return self._python()[1]
 
     def fetch(self, entry: Entry, meter: Meter | None = None) -> Fetched:
-        """Bring an entry into the store, unless it is there.
+        """Bring an entry into the store, unless it is there and has the bytes that the lock pins, which is looked at.
 
         Args:
             entry: what is wanted.
@@ -106,16 +113,17 @@ class Fetcher:
         meter = Meter() if meter is None else meter
         source: Source = "store"
         path = self.store.path(entry)
-        if not self.store.has(entry):
+        if flaw := _flaw(path, entry):
             with self.store.lock(entry.key, meter.stop):
-                if not self.store.has(entry):
-                    source = self._bring(entry, path, meter)
+                if flaw := _flaw(path, entry):  # another process may have brought it
+                    source = self._bring(entry, path, meter, flaw)
         return Fetched(
             entry=entry,
             path=path,
             source=source,
             bytes_fetched=meter.bytes,
             seconds=time.monotonic() - start,
+            replaced=flaw.reason if flaw and flaw.code is Code.BAD_DIGEST else "",
         )
 
     def _python(self) -> tuple[Http, PackageIndex]:
@@ -134,8 +142,8 @@ class Fetcher:
                 self._archives = debian_archives()
             return self._archives
 
-    def _bring(self, entry: Entry, path: Path, meter: Meter) -> Source:
-        """Try the origins in their order; what went wrong decides the error."""
+    def _bring(self, entry: Entry, path: Path, meter: Meter, flaw: OriginError) -> Source:
+        """Try the origins in their order; what went wrong decides the error. What the store has stays until then."""
         failures = _Failures()
         if self._mirror is not None and self._from_mirror(self._mirror, entry, path, failures, meter):
             return "mirror"
@@ -146,7 +154,7 @@ class Fetcher:
         }
         source = takers[entry.origin](entry, path, failures, meter)
         if source is None:
-            raise _nowhere(entry, failures.met)
+            raise _nowhere(entry, failures.met, flaw)
         return source
 
     def _from_mirror(self, mirror: Path, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> bool:
@@ -231,19 +239,24 @@ class Fetcher:
             self.store.commit(partial, path)
             return
         whole = self.store.archive(entry.sha256)
-        if not whole.exists():
+        if whole.exists():
             try:
-                wheel = RangedFile(url, entry.size, http, meter)
-                partial = self.store.partial(entry.key)
-                write_slim(wheel, entry, partial, meter)
-            except NoRangesError:
-                partial = self.store.partial(entry.sha256)
-                download(url, entry, partial, http, meter)
-                self.store.commit(partial, whole)
+                self._slim_from_file(whole, entry, path, meter)
+            except OriginError:  # it is damaged, and the server has another
+                with storage_errors(whole):
+                    whole.unlink()
             else:
-                self.store.commit(partial, path)
                 return
-        self._slim_from_file(whole, entry, path, meter)
+        partial = self.store.partial(entry.key)
+        try:
+            write_slim(RangedFile(url, entry.size, http, meter), entry, partial, meter)
+        except NoRangesError:
+            partial = self.store.partial(entry.sha256)
+            download(url, entry, partial, http, meter)
+            self.store.commit(partial, whole)
+            self._slim_from_file(whole, entry, path, meter)
+        else:
+            self.store.commit(partial, path)
 
     def _slim_from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
         """Take the wanted members out of a whole wheel, or a bundle of them, of this machine."""
@@ -272,12 +285,35 @@ class _Failures:
         return True
 
 
-def _nowhere(entry: Entry, failures: list[OriginError]) -> DriverError:
-    """The error for an entry that no origin delivered: the worst of what they said."""
+def _flaw(path: Path, entry: Entry) -> OriginError | None:
+    """Why what the store has cannot be used: it is not there (NOT_FOUND_UPSTREAM), or is not it (BAD_DIGEST)."""
+    try:
+        if entry.slim:
+            check_slim(path, entry)
+        elif (actual := sha256_of(path)) != entry.sha256:
+            return OriginError(Code.BAD_DIGEST, f"{path} has the SHA-256 {actual}, the lock says {entry.sha256}")
+    except OriginError as failure:
+        return OriginError(Code.BAD_DIGEST, f"{path}: {failure.reason}")
+    except (FileNotFoundError, NotADirectoryError):
+        return OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} is not there")
+    except OSError as wrong:
+        return OriginError(Code.BAD_DIGEST, f"{path} cannot be read: {wrong.strerror}")
+    return None
+
+
+def _nowhere(entry: Entry, failures: list[OriginError], flaw: OriginError) -> DriverError:
+    """The error for an entry that no origin delivered: the worst of what they and the store said."""
     codes = {failure.code for failure in failures}
     reasons = "; ".join(dict.fromkeys(failure.reason for failure in failures))
     kind, tool = _WORDS[entry.origin]
     mirror = f"name a directory that has {entry.mirror_name} in {MIRROR_VARIABLE}"
+    if flaw.code is Code.BAD_DIGEST:
+        return error(
+            Code.BAD_DIGEST,
+            f"{entry.label}: what the store has is not what the lock pins: {flaw.reason}; and no other was to be had: "
+            f"{reasons}",
+            help=f"a disk or somebody changed it; check the network and {tool}'s configuration, or {mirror}",
+        )
     if Code.BAD_DIGEST in codes:
         return error(
             Code.BAD_DIGEST,

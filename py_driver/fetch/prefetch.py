@@ -25,14 +25,19 @@ _MEGABYTE: Final = 1_000_000
 _POLL_SECONDS: Final = 0.1
 
 
-def fetch_all(entries: Sequence[Entry], output: Output, jobs: int = 4, fetcher: Fetcher | None = None) -> list[Fetched]:
+def fetch_all(
+    entries: Sequence[Entry], output: Output, jobs: int = 4, fetcher: Fetcher | None = None, *, check: bool = False
+) -> list[Fetched]:
     """Bring entries into the store, several at a time; nothing is said if all of them are there.
+
+    What is there is taken by its size: a build that makes nothing of it need not read gigabytes.
 
     Args:
         entries: what is wanted; the same one twice is fetched once.
         output: shows one line of progress.
         jobs: how many at a time.
         fetcher: what to fetch with (default: this user's store and the environment's mirror).
+        check: read what is there too, and bring it again if it is not what the lock pins.
 
     Returns:
         One result for each entry, in their order.
@@ -42,7 +47,7 @@ def fetch_all(entries: Sequence[Entry], output: Output, jobs: int = 4, fetcher: 
         KeyboardInterrupt: Ctrl-C; what came so far is kept and goes on from there next time.
     """
     fetcher = Fetcher() if fetcher is None else fetcher
-    missing = list({e.key: e for e in entries if not fetcher.store.has(e)}.values())
+    missing = list({e.key: e for e in entries if check or not fetcher.store.has(e)}.values())
     done: dict[str, Fetched] = {}
     if missing:
         crew = _Crew(fetcher, missing)
@@ -58,7 +63,12 @@ def fetch_all(entries: Sequence[Entry], output: Output, jobs: int = 4, fetcher: 
             done = crew.done
             total = sum(fetched.bytes_fetched for fetched in done.values())
             task.done(f"{len(done)} archives, {_megabytes(total)} MB from the network")
-    return [done.get(entry.key) or fetcher.fetch(entry) for entry in entries]
+        for fetched in done.values():
+            if fetched.replaced:
+                output.warn(fetched.warning)
+    return [
+        done.get(entry.key) or Fetched(entry=entry, path=fetcher.store.path(entry), source="store") for entry in entries
+    ]
 
 
 def fill_mirror(fetched: Sequence[Fetched], directory: Path) -> None:

@@ -7,9 +7,13 @@ import csv
 import hashlib
 import io
 import itertools
+import lzma
+import stat
+import struct
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.fetch.ranged_file import RangedFile
@@ -17,14 +21,39 @@ from py_driver.fetch.store import storage_errors
 from py_driver.fetch.transfer import OriginError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from py_driver.fetch.entry import Entry
     from py_driver.fetch.transfer import Meter
 
+_COMPRESSIONS: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _LEVEL: Final = 6
-_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError, UnicodeError)
+_SIZE: Final = 2  # the column of RECORD
+_RECORD_BYTES: Final = 64 * 1024 * 1024
+"""The most that a RECORD may have, which is read before its digest is known; torch's has 1 MB."""
+
+BROKEN_ZIP: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    csv.Error,
+    EOFError,
+    LookupError,
+    ValueError,
+    OverflowError,
+    RuntimeError,  # encrypted, or of a compression that is not known
+)
+"""What reading a zip raises whose fields are nonsense."""
+
+
+class _Pin(NamedTuple):
+    """What RECORD says of a member: `sha256=...` in base64, and its size in digits or nothing."""
+
+    digest: str
+    size: str
 
 
 def read_record(wheel: IO[bytes] | RangedFile) -> bytes:
@@ -33,12 +62,8 @@ def read_record(wheel: IO[bytes] | RangedFile) -> bytes:
     Raises:
         OriginError: it is no wheel (BAD_DIGEST).
     """
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            _prefetch(wheel, archive, [_record_of(archive)])
-            return archive.read(_record_of(archive))
-    except _BROKEN as wrong:
-        raise OriginError(Code.BAD_DIGEST, f"it is not a whole wheel: {wrong}") from wrong
+    with _broken("the wheel"), zipfile.ZipFile(wheel) as archive:
+        return _read_record(wheel, archive)
 
 
 def write_slim(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter: Meter) -> None:
@@ -54,57 +79,101 @@ def write_slim(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter
         OriginError: it is not the wheel wanted, or is damaged (BAD_DIGEST).
         DriverError: no space left (NO_SPACE), not allowed to write (PERMISSION), stopped (INTERRUPTED).
     """
-    try:
-        with zipfile.ZipFile(wheel) as source:
-            record = _record_of(source)
-            _prefetch(wheel, source, [record])
-            digests = checked_record(source.read(record), entry)
-            wanted = [i for i in source.infolist() if not i.is_dir() and entry.wants(i.filename)]
-            if not wanted:
-                raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has nothing of what is wanted of it")
-            _prefetch(wheel, source, wanted)
-            with storage_errors(partial), zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
-                members = {i.filename: i for i in [*wanted, record]}
-                for name in sorted(members):
-                    data = source.read(members[name])
-                    if name != record.filename:
-                        check_member(name, data, digests)
-                    info = zipfile.ZipInfo(name, _EPOCH)
-                    info.compress_type = zipfile.ZIP_DEFLATED
-                    info.external_attr = (0o755 if members[name].external_attr >> 16 & 0o111 else 0o644) << 16
-                    bundle.writestr(info, data, compresslevel=_LEVEL)
-                    meter.check()
-    except _BROKEN as wrong:
-        raise OriginError(Code.BAD_DIGEST, f"{entry.basename} is damaged: {wrong}") from wrong
+    with _broken(entry.basename), zipfile.ZipFile(wheel) as source:
+        record = _record_of(source)
+        content = _read_record(wheel, source)
+        pins = _pins(content, entry)
+        members = {i.filename: i for i in source.infolist() if i.filename in pins}
+        if not pins:
+            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has nothing of what is wanted of it")
+        _check_names(members, pins)
+        _prefetch(wheel, source, members.values())
+        with storage_errors(partial), zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for name in sorted([*members, record.filename]):
+                info = zipfile.ZipInfo(name, _EPOCH)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                executable = name in members and members[name].external_attr >> 16 & 0o111
+                info.external_attr = (0o755 if executable else 0o644) << 16
+                data = _read_member(source, members[name], pins) if name in members else content
+                bundle.writestr(info, data, compresslevel=_LEVEL)
+                meter.check()
 
 
-def checked_record(record: bytes, entry: Entry) -> dict[str, str]:
-    """The digests of a wheel's members, from its RECORD.
+def check_slim(path: Path, entry: Entry) -> None:
+    """Make sure that a bundle which `write_slim` wrote once is what it was: all that is wanted, and nothing else.
 
     Args:
-        record: the file's bytes.
-        entry: with the digest that the file must have.
+        path: where it is.
+        entry: what is wanted, and the digest of RECORD.
 
     Raises:
-        OriginError: it is another RECORD (BAD_DIGEST).
+        OriginError: it is not (BAD_DIGEST).
+        OSError: it cannot be read.
     """
+    with _broken("it"), zipfile.ZipFile(path) as bundle:
+        record = _record_of(bundle)
+        pins = _pins(_read_record(None, bundle), entry)
+        members = [i for i in bundle.infolist() if i is not record]
+        _check_names({i.filename for i in members}, pins)
+        for info in members:
+            if info.filename not in pins:
+                raise OriginError(Code.BAD_DIGEST, f"{info.filename} does not belong there")
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise OriginError(Code.BAD_DIGEST, f"{info.filename} is a link")
+            _read_member(bundle, info, pins)
+
+
+@contextmanager
+def _broken(name: str) -> Iterator[None]:
+    """Turn what reading a damaged zip raises into an OriginError."""
+    try:
+        yield
+    except BROKEN_ZIP as wrong:
+        raise OriginError(Code.BAD_DIGEST, f"{name} is damaged: {wrong or type(wrong).__name__}") from wrong
+
+
+def _pins(record: bytes, entry: Entry) -> dict[str, _Pin]:
+    """What RECORD, which must be the right one, says of the members that are wanted."""
     actual = hashlib.sha256(record).hexdigest()
     if actual != entry.record_sha256:
         reason = f"the RECORD of {entry.basename} has the SHA-256 {actual}, the lock says {entry.record_sha256}"
         raise OriginError(Code.BAD_DIGEST, reason)
     rows = csv.reader(io.StringIO(record.decode(), newline=""))
-    return {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
+    return {row[0]: _Pin(row[1], row[2]) for row in rows if len(row) > _SIZE and row[1] and entry.wants(row[0])}
 
 
-def check_member(name: str, data: bytes, digests: dict[str, str]) -> None:
-    """Compare a member of a wheel with what RECORD says of it.
+def _check_names(names: Collection[str], pins: Mapping[str, _Pin]) -> None:
+    """All that is wanted must be there."""
+    if missing := sorted(pins.keys() - set(names)):
+        raise OriginError(Code.BAD_DIGEST, f"{missing[0]} is missing, which the wheel's RECORD names")
 
-    Raises:
-        OriginError: it differs, or RECORD does not have it (BAD_DIGEST).
-    """
-    actual = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-    if digests.get(name) != f"sha256={actual}":
-        raise OriginError(Code.BAD_DIGEST, f"{name} is not what the wheel's RECORD says")
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, pins: Mapping[str, _Pin]) -> bytes:
+    """A member, if it is what RECORD says; one of another size is not even unpacked."""
+    pin = pins[info.filename]
+    actual = f"{info.file_size} bytes"
+    if pin.size in {"", str(info.file_size)}:
+        data = _content(archive, info)
+        actual = f"sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')}"
+        if pin.digest == actual:
+            return data
+    reason = f"{info.filename} is not what the wheel's RECORD says: {pin.digest} of {pin.size} bytes, not {actual}"
+    raise OriginError(Code.BAD_DIGEST, reason)
+
+
+def _read_record(wheel: IO[bytes] | RangedFile | None, archive: zipfile.ZipFile) -> bytes:
+    """RECORD, whoever's it is."""
+    record = _record_of(archive)
+    if record.file_size > _RECORD_BYTES:
+        raise zipfile.BadZipFile(f"its RECORD has {record.file_size} bytes")
+    _prefetch(wheel, archive, [record])
+    return _content(archive, record)
+
+
+def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type not in _COMPRESSIONS:
+        raise zipfile.BadZipFile(f"{info.filename} has a compression that wheels do not have")
+    return archive.read(info)
 
 
 def _record_of(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
@@ -114,7 +183,9 @@ def _record_of(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     return found[0]
 
 
-def _prefetch(wheel: IO[bytes] | RangedFile, archive: zipfile.ZipFile, wanted: list[zipfile.ZipInfo]) -> None:
+def _prefetch(
+    wheel: IO[bytes] | RangedFile | None, archive: zipfile.ZipFile, wanted: Collection[zipfile.ZipInfo]
+) -> None:
     """Fetch the members' bytes: each ends where the next one, or the directory, begins."""
     if not isinstance(wheel, RangedFile):
         return

@@ -108,7 +108,10 @@ class Store:
         return self._place("partial", key)
 
     def has(self, entry: Entry) -> bool:
-        """Whether the store has the entry: files get there whole and verified, so the size is enough to look at."""
+        """Whether the store has the entry, by its size: enough to know what is to be fetched, not to use it.
+
+        Files get there whole and verified, and `Fetcher.fetch` looks at their bytes before anything is made of them.
+        """
         try:
             size = self.path(entry).stat().st_size
         except OSError:

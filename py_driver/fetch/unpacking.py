@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import lzma
 import os
 import posixpath
 import shutil
@@ -12,16 +11,14 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, Origin
-from py_driver.fetch.slim_wheel import check_member, checked_record
+from py_driver.fetch.slim_wheel import BROKEN_ZIP
 from py_driver.fetch.store import storage_errors
-from py_driver.fetch.transfer import OriginError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,15 +26,7 @@ if TYPE_CHECKING:
 
 _AR_MAGIC: Final = b"!<arch>\n"
 _AR_HEADER_BYTES: Final = 60
-_BROKEN: Final = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    UnicodeError,
-)
+_BROKEN: Final = (*BROKEN_ZIP, tarfile.TarError)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +62,7 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
     """Unpack an archive of the store.
 
     Args:
-        archive: where it is.
+        archive: where it is; `Fetcher.fetch` has just compared its bytes with what the lock pins.
         entry: what it is.
         destination: directory, made if it does not exist.
         selection: what is wanted of it (default: all).
@@ -98,11 +87,11 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
             else:
                 _unpack_zip(archive, entry, tree)
             tree.check_links()
-    except (*_BROKEN, OriginError) as wrong:
+    except _BROKEN as wrong:
         raise error(
             Code.BAD_DIGEST,
             f"{entry.basename} is damaged: {wrong}",
-            help=f"remove {archive} and fetch it again",
+            help=f"{archive} has the digest that the lock pins: lock another",
         ) from wrong
     if not tree.written:
         raise error(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has nothing of what is wanted of it")
@@ -185,24 +174,12 @@ class _Tree:
 
 def _unpack_zip(path: Path, entry: Entry, tree: _Tree) -> None:
     with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        digests: dict[str, str] | None = None
-        if entry.slim:
-            record = next((i for i in members if i.filename.endswith(".dist-info/RECORD")), None)
-            if record is None:
-                raise zipfile.BadZipFile("there is no RECORD in it")
-            digests = checked_record(archive.read(record), entry)
-            members = [i for i in members if i is not record]
-        for info in members:
-            if not tree.wants(info.filename) or info.is_dir():
+        for info in archive.infolist():
+            if info.is_dir() or not tree.wants(info.filename) or (entry.slim and not entry.wants(info.filename)):
                 continue
             mode = info.external_attr >> 16
             if stat.S_ISLNK(mode):
                 tree.link(info.filename, archive.read(info).decode())
-            elif digests is not None:
-                data = archive.read(info)
-                check_member(info.filename, data, digests)
-                tree.file(info.filename, io.BytesIO(data), executable=bool(mode & 0o111))
             else:
                 with archive.open(info) as source:
                     tree.file(info.filename, source, executable=bool(mode & 0o111))
