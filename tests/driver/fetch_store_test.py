@@ -159,7 +159,7 @@ def test_a_damaged_archive_that_no_origin_has_right_either(server: Server, fetch
     put(fetcher.fetch(WHOLE).path, OTHER)
     server.pages[f"/files/{NAME}"].script = ["wrong"] * 2
     with pytest.raises(
-        DriverError, match="what the store has is not what the lock pins: .* no other was to be had: http://127"
+        DriverError, match=r"the store has is not what the lock pins: .* no other was to be had: http://127"
     ) as caught:
         Fetcher(fetcher.store, None, PipSettings(indexes=(f"{server.url}/simple",))).fetch(WHOLE)
     assert caught.value.diagnostics[0].code is Code.BAD_DIGEST

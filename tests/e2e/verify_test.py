@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hub import served
 
+from py_driver.fetch.store import Store, cache_root
+from py_driver.lock import entries_for
+from py_driver.variants.names import Cell
+
 if TYPE_CHECKING:
     from conftest import Built
+
+    from py_driver.fetch.entry import Entry
 
 pytestmark = pytest.mark.e2e
 
@@ -72,6 +79,43 @@ def test_a_poisoned_result_is_found(relu: Built, base: Path) -> None:
     assert f"{name} has other bytes" in one["differences"]
     assert [wrong["code"] for wrong in said["errors"]] == ["E403"]
     assert f"{name} has other bytes" in said["errors"][0]["message"]
+
+
+def _damaged_store(to: Path, store: Store, entry: Entry) -> bytes:
+    """A copy of the store in which one archive has other bytes, as many as before; which."""
+    for kind in ("sha256", "slim"):
+        (to / kind).mkdir(parents=True)
+        for path in (store.root / "store" / kind).iterdir():
+            (to / kind / path.name).symlink_to(path)
+    wrong = bytearray(store.path(entry).read_bytes())
+    wrong[wrong.rindex(b"PK\x01\x02") + 12] ^= 1  # the time of its last member: it unpacks as ever
+    (to / "sha256" / entry.sha256).unlink()
+    (to / "sha256" / entry.sha256).write_bytes(wrong)
+    return bytes(wrong)
+
+
+def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, tmp_path: Path) -> None:
+    here = base / "damaged"
+    project = copy_project(PROJECTS / "tiny", here / "tiny")
+    clone.build(project, CPU)
+    cpu = Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")
+    entry = next(one for one in entries_for([cpu]) if one.name == "ziglang")
+    store = Store(cache_root())
+    wrong = _damaged_store(here / "store", store, entry)
+    cache = make_cache(here / "cache", {"bazel": cache_root() / "bazel", "store": here / "store"})
+    driver = replace(clone, cache=cache)
+
+    failed = driver.run("verify", project, env={"PIP_NO_INDEX": "1"}, code=4)
+    assert f"error[E303]: ziglang {entry.version}: what the store has is not what the lock pins: " in failed.stderr
+    assert f"has the SHA-256 {hashlib.sha256(wrong).hexdigest()}, the lock says {entry.sha256}" in failed.stderr
+
+    (tmp_path / entry.mirror_name).symlink_to(store.path(entry))
+    mirror = {"PIP_NO_INDEX": "1", "RULES_TORCH_KERNELS_MIRROR": str(tmp_path)}
+    right = driver.run("verify", project, env=mirror)
+    assert f"warning: ziglang {entry.version}: " in right.stderr
+    assert "it was fetched again" in right.stderr
+    assert "1 variant built without any cache: the same, byte for byte" in right.stderr
+    assert (here / "store" / "sha256" / entry.sha256).read_bytes() == store.path(entry).read_bytes()
 
 
 def _sign(place: Path) -> None:
