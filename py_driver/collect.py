@@ -124,7 +124,7 @@ def _sweep(build: Path) -> None:
     """Remove what interrupted runs left; put back a variant that had been moved away and not yet replaced."""
     for path in build.glob(".*.*.*"):
         variant, _, pid = path.name[1:].rpartition(".")[0].rpartition(".")
-        if not pid.isdigit() or _alive(int(pid)):
+        if not pid.isdecimal() or _alive(int(pid)):
             continue
         if path.name.endswith(".old") and not (build / variant).exists():
             path.rename(build / variant)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.fetch.download import sha256_of
-from py_driver.fetch.entry import Entry, Origin
+from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.store import storage_errors
 from py_driver.fetch.transfer import OriginError, redacted
 
@@ -47,7 +47,11 @@ def debian_archives(environ: Mapping[str, str] | None = None) -> tuple[tuple[str
     apt: tuple[str, ...] = ()
     if shutil.which("apt-get"):
         done = subprocess.run(
-            ["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, check=False, text=True
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)"],
+            capture_output=True,
+            check=False,
+            text=True,
+            errors="replace",
         )
         bases = (line.strip().rstrip("/") for line in done.stdout.splitlines())
         apt = tuple(dict.fromkeys(base for base in bases if base.endswith("/debian")))
@@ -78,7 +82,7 @@ def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
         before = partial.stat().st_size if partial.exists() else 0
         options = ["-qq", "-oAPT::Sandbox::User=root", "-oAcquire::Retries=3"]
         command = [str(APT_HELPER), *options, "download-file", url, str(partial), f"SHA256:{entry.sha256}"]
-        with tempfile.TemporaryFile("w+") as log:
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             try:
                 while process.poll() is None:
@@ -157,7 +161,8 @@ def resolve_debian(
 
 
 def _apt(command: list[str], code: Code, message: str) -> str:
-    done = subprocess.run(command, capture_output=True, check=False, text=True, env={**os.environ, "LC_ALL": "C"})
+    environ = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, check=False, text=True, errors="replace", env=environ)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
         raise error(code, f"{message}: {redacted(lines[0].removeprefix('E: ')) if lines else 'it did not say why'}")
@@ -168,7 +173,7 @@ def _package(name: str, paragraph: str) -> Entry:
     """The lock entry of a package from its paragraph in the archive's index."""
     fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
     try:
-        return Entry(
+        entry = Entry(
             name=name,
             version=fields["Version"],
             filename=fields["Filename"],
@@ -178,3 +183,4 @@ def _package(name: str, paragraph: str) -> Entry:
         )
     except (KeyError, ValueError) as wrong:
         raise error(Code.NOT_FOUND_UPSTREAM, f"{name}: the archive's index lacks {wrong}") from wrong
+    return parse_entry(entry.to_json())

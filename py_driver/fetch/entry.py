@@ -117,7 +117,7 @@ def parse_entry(value: Mapping[str, object]) -> Entry:
     except ValueError as wrong:
         raise _bad(name, "origin", f"one of {', '.join(o.value for o in Origin)}") from wrong
     size = value.get("size", 0 if origin is Origin.URL else None)
-    if not isinstance(size, int) or size < 0 or (size == 0 and "size" in value):
+    if type(size) is not int or size < 0 or (size == 0 and "size" in value):
         raise _bad(name, "size", "a number of bytes")
     url = _text(value, "url", name) if origin is Origin.URL else ""
     if url and not url.startswith("https://"):

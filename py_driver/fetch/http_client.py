@@ -6,6 +6,7 @@ import base64
 import http.client
 import netrc
 import os
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -38,6 +39,11 @@ _MISSING_STATUS: Final = {404, 410}
 _REFUSED_STATUS: Final = {401, 403, 407}
 _PARTIAL_CONTENT: Final = 206
 _RANGE_NOT_SATISFIABLE: Final = 416
+_SCHEMES: Final = {"http", "https"}
+_NUMBER = re.compile(
+    r"[0-9]{1,18}"
+)  # str.isdigit() takes digits that int() does not, and int() does not take thousands
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:([0-9]{1,18})|\*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,15 +75,22 @@ class Credentials:
         self._netrc: netrc.netrc | None = None
         try:
             self._netrc = netrc.netrc(os.environ.get("NETRC"))
-        except (OSError, netrc.NetrcParseError):
+        except (OSError, ValueError, netrc.NetrcParseError):  # ValueError: it is no text
             self._netrc = None
 
     def stripped(self, url: str) -> str:
-        """The URL without user name and password, which are remembered for its host."""
+        """The URL without user name and password, which are remembered for its host unless others are.
+
+        The first are those of the user's settings: no page and no redirect replaces them.
+
+        Raises:
+            ValueError: it is no URL.
+        """
         parts = urlsplit(url)
         if parts.username is None:
             return url
-        self._known[parts.scheme, _host(parts)] = (unquote(parts.username), unquote(parts.password or ""))
+        pair = (unquote(parts.username), unquote(parts.password or ""))
+        self._known.setdefault((parts.scheme, _host(parts)), pair)
         return urlunsplit(parts._replace(netloc=_host(parts)))
 
     def authorization(self, url: str) -> str:
@@ -97,15 +110,33 @@ def _host(parts: SplitResult) -> str:
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects with the credentials of the new host, never with those of the old one."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> IO[bytes] | None:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except ValueError as wrong:
+            fp.close()
+            host = _host(urlsplit(req.full_url))
+            raise OriginError(Code.NO_NETWORK, f"{host} redirects to what is no address: {wrong}") from wrong
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(  # noqa: PLR0913  (the base class's signature)
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        newurl = self._credentials.stripped(newurl)
+        fp.close()  # else its body would be read, however long it is
+        host = _host(urlsplit(req.full_url))
+        if not self._http.follows(req.full_url, newurl):
+            scheme = urlsplit(newurl).scheme
+            where = "from https to http, which is" if scheme in _SCHEMES else f"to {scheme}: addresses, which are"
+            raise OriginError(Code.NO_NETWORK, f"{host} redirects {where} not followed")
+        newurl = self._http.credentials.stripped(newurl)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if request is not None and (authorization := self._credentials.authorization(newurl)):
+        if request is not None and (authorization := self._http.credentials.authorization(newurl)):
             request.add_unredirected_header("Authorization", authorization)
         return request
 
@@ -127,15 +158,16 @@ class Response:
         self.url = raw.url
         self.content_type = raw.headers.get_content_type()
         self.partial = raw.status == _PARTIAL_CONTENT
-        length = raw.headers.get("Content-Length", "")
-        self._length = int(length) if length.isdigit() else None
+        length = raw.headers.get("Content-Length", "").strip()
+        if length and not _NUMBER.fullmatch(length):
+            raise OriginError(Code.NO_NETWORK, f"{host} sent a Content-Length that is no number")
+        self._length = int(length) if length else None
         self.start, self.total = 0, self._length
         if self.partial:
-            span, _, total = raw.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
-            first = span.partition("-")[0]
-            if not first.isdigit():
+            span = _RANGE.fullmatch(raw.headers.get("Content-Range", "").strip())
+            if span is None:
                 raise OriginError(Code.NO_NETWORK, f"{host} sent a range without saying which")
-            self.start, self.total = int(first), int(total) if total.isdigit() else None
+            self.start, self.total = int(span[1]), int(span[2]) if span[2] else None
 
     def chunks(self, meter: Meter) -> Iterator[bytes]:
         """The body, in pieces as they arrive.
@@ -159,6 +191,20 @@ class Response:
         if self._length is not None and received < self._length:
             reason = f"{self._host} ended the answer after {received} of {self._length} bytes"
             raise OriginError(Code.NO_NETWORK, reason, tries=_TRIES)
+
+    def body(self, meter: Meter, limit: int) -> bytes:
+        """The whole body, held in memory.
+
+        Raises:
+            OriginError: the connection broke before the end, or there are more than `limit` bytes.
+            DriverError: the transfer is to stop (INTERRUPTED).
+        """
+        body = bytearray()
+        for chunk in self.chunks(meter):
+            body += chunk
+            if len(body) > limit:
+                raise OriginError(Code.NO_NETWORK, f"{self._host} sent more than {limit} bytes")
+        return bytes(body)
 
     def close(self) -> None:
         """Drop the connection, read or not."""
@@ -189,10 +235,13 @@ class Http:
             OriginError: there was no answer, or one without a body.
             RangeNotSatisfiable: the file ends before the first byte wanted.
         """
-        url = self.credentials.stripped(url)
-        parts = urlsplit(url)
+        try:
+            url = self.credentials.stripped(url)
+            parts = urlsplit(url)
+        except ValueError as wrong:
+            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"`{redacted(url)}` is no address: {wrong}") from wrong
         host = _host(parts)
-        if parts.scheme not in {"http", "https"}:
+        if parts.scheme not in _SCHEMES:
             raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{parts.scheme}: addresses are not supported")
         headers = {"Accept": accept, "Accept-Encoding": "identity", "User-Agent": f"rules_torch_kernels/{__version__}"}
         first, end = span
@@ -202,17 +251,35 @@ class Http:
         if authorization := self.credentials.authorization(url):
             request.add_unredirected_header("Authorization", authorization)
         try:
-            return Response(self._opener(parts).open(request, timeout=TIMEOUT_SECONDS), host)
+            raw = self._opener(parts).open(request, timeout=TIMEOUT_SECONDS)
         except urllib.error.HTTPError as answer:
-            with answer:
+            with closing(answer):
                 if answer.code == _RANGE_NOT_SATISFIABLE:
                     raise RangeNotSatisfiable from answer
                 raise _refusal(answer, host) from answer
-        except (OSError, http.client.HTTPException) as wrong:
+        except (OSError, http.client.HTTPException, ValueError) as wrong:
             raise _broken(wrong, host) from wrong
+        try:
+            return Response(raw, host)
+        except OriginError:
+            raw.close()
+            raise
 
-    def read(self, url: str, meter: Meter, accept: str = "*/*") -> tuple[bytes, Response]:
-        """The whole body of a small file, tried again as needed, and the answer it came with.
+    def follows(self, here: str, there: str) -> bool:
+        """Whether a page or a redirect may lead from one URL to another: to http or https, and not back to http.
+
+        A host that is trusted without a certificate may be asked over http too, as with pip.
+
+        Raises:
+            ValueError: one is no URL.
+        """
+        parts = urlsplit(there)
+        if parts.scheme == "http" and urlsplit(here).scheme == "https":
+            return self._trusts(parts)
+        return parts.scheme in _SCHEMES
+
+    def read(self, url: str, meter: Meter, limit: int, accept: str = "*/*") -> tuple[bytes, Response]:
+        """The whole body of a file of at most `limit` bytes, tried again as needed, and the answer it came with.
 
         Raises:
             OriginError: the origin could not deliver.
@@ -221,7 +288,7 @@ class Http:
 
         def attempt() -> tuple[bytes, Response]:
             with closing(self.open(url, accept=accept)) as response:
-                return b"".join(response.chunks(meter)), response
+                return response.body(meter, limit), response
 
         return retried(attempt, meter)
 
@@ -239,19 +306,21 @@ class Http:
 
         return retried(attempt, meter)
 
+    def _trusts(self, parts: SplitResult) -> bool:
+        return bool({parts.hostname, _host(parts)} & {host.lower() for host in self._settings.trusted_hosts})
+
     def _opener(self, parts: SplitResult) -> urllib.request.OpenerDirector:
-        trusted = {parts.hostname, _host(parts)} & {host.lower() for host in self._settings.trusted_hosts}
-        key = bool(trusted)
-        if key not in self._openers:
+        trusted = self._trusts(parts)
+        if trusted not in self._openers:
             proxies = dict.fromkeys(("http", "https"), self._settings.proxy) if self._settings.proxy else None
             certificates = self._settings.certificates or _certificates(os.environ)
             context = _context(certificates, self._settings.client_certificate, check=not trusted)
-            self._openers[key] = urllib.request.build_opener(
+            self._openers[trusted] = urllib.request.build_opener(
                 urllib.request.ProxyHandler(proxies),
                 urllib.request.HTTPSHandler(context=context),
-                _Redirects(self.credentials),
+                _Redirects(self),
             )
-        return self._openers[key]
+        return self._openers[trusted]
 
 
 @lru_cache
@@ -290,8 +359,9 @@ def _refusal(answer: urllib.error.HTTPError, host: str) -> OriginError:
     """What an HTTP status that is no success means for the origin."""
     reason = f"{host} answered {answer.code} {answer.reason}"
     if answer.code in _PASSING_STATUS:
-        after = answer.headers.get("Retry-After", "")
-        return OriginError(Code.NO_NETWORK, reason, tries=_TRIES, retry_after=float(after) if after.isdigit() else 0.0)
+        after = answer.headers.get("Retry-After", "").strip()
+        seconds = float(after) if _NUMBER.fullmatch(after) else 0.0  # a date, too, is not worth more than a usual wait
+        return OriginError(Code.NO_NETWORK, reason, tries=_TRIES, retry_after=seconds)
     if answer.code in _MISSING_STATUS:
         return OriginError(Code.NOT_FOUND_UPSTREAM, reason)
     if answer.code in _REFUSED_STATUS:
@@ -303,7 +373,7 @@ def _broken(wrong: Exception, host: str) -> OriginError:
     """What a connection that could not be made, or broke before an answer, means for the origin."""
     cause = wrong.reason if isinstance(wrong, urllib.error.URLError) else wrong
     reason = f"no answer from {host}: {redacted(str(cause)) or type(cause).__name__}"
-    if isinstance(cause, ssl.SSLCertVerificationError):
+    if isinstance(cause, ValueError):  # a certificate that does not fit, or what is no address
         return OriginError(Code.NO_NETWORK, reason)
     passing = isinstance(cause, TimeoutError | ConnectionResetError | BrokenPipeError | http.client.HTTPException)
     return OriginError(Code.NO_NETWORK, reason, tries=_TRIES if passing else UNREACHABLE_TRIES)

@@ -8,14 +8,14 @@ import threading
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from py_driver.errors import Code
-from py_driver.fetch.transfer import OriginError
+from py_driver.errors import Code, error
+from py_driver.fetch.transfer import OriginError, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.fetch.http_client import Http
     from py_driver.fetch.pip_settings import PipSettings
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 _ACCEPT: Final = (
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.2, text/html; q=0.1, */*; q=0.01"
 )
+
+PAGE_BYTES: Final = 64 * 1024 * 1024
+"""The most that a page may have, which is held in memory."""
+
+_NO_PAGE: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
+"""What parsers raise on what is neither PEP 503 nor PEP 691; HTMLParser asserts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +61,19 @@ class Link:
 
 
 def local_path(location: str) -> Path | None:
-    """The path a file: URL or a plain path means; None for anything on the network."""
-    parts = urlsplit(location)
+    """The path a file: URL or a plain path means; None for anything on the network.
+
+    Raises:
+        DriverError: it is neither a path nor an address (SET_UP).
+    """
+    try:
+        parts = urlsplit(location)
+    except ValueError as wrong:
+        raise error(
+            Code.SET_UP,
+            f"`{redacted(location)}` is no address: {wrong}",
+            help="see pip's configuration and the variables RULES_TORCH_KERNELS_*",
+        ) from wrong
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     return None if parts.scheme else Path(location).expanduser()
@@ -73,9 +90,14 @@ class PackageIndex:
     Args:
         settings: which indexes.
         http: to fetch pages with.
+
+    Raises:
+        DriverError: one is neither a path nor an address (SET_UP).
     """
 
     def __init__(self, settings: PipSettings, http: Http) -> None:
+        for location in (*settings.find_links, *settings.indexes):
+            local_path(location)
         self._find_links = [http.credentials.stripped(location) for location in settings.find_links]
         self._indexes = [http.credentials.stripped(location) for location in settings.indexes]
         self._http = http
@@ -99,7 +121,9 @@ class PackageIndex:
             except OriginError as failure:
                 failures.append(failure)
                 continue
-            yield from (link for link in links if normalized(link.filename.partition("-")[0]) == name)
+            for link in links:
+                if normalized(link.filename.partition("-")[0]) == name and "/" not in link.filename:
+                    yield link
 
     def _page(self, location: str, meter: Meter) -> Sequence[Link]:
         with self._guard:
@@ -121,12 +145,14 @@ class PackageIndex:
             return _local_links(path)
         if location.lower().endswith((".whl", ".tar.gz", ".zip")):
             return [_link(location)]
-        body, response = self._http.read(location, meter, _ACCEPT)
+        body, response = self._http.read(location, meter, PAGE_BYTES, _ACCEPT)
         try:
             if response.content_type.endswith("json"):
-                return _json_links(body, response.url)
-            return _html_links(body.decode("utf-8", "replace"), response.url)
-        except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+                links = _json_links(body, response.url)
+            else:
+                links = _html_links(body.decode("utf-8", "replace"), response.url)
+            return [link for link in links if self._http.follows(response.url, link.url)]
+        except _NO_PAGE as wrong:
             host = urlsplit(location).netloc
             raise OriginError(
                 Code.NOT_FOUND_UPSTREAM, f"{host} sent a page that is no package index: {wrong}"
@@ -146,6 +172,8 @@ def _local_links(path: Path) -> Sequence[Link]:
         return [Link(filename=path.name, url=path.absolute().as_uri())] if path.is_file() else []
     except OSError:
         return []
+    except _NO_PAGE as wrong:
+        raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} is no package index: {wrong}") from wrong
 
 
 def _link(url: str, size: int | None = None) -> Link:
@@ -161,15 +189,17 @@ def _link(url: str, size: int | None = None) -> Link:
 
 def _json_links(body: bytes, base: str) -> Sequence[Link]:
     """The links of a page as PEP 691 and PEP 700 define it."""
-    return [
-        Link(
-            filename=file["filename"],
-            url=urldefrag(urljoin(base, file["url"])).url,
-            sha256=file.get("hashes", {}).get("sha256", "").lower(),
-            size=file.get("size"),
-        )
-        for file in json.loads(body)["files"]
-    ]
+    return [_json_link(file, base) for file in json.loads(body)["files"]]
+
+
+def _json_link(file: Mapping[str, Any], base: str) -> Link:
+    name, url, size = file["filename"], file["url"], file.get("size")
+    sha256 = file.get("hashes", {}).get("sha256", "")
+    if not all(isinstance(text, str) for text in (name, url, sha256)):
+        raise TypeError("a file's `filename`, `url` or `sha256` is no string")
+    if size is not None and (type(size) is not int or size < 0):
+        raise TypeError("a file's `size` is no number of bytes")
+    return Link(filename=name, url=urldefrag(urljoin(base, url)).url, sha256=sha256.lower(), size=size)
 
 
 class _Anchors(HTMLParser):

@@ -108,6 +108,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             check=False,
             text=True,
+            errors="replace",
             cwd="/",  # a directory of the user's named pip must not be taken for it
             env={**os.environ, "COLUMNS": "1000", "PYTHONWARNINGS": "ignore"},
             timeout=_PIP_SECONDS,

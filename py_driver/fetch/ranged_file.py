@@ -113,7 +113,7 @@ class RangedFile(io.RawIOBase):
                 if response.total not in {None, self._size}:
                     reason = f"{redacted(self._url)} has {response.total} bytes, the lock says {self._size}"
                     raise OriginError(Code.BAD_DIGEST, reason)
-                data = b"".join(response.chunks(self._meter))
+                data = response.body(self._meter, end - start)
             if response.start != start or len(data) != end - start:
                 raise OriginError(Code.NO_NETWORK, f"{redacted(self._url)}: the server sent another range")
             return data

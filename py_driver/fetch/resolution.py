@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
-from py_driver.fetch.entry import Entry, Origin
+from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.package_index import normalized
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
 from py_driver.fetch.slim_wheel import read_record
@@ -37,7 +37,7 @@ def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3
 
     Raises:
         DriverError: no index has such a wheel (NOT_FOUND_UPSTREAM) or can be reached (NO_NETWORK); pip cannot say
-            where to look (SET_UP).
+            where to look (SET_UP); an index says what cannot stand in a lock (BAD_VALUE).
     """
     meter = Meter()
     failures: list[OriginError] = []
@@ -55,7 +55,7 @@ def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3
             help="check the version and pip's configuration",
         )
     link = max(ranked, key=lambda pair: pair[0])[1]
-    return Entry(
+    entry = Entry(
         name=normalized(name),
         version=version,
         filename=link.filename,
@@ -63,6 +63,7 @@ def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3
         sha256=_sha256(link),
         origin=Origin.PYTHON_INDEX,
     )
+    return parse_entry(entry.to_json())
 
 
 def resolve_slim(fetcher: Fetcher, entry: Entry, include: Sequence[str], exclude: Sequence[str] = ()) -> Entry:

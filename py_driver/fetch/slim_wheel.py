@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import errno
 import hashlib
 import io
 import itertools
@@ -34,7 +35,7 @@ _SIZE: Final = 2  # the column of RECORD
 _RECORD_BYTES: Final = 64 * 1024 * 1024
 """The most that a RECORD may have, which is read before its digest is known; torch's has 1 MB."""
 
-BROKEN_ZIP: Final = (
+_BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -46,7 +47,6 @@ BROKEN_ZIP: Final = (
     OverflowError,
     RuntimeError,  # encrypted, or of a compression that is not known
 )
-"""What reading a zip raises whose fields are nonsense."""
 
 
 class _Pin(NamedTuple):
@@ -54,6 +54,14 @@ class _Pin(NamedTuple):
 
     digest: str
     size: str
+
+
+def is_broken(wrong: Exception) -> bool:
+    """Whether reading a zip raised this because its fields are nonsense.
+
+    An OSError is raised for a place that no file has, and without a number for bytes that are no bzip2.
+    """
+    return isinstance(wrong, _BROKEN) or (isinstance(wrong, OSError) and wrong.errno in {None, errno.EINVAL})
 
 
 def read_record(wheel: IO[bytes] | RangedFile) -> bytes:
@@ -128,7 +136,9 @@ def _broken(name: str) -> Iterator[None]:
     """Turn what reading a damaged zip raises into an OriginError."""
     try:
         yield
-    except BROKEN_ZIP as wrong:
+    except Exception as wrong:
+        if not is_broken(wrong):
+            raise
         raise OriginError(Code.BAD_DIGEST, f"{name} is damaged: {wrong or type(wrong).__name__}") from wrong
 
 

@@ -38,14 +38,14 @@ class OriginError(Exception):
 
     Args:
         code: NO_NETWORK, NOT_FOUND_UPSTREAM or BAD_DIGEST.
-        reason: what happened, for a list of reasons; credentials are taken out.
+        reason: what happened, for a list of reasons; credentials and line breaks are taken out.
         tries: how often the same request may be tried in all.
         retry_after: seconds the server asked to wait for, or 0.
     """
 
     def __init__(self, code: Code, reason: str, *, tries: int = 1, retry_after: float = 0.0) -> None:
         self.code = code
-        self.reason = redacted(reason)
+        self.reason = " ".join(redacted(reason).split())
         self.tries = tries
         self.retry_after = min(retry_after, MAX_RETRY_AFTER)
         super().__init__(self.reason)

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, Origin
-from py_driver.fetch.slim_wheel import BROKEN_ZIP
+from py_driver.fetch.slim_wheel import is_broken
 from py_driver.fetch.store import storage_errors
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _AR_MAGIC: Final = b"!<arch>\n"
 _AR_HEADER_BYTES: Final = 60
-_BROKEN: Final = (*BROKEN_ZIP, tarfile.TarError)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +86,9 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
             else:
                 _unpack_zip(archive, entry, tree)
             tree.check_links()
-    except _BROKEN as wrong:
+    except Exception as wrong:
+        if not (isinstance(wrong, tarfile.TarError) or is_broken(wrong)):
+            raise
         raise error(
             Code.BAD_DIGEST,
             f"{entry.basename} is damaged: {wrong}",

@@ -135,6 +135,14 @@ def test_leftovers_of_a_killed_run_go_and_what_it_had_moved_away_returns(tmp_pat
     assert sorted(p.name for p in build.iterdir()) == sorted([f".{VARIANT}.{os.getppid()}.new", VARIANT, other])
 
 
+def test_what_only_looks_like_a_leftover_stays(tmp_path: Path, project: Path) -> None:
+    names = [f".{VARIANT}.\xb2.old", f".{VARIANT}.-1.old", f".{VARIANT}..old"]
+    for name in names:
+        (project / "build" / name).mkdir(parents=True)
+    collect(_source(tmp_path, "one"), project, VARIANT)
+    assert sorted(p.name for p in (project / "build").iterdir()) == sorted([*names, VARIANT])
+
+
 def test_reader_sees_the_old_or_the_new_variant_at_every_moment(tmp_path: Path, project: Path) -> None:
     sources = [_source(tmp_path, text) for text in ("one", "two")]
     path, _ = collect(sources[0], project, VARIANT)

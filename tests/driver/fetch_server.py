@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from py_driver.fetch.entry import Entry, Origin
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
 SLOW_CHUNK = 64 * 1024
@@ -27,12 +28,16 @@ SLOW_CHUNK = 64 * 1024
 
 @dataclass
 class Page:
-    """What the server has at a path, and what it does for the first requests, e.g. `503`, `reset`, `cut:1000`."""
+    """What the server has at a path, and what it does for the first requests, e.g. `503`, `reset`, `cut:1000`.
+
+    If `raw` is there, it is all that is ever sent.
+    """
 
     body: bytes
     content_type: str = "application/octet-stream"
     script: list[str] = field(default_factory=list)
     ranges: bool = True
+    raw: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,18 @@ class Asked:
 
 
 class Server:
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.pages: dict[str, Page] = {}
         self.asked: list[Asked] = []
+        self.connections = 0
         self.sent = 0
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
+            def setup(self) -> None:
+                super().setup()
+                owner.connections += 1
+
             def do_GET(self) -> None:
                 owner.asked.append(
                     Asked(self.path, self.headers.get("Range", ""), self.headers.get("Authorization", ""))
@@ -62,7 +72,9 @@ class Server:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         self.host = f"127.0.0.1:{self._http.server_port}"
-        self.url = f"http://{self.host}"
+        self.url = f"{'https' if context else 'http'}://{self.host}"
+        if context:
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def close(self) -> None:
@@ -93,6 +105,9 @@ class Server:
         page = self.pages.get(unquote(handler.path))
         if page is None:
             handler.send_error(404)
+            return
+        if page.raw:
+            self._send(handler, page.raw, "raw", "")
             return
         action, _, argument = (page.script.pop(0) if page.script else "").partition(":")
         if action.isdigit():
@@ -126,7 +141,7 @@ class Server:
         try:
             if action in {"cut", "break"}:
                 body = body[: int(argument)]
-            step = SLOW_CHUNK if action == "slow" else max(1, len(body))
+            step = SLOW_CHUNK if action == "slow" else max(1, min(len(body), 1 << 20))
             for at in range(0, len(body), step):
                 handler.wfile.write(body[at : at + step])
                 self.sent += len(body[at : at + step])

@@ -102,7 +102,8 @@ def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, t
     entry = next(one for one in entries_for([cpu]) if one.name == "ziglang")
     store = Store(cache_root())
     wrong = _damaged_store(here / "store", store, entry)
-    cache = make_cache(here / "cache", {"bazel": cache_root() / "bazel", "store": here / "store"})
+    links = {name: cache_root() / name for name in ("bazel", "venvs")}
+    cache = make_cache(here / "cache", {**links, "store": here / "store"})
     driver = replace(clone, cache=cache)
 
     failed = driver.run("verify", project, env={"PIP_NO_INDEX": "1"}, code=4)
