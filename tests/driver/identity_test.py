@@ -1,0 +1,213 @@
+"""The unique id changes with all that can change a binary, and with nothing else that build.toml says."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from py_driver.identity import Identity, canonical, label_order
+from py_driver.manifest.model import Framework, Kernel, Manifest
+from py_driver.project import plan_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPILED = """\
+[general]
+name = "re_lu"
+version = 2
+edition = 5
+license = "mit"
+backends = ["cpu", "cuda", "rocm"]
+[torch]
+src = ["torch-ext/b.h", "torch-ext/b.cpp"]
+include = ["g", "h"]
+cxx-flags = ["-DA", "-DB"]
+[kernel.g]
+backend = "cuda"
+depends = ["torch"]
+src = ["g/z.cuh", "g/b.cu", "g/a.cu"]
+include = ["g", "h"]
+cxx-flags = ["-DC", "-DD"]
+cuda-flags = ["-DE", "-DF"]
+cuda-capabilities = ["8.0", "9.0"]
+cuda-minver = "13.0"
+[kernel.r]
+backend = "rocm"
+depends = ["torch"]
+src = ["g/c.cu"]
+hip-flags = ["-DG", "-DH"]
+rocm-archs = ["gfx942", "gfx1100"]
+[kernel.c]
+backend = "cpu"
+depends = ["torch"]
+src = ["c.cpp"]
+"""
+NOARCH = """\
+[general]
+name = "re_lu"
+version = 2
+edition = 5
+license = "mit"
+backends = ["cpu", "cuda", "rocm"]
+[torch-noarch]
+cuda_capabilities = ["8.0"]
+rocm_archs = ["gfx942"]
+"""
+FILES = ("torch-ext/re_lu/__init__.py", "torch-ext/re_lu/x.json", "torch-ext/other/__init__.py", "torch-ext/b.h",
+         "torch-ext/b.cpp", "g/z.cuh", "g/a.cu", "g/b.cu", "g/c.cu", "h/x.h", "c.cpp", "d.cpp")  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A change of build.toml.
+
+    Attributes:
+        field: of the model, that it changes.
+        changes: what stands there, and what is written instead.
+        ids: the backends that have another id then.
+        text: what is changed.
+    """
+
+    field: str
+    changes: dict[str, str]
+    ids: str = ""
+    text: str = COMPILED
+
+
+SECTION = '[kernel.n]\nbackend = "cpu"\ndepends = []\nsrc = ["d.cpp"]\n'
+ALL = "cpu cuda rocm"
+CASES = [
+    Case("Kernel.name", {"[kernel.g]": "[kernel.k]"}, "cuda"),
+    Case("Kernel.span", {"[kernel.g]": "\n\n[kernel.g]"}),
+    Case("Kernel.backend", {'"rocm"\ndepends': '"cuda"\ndepends', 'hip-flags = ["-DG", "-DH"]\n': "",
+                            'rocm-archs = ["gfx942", "gfx1100"]\n': ""}, "cuda rocm"),
+    Case("Kernel.depends", {'depends = ["torch"]\nsrc = ["c.cpp"]': 'depends = []\nsrc = ["c.cpp"]'}, "cpu"),
+    Case("Kernel.src", {'["c.cpp"]': '["c.cpp", "d.cpp"]'}, "cpu"),
+    Case("Kernel.src", {'"g/b.cu", "g/a.cu"': '"g/a.cu", "g/b.cu"'}),
+    Case("Kernel.include", {'["g", "h"]\ncxx-flags = ["-DC"': '["g"]\ncxx-flags = ["-DC"'}, "cuda"),
+    Case("Kernel.include", {'["g", "h"]\ncxx-flags = ["-DC"': '["h", "g"]\ncxx-flags = ["-DC"'}, "cuda"),
+    Case("Kernel.cxx_flags", {'["-DC", "-DD"]': '["-DC"]'}, "cuda"),
+    Case("Kernel.cxx_flags", {'["-DC", "-DD"]': '["-DD", "-DC"]'}, "cuda"),
+    Case("Kernel.cuda_flags", {'["-DE", "-DF"]': '["-DE"]'}, "cuda"),
+    Case("Kernel.cuda_flags", {'["-DE", "-DF"]': '["-DF", "-DE"]'}, "cuda"),
+    Case("Kernel.hip_flags", {'["-DG", "-DH"]': '["-DG"]'}, "rocm"),
+    Case("Kernel.hip_flags", {'["-DG", "-DH"]': '["-DH", "-DG"]'}, "rocm"),
+    # Nothing is built for xpu. Once something is, it has an id, and this says so.
+    Case("Kernel.sycl_flags", {'"rocm"]': '"rocm", "xpu"]',
+                               "[kernel.c]": SECTION.replace("cpu", "xpu") + 'sycl-flags = ["-DS"]\n[kernel.c]'}),
+    Case("Kernel.capabilities", {'["8.0", "9.0"]': '["8.0"]'}, "cuda"),
+    Case("Kernel.capabilities", {'["8.0", "9.0"]': '["9.0", "8.0"]'}),
+    Case("Kernel.capabilities", {'cuda-capabilities = ["8.0", "9.0"]\n': ""}, "cuda"),
+    Case("Kernel.rocm_archs", {'["gfx942", "gfx1100"]': '["gfx942"]'}, "rocm"),
+    Case("Kernel.rocm_archs", {'["gfx942", "gfx1100"]': '["gfx1100", "gfx942"]'}),
+    Case("Kernel.rocm_archs", {'rocm-archs = ["gfx942", "gfx1100"]\n': ""}, "rocm"),
+    Case("Kernel.cuda_minver", {'"13.0"': '"13.2"'}, "cuda"),
+    Case("Kernel.cuda_minver", {'cuda-minver = "13.0"\n': ""}, "cuda"),
+    Case("Framework.span", {"[torch]": "\n\n[torch]"}),
+    Case("Framework.table", {"[torch-noarch]\n": '[torch]\nsrc = ["torch-ext/b.cpp"]\n' + SECTION,
+                             'cuda_capabilities = ["8.0"]\n': "", 'rocm_archs = ["gfx942"]\n': ""}, "cpu", NOARCH),
+    Case("Framework.src", {'"torch-ext/b.h", ': ""}, ALL),
+    Case("Framework.src", {'"torch-ext/b.h", "torch-ext/b.cpp"': '"torch-ext/b.cpp", "torch-ext/b.h"'}),
+    Case("Framework.include", {'["g", "h"]\ncxx-flags = ["-DA"': '["h", "g"]\ncxx-flags = ["-DA"'}, ALL),
+    Case("Framework.include", {'["g", "h"]\ncxx-flags = ["-DA"': '["g"]\ncxx-flags = ["-DA"'}, ALL),
+    Case("Framework.pyext", {"[torch]\n": '[torch]\npyext = ["py", "json"]\n'}, ALL),
+    Case("Framework.cxx_flags", {'["-DA", "-DB"]': '["-DA"]'}, ALL),
+    Case("Framework.cxx_flags", {'["-DA", "-DB"]': '["-DB", "-DA"]'}, ALL),
+    Case("Framework.bounds", {"[torch]\n": '[torch]\nminver = "2.13"\n'}),  # cells, and none differs
+    Case("Framework.stable_abi", {"[torch]\n": '[torch]\nstable-abi = "2.9"\n'}, ALL),
+    Case("Framework.stable_abi", {"[torch]\n": '[torch]\nstable-abi = { cuda = "2.9" }\n'}, "cuda"),
+    Case("Framework.capabilities", {'["8.0"]': '["9.0"]'}, "", NOARCH),  # metadata.json: nothing is compiled
+    Case("Framework.rocm_archs", {'["gfx942"]': '["gfx90a"]'}, "", NOARCH),
+    Case("Manifest.edition", {"edition = 5\n": ""}),
+    Case("Manifest.name", {'"re_lu"': '"other"'}, ALL),
+    Case("Manifest.version", {"version = 2": "version = 3"}, ALL),
+    Case("Manifest.license", {'"mit"': '"apache-2.0"'}),
+    Case("Manifest.upstream", {"version = 2": 'version = 2\nupstream = "https://git.example/x"'}),
+    Case("Manifest.source", {"version = 2": 'version = 2\nsource = "https://git.example/x"'}),
+    Case("Manifest.backends", {', "rocm"]': "]"}, "rocm"),
+    Case("Manifest.kernels", {"[kernel.c]": f"{SECTION}[kernel.c]"}, "cpu"),
+    Case("Manifest.kernels", {"[kernel.c]": SECTION.replace("kernel.n", "kernel.c") + "[kernel.n]"}, "cpu"),
+    Case("Manifest.depends", {"version = 2": 'version = 2\npython-depends = ["einops"]'}),  # metadata.json
+    Case("Manifest.cuda", {"[torch]": '[general.cuda]\nminver = "13.0"\n[torch]'}),  # cells, and none differs
+    Case("Manifest.hub", {"[torch]": '[general.hub]\nrepo-id = "me/relu"\n[torch]'}),
+]  # fmt: skip
+ELSEWHERE = {
+    "Manifest.file": "a project has the same ids in every directory: see below",
+    "Manifest.framework": "each field of Framework for itself",
+    "Manifest.python_root": "where the files are that the ids have by name: see below",
+}
+
+
+def ids(directory: Path, text: str) -> dict[str, str]:
+    """The unique id of each backend."""
+    for name in FILES:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(f"// {name}\n")
+    (directory / "build.toml").write_text(text, encoding="utf-8")
+    plan = plan_directory(directory)
+    return {
+        one.backend: one.unique_id(plan.module, {name: (directory / name).read_bytes() for name in one.files})
+        for one in plan.identities
+    }
+
+
+def test_every_field_of_the_model_is_asked_for() -> None:
+    fields = {f"{kind.__name__}.{name}" for kind in (Kernel, Framework, Manifest) for name in kind._fields}
+    assert fields == {case.field for case in CASES} | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{number}-{case.field}" for number, case in enumerate(CASES)])
+def test_the_ids_that_a_change_of_build_toml_changes(tmp_path: Path, case: Case) -> None:
+    changed = case.text
+    for old, new in case.changes.items():
+        assert changed.count(old) == 1, old
+        changed = changed.replace(old, new)
+    before, after = ids(tmp_path, case.text), ids(tmp_path, changed)
+    differing = {one for one in {*before, *after} if before.get(one) != after.get(one)}
+    assert differing == {*case.ids.split()}
+
+
+def test_the_ids_that_a_file_changes(tmp_path: Path) -> None:
+    before = ids(tmp_path, COMPILED)
+    changed = {}
+    for name in FILES:
+        ids(tmp_path, COMPILED)
+        plan = plan_directory(tmp_path)
+        changed[name] = {
+            one.backend
+            for one in plan.identities
+            for contents in [{file: (tmp_path / file).read_bytes() + b"x" * (file == name) for file in one.files}]
+            if one.unique_id(plan.module, contents) != before[one.backend]
+        }
+    everywhere = {"torch-ext/re_lu/__init__.py", "torch-ext/b.h", "torch-ext/b.cpp"}
+    cuda = {"g/z.cuh", "g/a.cu", "g/b.cu"}
+    assert {name for name, backends in changed.items() if backends == {*ALL.split()}} == everywhere
+    assert {name for name, backends in changed.items() if backends == {"cuda"}} == cuda
+    assert {name for name, backends in changed.items() if backends == {"rocm"}} == {"g/c.cu"}
+    assert {name for name, backends in changed.items() if backends == {"cpu"}} == {"c.cpp"}
+
+
+def test_the_ids_are_the_same_in_every_directory_and_not_of_every_package(tmp_path: Path) -> None:
+    assert ids(tmp_path / "one", COMPILED) == ids(tmp_path / "another", COMPILED)
+    early = '[general]\nversion = "1"\n[torch]\nname = "re_lu"\npyroot = "PLACE"\nsrc = ["torch-ext/b.cpp"]\n'
+    early += '[kernel.g]\ndepends = []\nsrc = ["g/a.cu"]\ncapabilities = ["8.0"]\n'
+    package = tmp_path / "lib" / "re_lu" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text("// torch-ext/re_lu/__init__.py\n")
+    assert ids(tmp_path, early.replace("PLACE", "torch-ext")) != ids(tmp_path, early.replace("PLACE", "lib"))
+
+
+def test_an_id_is_what_the_rule_makes() -> None:
+    """As rules/private/step/identity.zig: each field after its length, files in buildifier's order."""
+    identity = Identity(name="cpu_id", backend="cpu", settings={"b": ["é", None], "a": {"d": 1, "c": 2}},
+                        files=("a-b.cu", "a.cu", "a.b/c.cu"))  # fmt: skip
+    assert canonical(identity.settings) == '{"a":{"c":2,"d":1},"b":["\\u00e9",null]}'
+    assert identity.config == hashlib.sha256(b'{"a":{"c":2,"d":1},"b":["\\u00e9",null]}').hexdigest()
+    fields = [b"rules_torch_kernels id 1", b"cpu", b"re_lu", identity.config.encode()]
+    fields += [b"a.b/c.cu", b"3", b"a.cu", b"2", b"a-b.cu", b"1"]
+    packed = b"".join(len(field).to_bytes(8, "little") + field for field in fields)
+    contents = {"a-b.cu": b"1", "a.cu": b"2", "a.b/c.cu": b"3"}
+    assert identity.unique_id("re_lu", contents) == f"_re_lu_cpu_{hashlib.sha256(packed).hexdigest()[:12]}"
+    assert label_order("a.b/c.cu") == ["a", "b/c", "cu"]
