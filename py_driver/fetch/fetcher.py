@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -18,7 +19,7 @@ from py_driver.fetch.package_index import PackageIndex, local_path
 from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
 from py_driver.fetch.slim_wheel import check_slim, write_slim
-from py_driver.fetch.store import Store, cache_root, storage_errors
+from py_driver.fetch.store import Store, cache_root
 from py_driver.fetch.transfer import Meter, OriginError
 
 MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
@@ -240,12 +241,8 @@ class Fetcher:
             return
         whole = self.store.archive(entry.sha256)
         if whole.exists():
-            try:
+            with suppress(OriginError):  # it is damaged: whoever wants it whole fetches it again
                 self._slim_from_file(whole, entry, path, meter)
-            except OriginError:  # it is damaged, and the server has another
-                with storage_errors(whole):
-                    whole.unlink()
-            else:
                 return
         partial = self.store.partial(entry.key)
         try:
