@@ -10,17 +10,18 @@ import shutil
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from py_driver import __version__
+from py_driver import __version__, wheel_loader
 from py_driver.collect import BUILD
+from py_driver.errors import Code, error
 from py_driver.release import make_file
-from py_driver.templates import render
 from py_driver.variants.candidates import numbers
 from py_driver.variants.names import Cell, cuda_version, parse, rocm_version
+from py_driver.wheel_loader import PLACE, Variant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
     from py_driver.release import Built, File
@@ -31,6 +32,15 @@ _ANY = "py3-none-any"
 _COMPILED = f"cp39-abi3-{_PLATFORM}"
 _ALL = 0o100644
 _RUN = 0o100755
+
+DISTRIBUTIONS = {"tvm-ffi": "apache-tvm-ffi"}
+"""What the package index calls the Python packages of `python-depends` that have another name there.
+
+Source: kernels/python_depends.json of the client, 0.17.
+"""
+
+LOADER = "_rules_torch_kernels"
+"""The module that a wheel's package begins with; variants cannot see it."""
 
 
 def make_wheel(manifest: Manifest, built: Sequence[Built], directory: Path) -> Path:
@@ -48,21 +58,28 @@ def make_wheel(manifest: Manifest, built: Sequence[Built], directory: Path) -> P
         Its path.
 
     Raises:
+        DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does.
         OSError: it cannot be written.
     """
+    others = sorted({kernel["repo-id"] for one in built for kernel in one.metadata.get("kernel-depends", ())})
+    if others:
+        message = f"{manifest.name.value} loads other kernels when it is imported ({', '.join(others)}); a wheel cannot"
+        advice = "publish it: `kernels.get_kernel` loads what it depends on as well"
+        raise error(Code.UNSUPPORTED, message, help=advice)
     cells = [parse(one.name) for one in built]
     compiled = any(not cell.is_noarch for cell in cells)
     tag = _COMPILED if compiled else _ANY
     version = f"{manifest.version}.0" + (f"+{_local(cells[0])}" if len(cells) == 1 else "")
     module = manifest.module
     files: dict[str, File] = {
-        f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(one.name, f'_variants/{one.name}', 1)}": file
+        f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(one.name, f'{PLACE}/{one.name}', 1)}": file
         for one in built
         for file in one.files
     }
     info = f"{module}-{version}.dist-info"
     texts = {
-        f"{module}/__init__.py": _loader(cells, built),
+        f"{module}/__init__.py": _package([describe(cell, one) for cell, one in zip(cells, built, strict=True)]),
+        f"{module}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
         f"{info}/METADATA": _metadata(manifest, version, cells),
         f"{info}/WHEEL": _wheel(tag, compiled=compiled),
     }
@@ -93,30 +110,37 @@ def _local(cell: Cell) -> str:
     )
 
 
-def _loader(cells: Sequence[Cell], built: Sequence[Built]) -> bytes:
-    """The package's `__init__.py`."""
-    table: list[dict[str, Any]] = []
-    for cell, one in zip(cells, built, strict=True):
-        toolkit = cuda_version(cell.backend) or rocm_version(cell.backend)
-        table.append(
-            {
-                "name": one.name,
-                "torch": numbers(cell.torch) if cell.torch else None,
-                "stable": cell.stable,
-                "abi": cell.abi,
-                "family": cell.family,
-                "toolkit": numbers(toolkit) if toolkit else None,
-            }
-        )
-    # Every value is written as a Python literal.
-    return render("loader.py.j2", table=table).encode()
+def _package(variants: Sequence[Variant]) -> bytes:
+    """The package's `__init__.py`; every value is written as a Python literal."""
+    listed = "".join(f"        {LOADER}.{one!r},\n" for one in variants)
+    doc = '"""Becomes the variant of this package that fits the torch at hand."""'
+    return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n    __name__,\n    (\n{listed}    ),\n)\n".encode()
+
+
+def describe(cell: Cell, one: Built) -> Variant:
+    """What the package of a wheel has to know of a variant.
+
+    Args:
+        cell: that it was built for.
+        one: the variant.
+    """
+    toolkit = cuda_version(cell.backend) or rocm_version(cell.backend)
+    return Variant(
+        name=one.name,
+        id=one.metadata["id"],
+        family=cell.family,
+        torch=numbers(cell.torch) if cell.torch else (),
+        stable=cell.stable,
+        abi=cell.abi or "",
+        toolkit=numbers(toolkit) if toolkit else (),
+        platform=f"{cell.cpu}-{cell.os}" if cell.torch else "",
+    )
 
 
 def _metadata(manifest: Manifest, version: str, cells: Sequence[Cell]) -> bytes:
     torches = {cell.torch for cell in cells}
     [only] = torches if len(torches) == 1 else [None]
     exact = only is not None and not any(cell.stable for cell in cells)
-    depends = manifest.depends.get("")
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {manifest.name.value}",
@@ -125,10 +149,22 @@ def _metadata(manifest: Manifest, version: str, cells: Sequence[Cell]) -> bytes:
         f"License: {manifest.license}",
         "Requires-Python: >=3.9",
         f"Requires-Dist: torch{f'=={only}.*' if exact else ''}",
-        *(f"Requires-Dist: {name}" for name in (depends.python if depends else ())),
+        *_requirements(manifest, cells),
         *([f"Project-URL: Source, {manifest.source}"] if manifest.source else []),
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _requirements(manifest: Manifest, cells: Sequence[Cell]) -> Iterator[str]:
+    """What a wheel needs besides torch: what only one of its backends needs is an extra of that backend's name."""
+    families = sorted({cell.family for cell in cells})
+    for family in ("", *families):
+        depends = manifest.depends.get(family)
+        names = [DISTRIBUTIONS.get(name, name) for name in depends.python] if depends else []
+        extra = family if len(families) > 1 else ""
+        if names and extra:
+            yield f"Provides-Extra: {extra}"
+        yield from (f"Requires-Dist: {name}" + (f'; extra == "{extra}"' if extra else "") for name in names)
 
 
 def _wheel(tag: str, *, compiled: bool) -> bytes:

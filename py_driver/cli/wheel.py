@@ -32,7 +32,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel; the exit code.
 
     Raises:
-        DriverError: CHANGED_BUILD; NO_SPACE or PERMISSION; what `verifying.present` and reading the project raise.
+        DriverError: CHANGED_BUILD or UNSUPPORTED; NO_SPACE or PERMISSION; what `verifying.present` and reading the
+            project raise.
     """
     from py_driver.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.plan import make_plan  # noqa: PLC0415

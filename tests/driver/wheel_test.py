@@ -1,4 +1,4 @@
-"""`driver wheel`: what is in the wheel, what it is called, and that pip takes it; tests/e2e/hub_test.py loads one."""
+"""`driver wheel`: what is in the wheel, what it is called, and that pip takes it; tests/e2e/wheel_package_test.py loads some."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import base64
 import csv
 import hashlib
 import io
-import re
+import json
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from email.parser import Parser
+from pathlib import Path
 
+import kernels  # type: ignore[import-untyped]
 import pytest
 import tuned
 from tuned import FILES
@@ -19,11 +21,9 @@ from tuned import FILES
 from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
+from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.release import Built, make_file
-from py_driver.wheel import make_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from py_driver.wheel import DISTRIBUTIONS, LOADER, make_wheel
 
 project = tuned.project
 
@@ -36,6 +36,13 @@ def make(project: Path, *options: str) -> Path:
     return path
 
 
+def listed(wheel: Path, field: str) -> list[str]:
+    """What a wheel's METADATA says in a field."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        return [value for key, value in Parser().parsestr(archive.read(name).decode()).items() if key == field]
+
+
 def test_what_is_in_it(project: Path) -> None:
     wheel = make(project)
     assert wheel.name == "tuned-3.0-py3-none-any.whl"
@@ -43,7 +50,7 @@ def test_what_is_in_it(project: Path) -> None:
         content = {name: archive.read(name) for name in archive.namelist()}
     names = {f"tuned/_variants/{v}/{f}" for v in ("torch-cpu", "torch-cuda") for f in (*FILES, "metadata.json")}
     info = {f"tuned-3.0.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL")}
-    assert set(content) == names | info | {"tuned/__init__.py"}
+    assert set(content) == names | info | {"tuned/__init__.py", f"tuned/{LOADER}.py"}
     assert content["tuned/_variants/torch-cpu/weights.bin"] == FILES["weights.bin"]
     assert b"Root-Is-Purelib: true\nTag: py3-none-any\n" in content["tuned-3.0.dist-info/WHEEL"]
     rows = list(csv.reader(io.StringIO(content["tuned-3.0.dist-info/RECORD"].decode())))
@@ -97,9 +104,46 @@ def test_names_and_requirements(names: list[str], wheel: str, requires: str, tmp
     built = [Built(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
     made = make_wheel(manifest, built, tmp_path)
     assert made.name.startswith(f"relu-{wheel}")
-    with zipfile.ZipFile(made) as archive:
-        [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
-    assert re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) == [requires]
+    assert listed(made, "Requires-Dist") == [requires]
+
+
+@pytest.mark.parametrize(
+    ("backends", "requires"),
+    [
+        (("cuda",), ["einops", "apache-tvm-ffi", "nvidia-cutlass-dsl"]),
+        (("cpu", "cuda"), ["einops", "apache-tvm-ffi", 'nvidia-cutlass-dsl; extra == "cuda"']),
+        (("cpu",), ["einops", "apache-tvm-ffi"]),
+    ],
+)
+def test_what_it_needs_has_the_names_of_the_index(
+    project: Path, backends: tuple[str, ...], requires: list[str]
+) -> None:
+    general = '[general]\npython-depends = ["einops", "tvm-ffi"]\n'
+    own = '\n[general.cuda]\npython-depends = ["nvidia-cutlass-dsl"]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", general) + own)
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    wheel = make(project, *(f"--variant=torch-{backend}" for backend in backends))
+    assert listed(wheel, "Requires-Dist") == ["torch", *requires]
+    assert listed(wheel, "Provides-Extra") == ["cuda"] * (len(backends) > 1)
+
+
+def test_names_of_the_index_are_those_of_the_client() -> None:
+    known = json.loads((Path(kernels.__file__).parent / "python_depends.json").read_text())
+    named = known["general"] | known["backends"]["cpu"] | known["backends"]["cuda"] | known["backends"]["rocm"]
+    assert set(named) == {name for one in ("", "cpu", "cuda", "rocm") for name in PYTHON_PACKAGES.get(one, ())}
+    for name, facts in named.items():
+        assert [one["pkg"] for one in facts["python"]] == [DISTRIBUTIONS.get(name, name)]
+
+
+def test_kernel_that_loads_other_kernels_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    depends = '[general]\nkernel-depends = [{ repo-id = "me/other", version = 1 }]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", depends))
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
+    assert "error[E008]: tuned loads other kernels when it is imported (me/other)" in capsys.readouterr().err
+    assert list(project.parent.glob("dist/*")) == []
 
 
 def test_place_that_cannot_be_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,222 @@
+"""What makes the package of a wheel the variant of it that fits the torch at hand.
+
+Each wheel has a copy of this file, so it runs on Python 3.9 and needs nothing but torch. The rules are those of the
+`kernels` client 0.17 (kernels/backends.py, kernels/variants.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import platform
+import re
+import sys
+import sysconfig
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+PLACE = "_variants"
+"""The directory in the package that has a directory for each variant."""
+
+_ABI3_WITHOUT_GIL = (3, 15)
+"""The first Python whose free-threaded build loads libraries of the stable ABI."""
+
+
+class Variant(NamedTuple):
+    """A variant of a wheel.
+
+    Attributes:
+        name: its identifier, and its directory's name.
+        id: the namespace of its ops; also the name of its extension.
+        family: its backend without a version: `cpu`, `cuda`, `rocm` or `universal`.
+        torch: the release that it is for; empty if nothing in it is compiled.
+        stable: whether it is for torch's stable ABI, and so for later releases as well.
+        abi: the C++ ABI that it is for, or nothing.
+        toolkit: the version of CUDA or ROCm that it is for, if any.
+        platform: the machine that it is for, `x86_64-linux`, or nothing.
+    """
+
+    name: str
+    id: str
+    family: str
+    torch: tuple[int, ...] = ()
+    stable: bool = False
+    abi: str = ""
+    toolkit: tuple[int, ...] = ()
+    platform: str = ""
+
+
+class Here(NamedTuple):
+    """What a variant has to fit.
+
+    Attributes:
+        version: torch's version in full.
+        family: torch's backend, as `Variant.family` but any that the `kernels` client knows.
+        torch: torch's release.
+        abi: torch's C++ ABI.
+        toolkit: torch's version of CUDA or ROCm, if any.
+        platform: this machine.
+        abi3: whether this Python loads libraries of the stable ABI.
+    """
+
+    version: str
+    family: str
+    torch: tuple[int, ...]
+    abi: str
+    toolkit: tuple[int, ...]
+    platform: str
+    abi3: bool
+
+
+class Twin(NamedTuple):
+    """Finds an extension that is there under another name: torch takes its ops once in a process.
+
+    Attributes:
+        names: where this package has it, and where the package has it that the `kernels` client loads.
+    """
+
+    names: tuple[str, ...]
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        """What importlib asks first: the spec of an extension that is there."""
+        there = name in self.names and any(one in sys.modules for one in self.names)
+        return importlib.util.spec_from_loader(name, self) if there else None  # type: ignore[arg-type]
+
+    def create_module(self, _spec: ModuleSpec) -> ModuleType:
+        """What importlib asks next: the module, as it is."""
+        return next(sys.modules[one] for one in self.names if one in sys.modules)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """What importlib asks last; the module was executed already."""
+
+
+def load(name: str, variants: Sequence[Variant]) -> None:
+    """Make a package the variant that fits, as if the variant's directory were the package's own.
+
+    Args:
+        name: of the package, which is being imported.
+        variants: that the wheel has.
+
+    Raises:
+        ImportError: none fits, or there is no torch.
+        Exception: whatever the variant raises.
+    """
+    package = vars(sys.modules[name])
+    variant = choose(name, variants, look(importlib.import_module("torch")))
+    if variant.torch and (twin := Twin((f"{name}.{variant.id}", f"{variant.id}.{variant.id}"))) not in sys.meta_path:
+        sys.meta_path.insert(0, twin)
+    init = Path(package["__file__"]).parent / PLACE / variant.name / "__init__.py"
+    loader = SourceFileLoader(name, str(init))
+    # The spec stays the one that importlib is at work with: by it other threads see that the package is not complete.
+    spec: ModuleSpec = package["__spec__"]
+    spec.loader, spec.origin, spec.submodule_search_locations = loader, str(init), [str(init.parent)]
+    spec.cached = None  # it follows from the origin
+    package.update(__loader__=loader, __file__=spec.origin, __path__=spec.submodule_search_locations)
+    package.update(__cached__=spec.cached, __doc__=None)
+    del sys.modules[__name__], package[__name__.rpartition(".")[2]]
+    loader.exec_module(sys.modules[name])
+
+
+def look(torch: Any) -> Here:  # noqa: ANN401  (a module)
+    """What a torch and this Python are.
+
+    Args:
+        torch: the module.
+    """
+    version = torch.version
+    of_a_plugin = getattr(torch._C, "_get_privateuse1_backend_name", str)()  # noqa: SLF001  (as the client does)
+    families = {
+        "tpu": hasattr(torch.backends, "tpu"),
+        "neuron": hasattr(torch, "neuron"),
+        "cuda": version.cuda is not None,
+        "rocm": version.hip is not None,
+        "metal": torch.backends.mps.is_available(),
+        "xpu": getattr(version, "xpu", None) is not None,
+        "npu": of_a_plugin == "npu",
+    }
+    family = next((one for one, is_it in families.items() if is_it), "cpu")
+    toolkit = {"cuda": version.cuda, "rocm": version.hip}.get(family)
+    return Here(
+        version=torch.__version__,
+        family=family,
+        torch=_release(torch.__version__),
+        abi="cxx11" if torch.compiled_with_cxx11_abi() else "cxx98",
+        toolkit=_release(toolkit) if toolkit else (),
+        platform=f"{platform.machine()}-{platform.system().lower()}",
+        abi3=sys.version_info >= _ABI3_WITHOUT_GIL or not sysconfig.get_config_var("Py_GIL_DISABLED"),
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version: (2, 13) for `2.13.0a0+git1`."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
+    """The variant that the `kernels` client would take.
+
+    First come those for torch's stable ABI, the newest before others, then compiled ones, then those of this backend,
+    then universal ones; of two that are equal in this, the one for the newer CUDA.
+
+    Args:
+        name: of the package.
+        variants: of the wheel.
+        here: what it has to fit.
+
+    Raises:
+        ImportError: none fits.
+    """
+    reasons = {one.name: refusal(one, here) for one in variants}
+    fitting = [one for one in variants if not reasons[one.name]]
+    if not fitting:
+        listed = "".join(f"\n  {one} is {reason}" for one, reason in reasons.items())
+        torch = f"torch {here.version} ({_backend(here.family, here.toolkit)}, C++ ABI {here.abi}, {here.platform})"
+        advice = "Install a torch that one of them is for, or a wheel that was made for this torch."
+        raise ImportError(f"this wheel of {name} has no variant for {torch}:{listed}\n{advice}", name=name)
+    return min(fitting, key=_rank)
+
+
+def _rank(variant: Variant) -> tuple[object, ...]:
+    """What comes first, is taken."""
+    newest = tuple(-one for one in (*variant.torch, *variant.toolkit))
+    return not variant.stable, not variant.torch, newest, variant.family == "universal"
+
+
+def refusal(variant: Variant, here: Here) -> str:
+    """Why a variant does not fit, as the rest of a sentence; nothing if it does.
+
+    Args:
+        variant: of a wheel.
+        here: what it has to fit.
+    """
+    if not variant.torch:
+        return "" if variant.family in (here.family, "universal") else f"for the backend {variant.family}"
+    family, toolkit = variant.family, variant.toolkit
+    checks = (
+        (not here.abi3, "for Python's stable ABI, which this free-threaded Python does not have"),
+        (variant.platform != here.platform, f"for {variant.platform}"),
+        (variant.stable and variant.torch > here.torch, f"for torch {_dots(variant.torch)} or later"),
+        (not variant.stable and variant.torch != here.torch, f"for torch {_dots(variant.torch)}"),
+        (not variant.stable and variant.abi != here.abi, f"for the C++ ABI {variant.abi}"),
+        (family != here.family, f"for the backend {family}"),
+        (toolkit[:1] != here.toolkit[:1], f"for {_backend(family, toolkit[:1])}"),
+        (family == "cuda" and toolkit > here.toolkit, f"for {_backend(family, toolkit)} or later"),
+        (family == "rocm" and toolkit != here.toolkit, f"for {_backend(family, toolkit)}"),
+    )
+    return next((reason for is_so, reason in checks if is_so), "")
+
+
+def _backend(family: str, toolkit: tuple[int, ...]) -> str:
+    """A backend in words: `CUDA 13.0`."""
+    known = {"cpu": "CPU only", "cuda": f"CUDA {_dots(toolkit)}", "rocm": f"ROCm {_dots(toolkit)}"}
+    return known.get(family, f"the backend {family}")
+
+
+def _dots(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

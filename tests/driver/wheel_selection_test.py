@@ -1,0 +1,207 @@
+"""What a wheel's package takes, for any torch: the variants that the real `kernels` client takes, in its order."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import sys
+import sysconfig
+from functools import cache
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kernels.variants import parse_variant, resolve_variants  # type: ignore[import-untyped]
+
+from py_driver import wheel_loader
+from py_driver.manifest.model import BACKENDS, UNIVERSAL
+from py_driver.release import Built
+from py_driver.variants.names import parse
+from py_driver.wheel import describe
+from py_driver.wheel_loader import Variant, choose, look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Client = Callable[[Sequence[str], SimpleNamespace], list[str]]
+
+# In no order that could be taken for one of preference.
+_TOOLKITS = ("cpu", "cu124", "cu118", "cu126", "cu130", "cu132", "cu131", "rocm72", "rocm71")
+_TORCHES = ("26", "24", "29", "213", "210", "30")
+NAMES = [
+    *(
+        f"torch{torch}-{abi}-{backend}-{cpu}-linux"
+        for torch, abi, backend, cpu in product(_TORCHES, ("cxx98", "cxx11"), _TOOLKITS, ("x86_64", "aarch64"))
+    ),
+    *(
+        f"torch-stable-abi{torch}-{backend}-{cpu}-linux"
+        for torch, backend, cpu in product(("210", "29", "30", "213"), _TOOLKITS, ("x86_64", "aarch64"))
+    ),
+    *(f"torch-{backend}" for backend in (UNIVERSAL, *BACKENDS)),
+]
+VERSIONS = ("2.4.1", "2.6.0+cu124", "2.8.0", "2.9.1", "2.10.0a0+git0123", "2.13.0.dev20260801", "2.13.2", "3.0.0")
+BACKENDS_HERE: dict[str, dict[str, Any]] = {
+    "cpu": {},
+    **{f"CUDA {one}": {"cuda": one} for one in ("11.8", "12.4", "12.5", "12.10", "13.0", "13.1", "13.2", "14.0")},
+    **{f"ROCm {one}": {"hip": one} for one in ("7.1", "7.2.53211-e1a6bc5663", "7.3", "8.2")},
+    "XPU": {"xpu": "20250201"},
+    "Metal": {"mps": True},
+    "Neuron": {"cuda": "13.0", "neuron": True},
+    "TPU": {"cuda": "13.0", "neuron": True, "tpu": True},
+    "NPU": {"private": "npu"},
+    "a plugin": {"private": "other"},
+    "CUDA, ROCm": {"cuda": "12.4", "hip": "7.2"},
+    "ROCm, Metal": {"hip": "7.2", "mps": True, "xpu": "20250201"},
+    "Metal, XPU": {"mps": True, "xpu": "20250201", "private": "npu"},
+    "XPU, NPU": {"xpu": "20250201", "private": "npu"},
+}
+
+
+def torch_of(version: str, *, cxx11: bool = True, private: str | None = None, **has: Any) -> SimpleNamespace:  # noqa: ANN401
+    """What a build of torch says of itself."""
+    mps = SimpleNamespace(is_available=lambda: bool(has.get("mps")))
+    return SimpleNamespace(
+        __version__=version,
+        version=SimpleNamespace(**{one: has.get(one) for one in ("cuda", "hip", *(["xpu"] if "xpu" in has else []))}),
+        backends=SimpleNamespace(mps=mps, **({"tpu": mps} if "tpu" in has else {})),
+        compiled_with_cxx11_abi=lambda: cxx11,
+        _C=SimpleNamespace(**({"_get_privateuse1_backend_name": lambda: private} if private else {})),
+        **({"neuron": mps} if "neuron" in has else {}),
+    )
+
+
+@cache
+def _described(name: str) -> Variant:
+    return describe(parse(name), Built(name, {"id": f"_{name}"}, ()))
+
+
+def described(names: Sequence[str]) -> list[Variant]:
+    """What `driver wheel` writes into a package of some variants."""
+    return [_described(name) for name in names]
+
+
+def ours(names: Sequence[str], torch: SimpleNamespace) -> list[str]:
+    """The variants that fit, each the one that is taken where those before it are not in the wheel."""
+    left, order, here = described(names), [], look(torch)
+    while left:
+        try:
+            taken = choose("wl", left, here)
+        except ImportError:
+            break
+        left.remove(taken)
+        order.append(taken.name)
+    return order
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    """What the client takes of some variants, where a torch is the installed one; the best first."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    cann = SimpleNamespace(get_cann_version=lambda: "8.3")
+    monkeypatch.setitem(sys.modules, "torch_npu", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch_npu.utils", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch_npu.utils.collect_env", cann)
+    monkeypatch.setattr("kernels.backends.has_torch", True)
+    monkeypatch.setattr("kernels.variants.has_torch", True)
+
+    def order(names: Sequence[str], torch: SimpleNamespace) -> list[str]:
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        accepted, _ = resolve_variants([parse_variant(name) for name in names])
+        return [one.variant_str for one in accepted]
+
+    return order
+
+
+@pytest.mark.parametrize("backend", BACKENDS_HERE)
+def test_the_variants_of_the_client_in_its_order(backend: str, client: Client) -> None:
+    taken = set()
+    for version, cxx11 in product(VERSIONS, (True, False)):
+        torch = torch_of(version, cxx11=cxx11, **BACKENDS_HERE[backend])
+        expected = client(NAMES, torch)
+        assert ours(NAMES, torch) == expected, version
+        taken.update(expected)
+    assert "torch-universal" in taken
+
+
+@pytest.mark.parametrize(("machine", "system"), [("aarch64", "Linux"), ("x86_64", "Darwin"), ("ppc64le", "Linux")])
+def test_other_machines(machine: str, system: str, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(platform, "system", lambda: system)
+    for torch in (torch_of("2.13.0"), torch_of("2.13.0", cuda="13.1")):
+        assert ours(NAMES, torch) == client(NAMES, torch)
+
+
+@pytest.mark.parametrize("version", [(3, 9), (3, 13), (3, 14, 99), (3, 15), (3, 16)])
+@pytest.mark.parametrize("without_gil", [None, 0, 1])
+def test_free_threaded_python_has_no_stable_abi_before_3_15(
+    version: tuple[int, ...], without_gil: int | None, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = torch_of("2.13.0", cuda="13.1")
+    monkeypatch.setattr(sysconfig, "get_config_var", {"Py_GIL_DISABLED": without_gil}.get)
+    monkeypatch.setattr(sys, "version_info", version)
+    expected, order = client(NAMES, torch), ours(NAMES, torch)
+    monkeypatch.undo()
+    assert order == expected
+    assert (order == ["torch-cuda", "torch-universal"]) == (without_gil == 1 and version < (3, 15))
+
+
+def test_message_says_what_is_here_and_why_each_variant_is_not_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    why = {
+        "torch213-cxx11-cu130-aarch64-linux": "for aarch64-linux",
+        "torch-stable-abi30-cu130-x86_64-linux": "for torch 3.0 or later",
+        "torch215-cxx11-cu130-x86_64-linux": "for torch 2.15",
+        "torch213-cxx98-cu130-x86_64-linux": "for the C++ ABI cxx98",
+        "torch213-cxx11-cpu-x86_64-linux": "for the backend cpu",
+        "torch213-cxx11-cu126-x86_64-linux": "for CUDA 12",
+        "torch213-cxx11-cu132-x86_64-linux": "for CUDA 13.2 or later",
+        "torch213-cxx11-rocm72-x86_64-linux": "for the backend rocm",
+        "torch-rocm": "for the backend rocm",
+    }
+    with pytest.raises(ImportError) as caught:
+        choose("wl", described(list(why)), look(torch_of("2.13.0+cu130", cuda="13.0")))
+    assert caught.value.name == "wl"
+    here = "torch 2.13.0+cu130 (CUDA 13.0, C++ ABI cxx11, x86_64-linux)"
+    assert str(caught.value).splitlines() == [
+        f"this wheel of wl has no variant for {here}:",
+        *(f"  {name} is {reason}" for name, reason in why.items()),
+        "Install a torch that one of them is for, or a wheel that was made for this torch.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("has", "name", "here", "reason"),
+    [
+        ({}, "torch213-cxx11-cu130-x86_64-linux", "2.13.0 (CPU only,", "for the backend cuda"),
+        ({"cuda": "12.4"}, "torch-cpu", "2.13.0 (CUDA 12.4,", "for the backend cpu"),
+        ({"hip": "7.2.1-ab"}, "torch213-cxx11-rocm71-x86_64-linux", "2.13.0 (ROCm 7.2,", "for ROCm 7.1"),
+        ({"hip": "7.0.1-ab"}, "torch213-cxx11-rocm71-x86_64-linux", "2.13.0 (ROCm 7.0,", "for ROCm 7.1"),
+        ({"xpu": "20250201"}, "torch-cuda", "2.13.0 (the backend xpu,", "for the backend cuda"),
+        ({"cxx11": False}, "torch213-cxx11-cpu-x86_64-linux", "C++ ABI cxx98,", "for the C++ ABI cxx11"),
+    ],
+)
+def test_message_names_the_backend(has: dict[str, Any], name: str, here: str, reason: str, client: Client) -> None:
+    torch = torch_of("2.13.0", **has)
+    assert client([name], torch) == []
+    with pytest.raises(ImportError) as caught:
+        choose("wl", described([name]), look(torch))
+    first, second, _ = str(caught.value).splitlines()
+    assert here in first
+    assert second == f"  {name} is {reason}"
+
+
+def test_message_of_a_free_threaded_python() -> None:
+    [variant] = described(["torch213-cxx11-cpu-x86_64-linux"])
+    with pytest.raises(ImportError, match="is for Python's stable ABI, which this free-threaded Python"):
+        choose("wl", [variant], look(torch_of("2.13.0"))._replace(abi3=False))
+
+
+def test_loader_is_python_3_9() -> None:
+    text = Path(wheel_loader.__file__).read_text(encoding="utf-8")
+    tree = ast.parse(text, feature_version=(3, 9))
+    imported = {one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+    assert {(one or "").partition(".")[0] for one in imported} <= sys.stdlib_module_names

@@ -1,0 +1,3 @@
+#pragma once
+
+void doubled(float* out, const float* in, long count);

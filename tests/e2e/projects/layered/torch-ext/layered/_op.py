@@ -1,0 +1,5 @@
+"""The op, compiled."""
+
+from ._ops import ops
+
+twice = ops.twice

@@ -1,0 +1,3 @@
+from .layers import Twice as Slow
+
+GREETING = "late"

@@ -1,0 +1,5 @@
+"""A package in the package."""
+
+from .deep import LEVEL
+
+__all__ = ["LEVEL"]
