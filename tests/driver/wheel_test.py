@@ -1,4 +1,4 @@
-"""`driver wheel`: what is in the wheel, what it is called, and that pip takes it; tests/e2e/wheel_package_test.py loads some."""
+"""`driver wheel`: what is in the wheel, its name, and that pip takes it; tests/e2e/wheel_package_test.py loads some."""
 
 from __future__ import annotations
 
