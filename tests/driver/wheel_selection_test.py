@@ -181,6 +181,7 @@ def test_message_says_what_is_here_and_why_each_variant_is_not_for_it(monkeypatc
         ({"hip": "7.2.1-ab"}, "torch213-cxx11-rocm71-x86_64-linux", "2.13.0 (ROCm 7.2,", "for ROCm 7.1"),
         ({"hip": "7.0.1-ab"}, "torch213-cxx11-rocm71-x86_64-linux", "2.13.0 (ROCm 7.0,", "for ROCm 7.1"),
         ({"xpu": "20250201"}, "torch-cuda", "2.13.0 (the backend xpu,", "for the backend cuda"),
+        ({"private": "npu"}, "torch-cpu", "2.13.0 (the backend npu,", "for the backend cpu"),
         ({"cxx11": False}, "torch213-cxx11-cpu-x86_64-linux", "C++ ABI cxx98,", "for the C++ ABI cxx11"),
     ],
 )

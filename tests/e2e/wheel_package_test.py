@@ -64,12 +64,15 @@ def compiled(clone: Driver, base: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def noarch(clone: Driver, base: Path) -> Path:
-    """The project with a Python op, for two backends."""
+    """The project with a Python op and no docstring, for two backends."""
     project = copy_project(PROJECTS / "layered", base / "noarch")
     manifest = project / "build.toml"
     text = manifest.read_text().replace('["cpu"]', '["cpu", "cuda"]').replace(_TORCH, "[torch-noarch]\n")
     manifest.write_text(text.partition("\n[kernel.")[0])
-    (project / "torch-ext" / "layered" / "_op.py").write_text(_PYTHON_OP)
+    package = project / "torch-ext" / "layered"
+    (package / "_op.py").write_text(_PYTHON_OP)
+    init = (package / "__init__.py").read_text()
+    (package / "__init__.py").write_text(init.removeprefix('"""A package with all that packages may have."""\n'))
     clone.build(project)
     assert {one.name for one in (project / "build").iterdir()} == {"torch-cpu", "torch-cuda"}
     return project
@@ -95,6 +98,7 @@ def test_compiled_package_is_that_of_the_client(compiled: Path, site: Path) -> N
 
 def test_package_of_python_files_is_that_of_the_client(clone: Driver, noarch: Path, tmp_path: Path) -> None:
     expected = _seen("kernels", str(noarch))
+    assert expected["PACKAGE"]["__doc__"] == "None"
     assert _seen("wheel", site=_install(clone, noarch, tmp_path)) == expected
 
 

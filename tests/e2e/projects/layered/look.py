@@ -29,7 +29,7 @@ def told(value, package):
     text = repr(value).replace(str(Path(package.__file__).parent), "PLACE")
     # Not of an op: its namespace has the name that the package has where the client loads it.
     text = re.sub(rf"(?<=')(?<!op='){package.__name__}(?=[.'])", "PACKAGE", text)
-    return text.split(" at 0x")[0]
+    return text.strip("'").split(" at 0x")[0]
 
 
 def module_seen(module, package):
