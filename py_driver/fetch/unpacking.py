@@ -78,7 +78,7 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
     try:
         with storage_errors(destination):
             destination.mkdir(parents=True, exist_ok=True)
-            if entry.origin is Origin.DEBIAN:
+            if entry.origin is Origin.DEBIAN or entry.filename.endswith(".deb"):  # a vendor has some too
                 _unpack_deb(archive, tree)
             elif entry.origin is Origin.URL:
                 with tarfile.open(archive) as members:

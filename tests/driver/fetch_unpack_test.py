@@ -153,6 +153,14 @@ def test_a_vendors_archive(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "bin" / "link").stat().st_mode & 0o111
 
 
+def test_a_vendors_debian_package(tmp_path: Path) -> None:
+    body = deb_of([("opt/demo/include/a.h", b"a")])
+    (tmp_path / "archive").write_bytes(body)
+    entry = pinned(body, "demo_1.0_amd64.deb", origin=Origin.URL, url="https://vendor.example/x")
+    unpack(tmp_path / "archive", entry, tmp_path / "out", Selection(strip_prefix="opt/demo"))
+    assert names_below(tmp_path / "out") == ["include/a.h"]
+
+
 @pytest.mark.parametrize("members", [[("../x", b"")], [("l", "/etc")], [("d", ".."), ("d/x", b"")]])
 def test_a_vendors_archive_does_not_leave_the_destination(tmp_path: Path, members: list[Member]) -> None:
     with pytest.raises(DriverError) as caught:
