@@ -16,7 +16,7 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.building import PYTHON_VARIABLE
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
-from py_driver.lock import exports_file
+from py_driver.lock import exports_file, symbols_files
 from py_driver.manifest.keys import CAPABILITY, GFX
 from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _PROGRAM = f"@{MODULE_NAME}//rules/private/step"
 _POLICY = {
-    "--gpu-symbols": "gpu_symbols.txt",
     "--libraries": "libraries.txt",
     "--python-abi": "python_stable_abi.txt",
     "--torch-shims": "torch_shims.txt",
@@ -49,12 +48,14 @@ class Checked:
         path: of the library.
         findings: what is wrong, each with `rule`, `subject`, `message` and `help`.
         gpu_code: what GPU code it has, as nvcc spells it: `sm_90a`, `compute_120`.
+        notes: what could not be found out, and is no finding.
         failure: why it could not be judged; empty if it could.
     """
 
     path: Path
     findings: tuple[Mapping[str, str], ...] = ()
     gpu_code: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     failure: str = ""
 
     def diagnostic(self) -> Diagnostic | None:
@@ -158,9 +159,18 @@ def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
     flags |= {"--torch-exports": str(exports_file()), **options}
     command = [str(program), "check", str(library.resolve()), "--json"]
     command += [word for pair in flags.items() for word in pair]
+    # Of a library that is in no variant's directory the backend is not known; the names of what it needs say the rest.
+    known, backend = symbols_files(), options.get("--backend")
+    tables = known.values() if backend is None else [known[backend]] if backend in known else []
+    command += [word for table in tables for word in ("--gpu-symbols", str(table))]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())
     if done.returncode not in {_FOUND_NOTHING, _FOUND_SOMETHING}:
         said = done.stderr.strip().removeprefix("step: ") or f"the check of {library} ended with {done.returncode}"
         return Checked(path=library, failure=said)
     result = json.loads(done.stdout)
-    return Checked(path=library, findings=tuple(result["findings"]), gpu_code=tuple(result["gpu-code"]))
+    return Checked(
+        path=library,
+        findings=tuple(result["findings"]),
+        gpu_code=tuple(result["gpu-code"]),
+        notes=tuple(result["notes"]),
+    )

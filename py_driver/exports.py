@@ -16,6 +16,7 @@ import struct
 import tempfile
 import zipfile
 from array import array
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,7 +27,7 @@ from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store, cache_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 LIBRARIES: Final = {
     "cpu": ("libc10.so", "libtorch_cpu.so", "libtorch.so"),
@@ -35,7 +36,8 @@ LIBRARIES: Final = {
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
 _HASH: Final = 4
-_SHT_DYNSYM, _SECTION = 11, 64
+_SHT_DYNAMIC, _SHT_DYNSYM, _SECTION = 6, 11, 64
+_DT_SONAME = 14
 _DEFAULT, _PROTECTED = 0, 3
 _BINDINGS = (1, 2, 10)  # global, weak, unique
 
@@ -178,16 +180,42 @@ def defined(library: Path) -> Iterable[str]:
     Layout: System V ABI, chapter 4.
     """
     names = set()
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as elf:
-        (start,) = struct.unpack_from("<Q", elf, 40)
-        (count,) = struct.unpack_from("<H", elf, 60)
-        sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + _SECTION * i) for i in range(count)]
-        for _, kind, _, _, offset, size, link, *_ in sections:
-            if kind != _SHT_DYNSYM:
-                continue
-            strings = sections[link][4]
-            for name, info, other, section in struct.iter_unpack("<IBBH16x", elf[offset : offset + size]):
+    with _mapped(library) as elf:
+        for table, strings in _sections(elf, _SHT_DYNSYM):
+            for name, info, other, section in struct.iter_unpack("<IBBH16x", elf[table]):
                 if section and info >> 4 in _BINDINGS and other & 3 in {_DEFAULT, _PROTECTED}:
-                    at = strings + name
-                    names.add(elf[at : elf.find(b"\0", at)].decode("ascii"))
+                    names.add(_text(elf, strings + name))
     return names
+
+
+def soname(library: Path) -> str:
+    """The name by which others need such a library; that of the file if it does not say one.
+
+    Layout: System V ABI, chapter 5.
+    """
+    with _mapped(library) as elf:
+        for table, strings in _sections(elf, _SHT_DYNAMIC):
+            for tag, value in struct.iter_unpack("<qQ", elf[table]):
+                if tag == _DT_SONAME:
+                    return _text(elf, strings + value)
+    return library.name
+
+
+@contextmanager
+def _mapped(library: Path) -> Iterator[mmap.mmap]:
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as elf:
+        yield elf
+
+
+def _sections(elf: mmap.mmap, wanted: int) -> Iterator[tuple[slice, int]]:
+    """Where the sections of a kind are, and where the texts that they name begin."""
+    (start,) = struct.unpack_from("<Q", elf, 40)
+    (count,) = struct.unpack_from("<H", elf, 60)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + _SECTION * i) for i in range(count)]
+    for _, kind, _, _, offset, size, link, *_ in sections:
+        if kind == wanted:
+            yield slice(offset, offset + size), sections[link][4]
+
+
+def _text(elf: mmap.mmap, at: int) -> str:
+    return elf[at : elf.find(b"\0", at)].decode("ascii")

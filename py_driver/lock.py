@@ -37,6 +37,57 @@ def exports_file() -> Path:
     return lock_files()["torch"].with_name("torch_exports.bin")
 
 
+def symbols_file(kind: str, version: str, matrix: Path | None) -> Path:
+    """What the libraries of a release define, see `py_driver.symbols`; whether the file is there or not.
+
+    Args:
+        kind: `cuda` or `rocm`.
+        version: e.g. `13.0`.
+        matrix: the user's own, if the release is of that.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken.
+    """
+    name = f"{kind}_{version}.symbols"
+    return matrix.with_suffix(f".{name}") if matrix else lock_files()[kind].with_name(name)
+
+
+def symbols_files() -> dict[str, Path]:
+    """The files of `symbols_file` of all releases that have one, by backend: `cu130`, `rocm72`.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken; STALE_LOCK, see `read_user_lock`.
+    """
+    own = read_user_lock()
+    return {
+        f"{prefix}{version.replace('.', '')}": symbols_file(
+            kind, version, user_matrix() if version in own.get(kind, {}) else None
+        )
+        for kind, prefix in (("cuda", "cu"), ("rocm", "rocm"))
+        for version, release in read_part(kind).items()
+        if release.get("libraries")
+    }
+
+
+def user_symbols() -> dict[str, bytes]:
+    """The contents of these files for the releases of the user's matrix, each by `KIND_VERSION.symbols`.
+
+    Raises:
+        DriverError: STALE_LOCK if one is not there; see `read_user_lock`.
+    """
+    found = {}
+    for kind in ("cuda", "rocm"):
+        for version, release in read_user_lock().get(kind, {}).items():
+            path = symbols_file(kind, version, user_matrix())
+            if not release.get("libraries"):
+                continue
+            if not path.is_file():
+                advice = f"run `driver lock --matrix {user_matrix()}`"
+                raise error(Code.STALE_LOCK, f"the lock of your matrix lacks {path}", help=advice)
+            found[f"{kind}_{version}.symbols"] = path.read_bytes()
+    return found
+
+
 def user_lock() -> Path | None:
     """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not."""
     matrix = user_matrix()

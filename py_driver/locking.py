@@ -190,6 +190,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "max_clang": one["max-clang"],
             "runtime": one["runtime"],
             "archives": [_archive(archive, ("cuda", one["version"]), table) for archive in one["archives"]],
+            **_libraries(one, ("cuda", one["version"]), table),
         }
         for one in table["cuda"]
     }
@@ -199,6 +200,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "host": one["host"],
             "runtime": one["runtime"],
             "archives": [_archive(archive, ("rocm", one["version"]), table) for archive in one["archives"]],
+            **_libraries(one, ("rocm", one["version"]), table),
         }
         for one in table["rocm"]
     }
@@ -224,18 +226,9 @@ def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> _Place:
     """One of the archives of a CUDA or ROCm release, which is given by its kind and version."""
-    version = near[1]
-    stem = ""
-    if "wheel" in archive:
-        name, _, release = archive["wheel"].partition("==")
-        wish = Wish(origin=Origin.PYTHON_INDEX, name=name, version=release)
-    elif "deb" in archive:
-        name = archive["deb"]
-        wish = Wish(origin=Origin.DEBIAN, name=name, archive=(archive["suite"], archive["component"]))
-    else:
-        wish = _published(archive, near, table)
-        name = wish.name
-        stem = PurePosixPath(wish.pinned.filename if wish.pinned else "").name.removesuffix(".tar.xz")
+    version, wish = near[1], _wish(archive, near, table)
+    name = wish.name
+    stem = PurePosixPath(wish.pinned.filename if wish.pinned else "").name.removesuffix(".tar.xz")
     component = name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
     words = {"component": component, "stem": stem, "release": _release(near, table)}
     unpack = [{**part, "strip": part["strip"].format(**words)} for part in table["layouts"][archive["layout"]]]
@@ -243,6 +236,23 @@ def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[s
     if include:
         wish = Wish(origin=wish.origin, name=name, version=wish.version, include=include)
     return _Place(wish=wish, near=near, more={"unpack": unpack})
+
+
+def _libraries(release: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> dict[str, list[_Place]]:
+    """The archives whose libraries are read when the lock is written, if the matrix names some."""
+    places = [_Place(wish=_wish(one, near, table), near=near, more={}) for one in release.get("libraries", ())]
+    return {"libraries": places} if places else {}
+
+
+def _wish(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Wish:
+    """A whole archive that the matrix names."""
+    if "wheel" in archive:
+        name, _, version = archive["wheel"].partition("==")
+        return Wish(origin=Origin.PYTHON_INDEX, name=name, version=version)
+    if "deb" in archive:
+        suite = (archive["suite"], archive["component"])
+        return Wish(origin=Origin.DEBIAN, name=archive["deb"], archive=suite)
+    return _published(archive, near, table)
 
 
 def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from py_driver.buildfile import render
 from py_driver.errors import Code, error
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.layout import MODULE_NAME, label_prefix, module_root
-from py_driver.lock import read_user_lock, user_lock
+from py_driver.lock import read_user_lock, user_lock, user_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,6 +143,8 @@ def _write_module(workspace: Path, root: Path, own: Path | None) -> None:
     if own is not None:
         text += _EXTEND.format(module=MODULE_NAME)
         _put(workspace / "matrix.lock.json", json.dumps(read_user_lock()).encode())
+        for name, content in user_symbols().items():
+            _put(workspace / f"matrix.{name}", content)
         _put(workspace / "BUILD.bazel", b"")
     _put(workspace / "MODULE.bazel", text.encode())
     for setting in _SETTINGS:

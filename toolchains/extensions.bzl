@@ -65,6 +65,25 @@ def repository_name(kind, version):
 # Of what a user's lock may have releases.
 _EXTENSIBLE = ["cuda", "cutlass", "rocm", "torch"]
 
+def _symbols(kind, version, entry, lock = None):
+    """Where it is recorded what the libraries of a release define.
+
+    Args:
+        kind: string, `cuda` or `rocm`.
+        version: string, e.g. `13.0`.
+        entry: dict, the release in the lock.
+        lock: Label, the user's lock with the release; None for ours.
+
+    Returns:
+        Label, or None if it is not recorded.
+    """
+    if not entry.get("libraries"):
+        return None
+    name = "%s_%s.symbols" % (kind, version)
+    if not lock:
+        return Label("//toolchains/lock:" + name)
+    return lock.relative(lock.name.removesuffix("lock.json") + name)
+
 _extend = tag_class(
     attrs = {
         "lock": attr.label(mandatory = True, doc = "What `driver lock --matrix FILE` writes beside FILE."),
@@ -77,12 +96,18 @@ def _toolchains_impl(mctx):
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
         for kind in ["cc", "cuda", "cutlass", "hipify", "rocm", "torch"]
     }
+    symbols = {
+        (kind, version): _symbols(kind, version, entry)
+        for kind in ["cuda", "rocm"]
+        for version, entry in lock[kind].items()
+    }
     for module in reversed(mctx.modules):  # what is nearer to the root comes later, and wins
         for tag in module.tags.extend:
             for kind, entries in json.decode(mctx.read(tag.lock)).items():
                 if kind not in _EXTENSIBLE:
                     fail("%s: a lock of your own has no `%s`: write it with `driver lock --matrix`" % (tag.lock, kind))
                 lock[kind] = lock[kind] | entries
+                symbols.update({(kind, version): _symbols(kind, version, one, tag.lock) for version, one in entries.items()})
     cc_sdk_repository(name = "torch_kernels_cc", lock = json.encode(lock["cc"]))
     default = lock["cc"]["default"]
     for version in lock["cc"]["zig"]:
@@ -99,6 +124,7 @@ def _toolchains_impl(mctx):
                 name = repository_name(kind, version),
                 host = "@%s//:sdk" % host,
                 lock = json.encode(entry),
+                symbols = symbols[kind, version],
                 version = version,
                 zig = _ZIG,
             )

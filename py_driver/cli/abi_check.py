@@ -80,6 +80,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
                 "file": str(one.path),
                 "compliant": not one.failure and not one.findings,
                 "findings": list(one.findings),
+                "notes": list(one.notes),
                 "gpu-code": list(one.gpu_code),
             }
             for one in results
@@ -97,10 +98,12 @@ def _show(checked: Checked, output: Output) -> None:
     """Print what was found in a library: a line for each finding, and the help once for those that share it."""
     if checked.failure:
         return
+    notes = [f"  note: {note}" for note in checked.notes]
     if not checked.findings:
-        output.data(f"{checked.path}: compliant; GPU code: {' '.join(checked.gpu_code) or 'none'}")
+        said = [f"{checked.path}: compliant; GPU code: {' '.join(checked.gpu_code) or 'none'}", *notes]
+        output.data("\n".join(said))
         return
-    output.data(f"{checked.path}:")
+    output.data("\n".join([f"{checked.path}:", *notes]))
     following = [*(one["help"] for one in checked.findings[1:]), None]
     for one, after in zip(checked.findings, following, strict=True):
         output.data(f"  {one['rule']}: {one['subject']}{': ' if one['subject'] else ''}{one['message']}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import VERBS, add_matrix, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
+    from pathlib import Path
 
     from py_driver.cli import Subparsers
+    from py_driver.locking import Lock
     from py_driver.output import Output
 
 
@@ -53,15 +56,59 @@ def run(args: argparse.Namespace, output: Output) -> int:
             write(path, texts.new.encode())
             output.say(f"wrote {path}")
     unread = not user_matrix() and exports.read_table(exports_file())[0] != exports.columns_of(new["torch"])
-    if (stale or unread) and args.check:
+    old_symbols = _old_symbols(new)
+    if (stale or unread or old_symbols) and args.check:
         if unread:
             output.say(f"{exports_file()} is not of these torch wheels")
+        for one in old_symbols:
+            output.say(f"{one.path} is not of the archives in `libraries`")
         raise error(Code.STALE_LOCK, "the lock is not what the matrix says", help="run `driver lock`")
     if unread:
         with output.task("reading what torch exports") as task:
             write(exports_file(), exports.update(exports_file(), new["torch"], task.update))
             task.done(f"{len(new['torch'])} releases")
         output.say(f"wrote {exports_file()}")
-    elif not stale:
+    for one in old_symbols:
+        _read_symbols(one, output)
+    if not (stale or unread or old_symbols):
         output.say("the lock is up to date")
     return ExitCode.OK
+
+
+class _Release(NamedTuple):
+    """A release of CUDA or ROCm, and the file of what its libraries define."""
+
+    kind: str
+    version: str
+    lock: Mapping[str, Any]
+    path: Path
+
+
+def _old_symbols(lock: Lock) -> list[_Release]:
+    """The releases of a lock whose files are of other archives, are missing, or are there for nothing."""
+    from py_driver import symbols  # noqa: PLC0415
+    from py_driver.layout import user_matrix  # noqa: PLC0415
+    from py_driver.lock import symbols_file  # noqa: PLC0415
+
+    releases = [
+        _Release(kind, version, release, symbols_file(kind, version, user_matrix()))
+        for kind in symbols.NAMES
+        for version, release in lock.get(kind, {}).items()
+    ]
+    return [one for one in releases if not symbols.is_current(one.path, one.lock)]
+
+
+def _read_symbols(release: _Release, output: Output) -> None:
+    """Write what the libraries of a release define, or remove the file of one that names none."""
+    from py_driver import symbols  # noqa: PLC0415
+    from py_driver.files import write  # noqa: PLC0415
+
+    if not release.lock.get("libraries"):
+        release.path.unlink()
+        output.say(f"removed {release.path}")
+        return
+    with output.task("reading what libraries define") as task:
+        content = symbols.read(release.kind, release.version, release.lock, task.update)
+        task.done(f"{symbols.NAMES[release.kind]} {release.version}")
+    write(release.path, content)
+    output.say(f"wrote {release.path}")

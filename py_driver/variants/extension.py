@@ -12,7 +12,7 @@ from py_driver.manifest.keys import CAPABILITY
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 Table = dict[str, Any]
@@ -44,6 +44,7 @@ _CUDA: Final[Mapping[str, type]] = {
     "runtime": str,
     "run-here": bool,
     "archives": list,
+    "libraries": list,
 }
 _ROCM: Final[Mapping[str, type]] = {
     "version": str,
@@ -54,6 +55,7 @@ _ROCM: Final[Mapping[str, type]] = {
     "runtime": str,
     "run-here": bool,
     "archives": list,
+    "libraries": list,
 }
 _CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
 _HIPIFIED: Final = (2, 11)
@@ -62,16 +64,17 @@ _HIPIFIED: Final = (2, 11)
 _MOST: Final = 1000
 _ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
 _CAPABILITY: Final = re.compile(CAPABILITY)
-_OPTIONAL: Final = {"named", "wheel", "sha256"}
+_OPTIONAL: Final = {"named", "wheel", "sha256", "libraries"}
+_ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "rocm": _ROCM, "cutlass": _CUTLASS}
 _PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
 _ARCHIVES: Final = {
-    "wheel": {"wheel", "layout"},
-    "deb": {"deb", "suite", "component", "layout"},
-    "redistributable": {"redistributable", "sha256", "layout"},
-    "amd-package": {"amd-package", "sha256", "layout"},
+    "wheel": {"wheel"},
+    "deb": {"deb", "suite", "component"},
+    "redistributable": {"redistributable", "sha256"},
+    "amd-package": {"amd-package", "sha256"},
 }
-"""The kinds of archives, and the keys that each must have."""
+"""The kinds of archives, and the keys that each must have; those of `archives` besides a layout."""
 
 
 def extended(table: Table, path: Path) -> Table:
@@ -150,11 +153,11 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
                 yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `{name}` is missing")
         elif type(release[name]) is not kind:
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be of the type {kind.__name__}")
-        elif kind is list and name != "archives" and not all(isinstance(one, str) for one in release[name]):
+        elif kind is list and name not in _ARCHIVE_LISTS and not all(isinstance(one, str) for one in release[name]):
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be a list of strings")
         elif kind is list and name != "named" and not release[name]:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` is empty")
-        elif kind is list and name != "archives" and len(set(release[name])) < len(release[name]):
+        elif kind is list and name not in _ARCHIVE_LISTS and len(set(release[name])) < len(release[name]):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` has something twice")
         elif kind is int and not 0 < release[name] < _MOST:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` must be from 1 to {_MOST - 1}")
@@ -217,10 +220,13 @@ def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
     if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `runtime` must be the name of a library")
     for archive in release["archives"]:
-        yield from _archive(archive, merged, place)
+        yield from _archive(archive, ["layout"], merged, place)
+    for archive in release.get("libraries", ()):
+        yield from _archive(archive, [], merged, place)
 
 
-def _archive(archive: object, merged: Table, place: str) -> Iterator[Diagnostic]:
+def _archive(archive: object, more: Collection[str], merged: Table, place: str) -> Iterator[Diagnostic]:
+    """What is wrong with an archive, which must have some keys besides those of its kind."""
     kind = next((one for one in _ARCHIVES if isinstance(archive, dict) and one in archive), None)
     if kind is None or not isinstance(archive, dict):
         message = f"{place}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"
@@ -232,11 +238,11 @@ def _archive(archive: object, merged: Table, place: str) -> Iterator[Diagnostic]
         message = f"{place}: the values of an archive are strings, and `slim` is a list of strings"
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
-    missing = _ARCHIVES[kind] - archive.keys()
+    missing = _ARCHIVES[kind].union(more) - archive.keys()
     pinned = kind == "deb" or "==" in str(archive[kind])
     if missing or not pinned:
         lack = f"`{min(missing)}`" if missing else "`==` and a version"
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
-    elif archive["layout"] not in merged["layouts"]:
+    elif more and archive["layout"] not in merged["layouts"]:
         advice = f"there are: {', '.join(merged['layouts'])}"
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: no layout `{archive['layout']}`", help=advice)

@@ -1,9 +1,9 @@
 """The action that checks a linked extension: whether all the systems, Pythons and torches it is for can load it."""
 
 load(":actions.bzl", "ACTION")
+load(":link.bzl", "gpu_sdk")
 
 _POLICY = {
-    "gpu_symbols.txt": "--gpu-symbols",
     "libraries.txt": "--libraries",
     "python_stable_abi.txt": "--python-abi",
     "symbol_versions.txt": "--versions",
@@ -49,13 +49,16 @@ def check_extension(ctx, extension, objects, id):
     arguments.add("--torch", ctx.attr.torch)
     arguments.add("--torch-wheel", ctx.toolchains["//toolchains/torch:toolchain_type"].sdk.wheel)
     arguments.add("--backend", ctx.attr.backend)
+    gpu = gpu_sdk(ctx)
+    symbols = [gpu.symbols] if gpu and gpu.symbols else []
+    arguments.add_all(symbols, before_each = "--gpu-symbols")
     if ctx.attr.stable_abi:
         arguments.add("--torch-stable-abi", ctx.attr.stable_abi)
     arguments.add("--report", report)
     ctx.actions.run(
         executable = ctx.executable._step,
         arguments = [arguments],
-        inputs = [extension, id, ctx.file._torch_exports] + objects + ctx.files._policy,
+        inputs = [extension, id, ctx.file._torch_exports] + symbols + objects + ctx.files._policy,
         outputs = [report],
         mnemonic = "KernelCheck",
         progress_message = "Checking %{label}",

@@ -3,11 +3,34 @@
 load(":actions.bzl", "ACTION")
 load(":errors.bzl", "fail_with")
 
+def gpu_sdk(ctx):
+    """The SDK of a variant's backend.
+
+    Args:
+        ctx: context of kernel_variant.
+
+    Returns:
+        CudaSdkInfo, RocmSdkInfo, or None for a variant for the CPU.
+    """
+    if ctx.attr.backend == "cpu":
+        return None
+    vendor = "ROCm" if ctx.attr.backend.startswith("rocm") else "CUDA"
+    toolchain = ctx.toolchains["//toolchains/%s:toolchain_type" % vendor.lower()]
+    if not toolchain:
+        fail_with(
+            ctx.label,
+            "backend",
+            "no %s SDK for `%s`" % (vendor, ctx.attr.backend),
+            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+        )
+    return toolchain.sdk
+
 def link_extension(ctx, objects, optional):
     """Links objects to one shared library that exports nothing but its PyInit function.
 
-    Torch and the GPU runtime are named as needed libraries by stubs; their symbols are bound when torch, which has loaded them,
-    loads the library. The stubs of glibc and of gcc's libraries hold no symbol that is newer than the floor.
+    Torch and the GPU runtime are named as needed libraries by stubs, and of CUDA's or ROCm's other libraries those that
+    are called; their symbols are bound when torch, which has loaded them, loads the library. The stubs of glibc and of gcc's
+    libraries hold no symbol that is newer than the floor.
 
     Args:
         ctx: context of kernel_variant.
@@ -36,18 +59,9 @@ def link_extension(ctx, objects, optional):
             "torch %s has no build with `%s`" % (torch.version, ctx.attr.cxx_abi),
             "choose from " + ", ".join(torch.cxx_abis),
         )
-    libraries = list(torch.cpu_libraries)
-    if ctx.attr.backend != "cpu":
-        vendor = "ROCm" if ctx.attr.backend.startswith("rocm") else "CUDA"
-        toolchain = ctx.toolchains["//toolchains/%s:toolchain_type" % vendor.lower()]
-        if not toolchain:
-            fail_with(
-                ctx.label,
-                "backend",
-                "no %s SDK for `%s`" % (vendor, ctx.attr.backend),
-                "declare it in toolchains/matrix.toml and lock it, or choose another cell",
-            )
-        libraries += torch.gpu_libraries + [toolchain.sdk.runtime]
+    gpu = gpu_sdk(ctx)
+    libraries = torch.cpu_libraries + (torch.gpu_libraries + [gpu.runtime] if gpu else [])
+    called = gpu.libraries if gpu else []
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
@@ -62,10 +76,13 @@ def link_extension(ctx, objects, optional):
     arguments.add_all(libraries)
     arguments.add("--as-needed")
     arguments.add_all(cc.link_inputs[1:])
+
+    # Last, since AMD's libraries define parts of libstdc++ too.
+    arguments.add_all(called)
     ctx.actions.run(
         executable = cc.compiler,
         arguments = ["ld.lld", arguments],
-        inputs = objects + optional + libraries + cc.link_inputs + [ctx.file._exports],
+        inputs = objects + optional + libraries + called + cc.link_inputs + [ctx.file._exports],
         outputs = [library],
         mnemonic = "KernelLink",
         progress_message = "Linking %{label}",

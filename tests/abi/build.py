@@ -74,6 +74,14 @@ LIBRARIES = {
     "textrel": Library(sources=("textrel",), flags=("-z", "notext")),
     "old_string": Library(calls=(_OLD_STRING,)),
     "undefined": Library(calls=("_ZN5other9elsewhereEv", "_ZN2at6native8internalEv", "cublasCreate_v2", "PyList_New")),
+    "gpu_calls": Library(
+        calls=("custom_gemm", "cublasSgemm_v2", "cublasNonsense", "cudaMalloc libcudart.so.13", "cudaNonsense", "nvFoo")
+    ),
+    "gpu_versions": Library(
+        calls=("cudaMalloc libcudart.so.13 libcudart.so.13", "cudaNonsense libcudart.so.13 libcudart.so.13")
+    ),
+    "gpu_unrecorded": Library(calls=("cublasNonsense libcublas.so.10",)),
+    "hip_calls": Library(calls=("hipMalloc libamdhip64.so.7 hip_4.2", "hipFoo", "rocblas_sgemm", "rocblas_nonsense")),
     "shim_new": Library(calls=("torch_library_def_with_tags", "torch_library_impl")),
     "aarch64": Library(sources=("export",), module=False, target="aarch64-linux-gnu"),
     "i386": Library(sources=("export",), module=False, target="i386-linux-gnu"),

@@ -34,6 +34,11 @@ NEW = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11ch
 UNIQUE = "_ZZ6singlevE5value"
 UNDEFINED = {("undefined-symbol", name) for name in ("_ZN5other9elsewhereEv", "_ZN2at6native8internalEv")}
 
+CALLS = {
+    ("undefined-symbol", name) for name in ("custom_gemm", "cublasSgemm_v2", "cublasNonsense", "cudaNonsense", "nvFoo")
+}
+HIP_CALLS = {("undefined-symbol", name) for name in ("rocblas_sgemm", "rocblas_nonsense")}
+
 EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("good", {}, set()),
     ("good", {**GOOD, "--cxx-abi": "cxx11", "--archs": "none"}, set()),
@@ -86,9 +91,19 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("old_string", {**GOOD, "--torch": "2.6", "--cxx-abi": "cxx98"}, set()),
     ("old_string", {**GOOD, "--torch": "2.7"}, {("undefined-symbol", OLD)}),
     ("undefined", GOOD, set()),
-    ("undefined", {**GOOD, "--torch": "2.13"}, UNDEFINED),
+    ("undefined", {**GOOD, "--torch": "2.13"}, UNDEFINED | {("undefined-symbol", "cublasCreate_v2")}),
     ("undefined", {**GOOD, "--torch": "2.13", "--backend": "cpu"},
      UNDEFINED | {("undefined-symbol", "cublasCreate_v2")}),
+    ("gpu_calls", GOOD, set()),
+    ("gpu_calls", {**GOOD, "--torch": "2.13"}, CALLS),
+    ("gpu_calls", {**GOOD, "--torch": "2.13", "--backend": "cu130"}, CALLS),
+    ("gpu_calls", {**GOOD, "--torch": "2.13", "--backend": "cpu"}, CALLS | {("undefined-symbol", "cudaMalloc")}),
+    ("gpu_versions", {**GOOD, "--torch": "2.13"}, {("undefined-symbol", "cudaNonsense")}),
+    ("gpu_unrecorded", {**GOOD, "--torch": "2.13"}, set()),
+    ("gpu_unrecorded", {**GOOD, "--torch": "2.13", "--backend": "cu130"}, set()),
+    ("hip_calls", {**GOOD, "--torch": "2.13"}, HIP_CALLS | {("undefined-symbol", "hipFoo")}),
+    ("hip_calls", {**GOOD, "--torch": "2.13", "--backend": "rocm72"}, HIP_CALLS | {("undefined-symbol", "hipFoo")}),
+    ("hip_calls", {**GOOD, "--torch": "2.13", "--backend": "rocm71"}, HIP_CALLS),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.10"}, {("torch-stable-abi", "torch_library_def_with_tags")}),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.12"}, set()),
     ("aarch64", {}, {("file-type", "")}),
@@ -116,6 +131,35 @@ def test_each_rule_finds_its_bad_library(
     program: Path, name: str, options: Mapping[str, str], expected: set[tuple[str, str]]
 ) -> None:
     assert findings(program, name, options) == expected
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("name", "options", "symbol", "said"),
+    [
+        ("gpu_calls", {}, "custom_gemm", "nothing defines it"),
+        ("gpu_calls", {"--backend": "cu118"}, "cublasSgemm_v2", "libcublas.so.11 of CUDA 11.8 defines it"),
+        ("gpu_calls", {"--backend": "cu130"}, "cublasSgemm_v2", "libcublas.so.13 of CUDA 13.0 defines it"),
+        ("hip_calls", {"--backend": "rocm72"}, "rocblas_sgemm", "librocblas.so.5 of ROCm 7.2 defines it"),
+        ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "nothing defines it"),
+        ("hip_calls", {"--backend": "rocm71"}, "rocblas_nonsense", "librocblas.so may define it"),
+    ],
+)
+def test_the_library_that_defines_a_symbol_is_named(
+    program: Path, name: str, options: Mapping[str, str], symbol: str, said: str
+) -> None:
+    checked = compliance.check(program, LIBRARIES / f"{name}.so", {**GOOD, "--torch": "2.13", **options})
+    [message] = [one["message"] for one in checked.findings if one["subject"] == symbol]
+    assert message.startswith(said)
+
+
+@pytest.mark.e2e
+def test_what_could_not_be_looked_up_is_noted(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = "cublasNonsense: taken for one of libcublas.so.10, of which no symbols are recorded"
+    path = LIBRARIES / "gpu_unrecorded.so"
+    assert compliance.check(program, path, {**GOOD, "--torch": "2.13"}).notes == (note,)
+    assert __main__.main(["abi-check", str(path), "--torch=2.13"]) == 0
+    assert capsys.readouterr().out == f"{path}: compliant; GPU code: none\n  note: {note}\n"
 
 
 def test_every_library_is_expected_something_of() -> None:

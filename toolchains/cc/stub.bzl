@@ -1,6 +1,20 @@
-"""Link stubs for repository rules: shared libraries that hold a name and nothing else."""
+"""Link stubs for repository rules: shared libraries that hold a name, and no code."""
 
 load("//toolchains:fetch.bzl", "run")
+
+def _stub(rctx, zig, soname, source):
+    """Makes `lib/SONAME` out of assembly."""
+    program = rctx.path(zig)
+    what = "Making a stub of " + soname
+    rctx.file("lib/stub.s", source)
+    run(rctx, [program, "clang", "--target=x86_64-linux-gnu", "-c", "lib/stub.s", "-o", "lib/stub.o"], what)
+    run(
+        rctx,
+        [program, "ld.lld", "-shared", "--build-id=none", "-soname", soname, "lib/stub.o", "-o", "lib/" + soname],
+        what,
+    )
+    rctx.delete("lib/stub.s")
+    rctx.delete("lib/stub.o")
 
 def soname_stubs(rctx, zig, sonames):
     """Makes `lib/SONAME` for each name: enough for the linker to record that the library is needed.
@@ -10,15 +24,32 @@ def soname_stubs(rctx, zig, sonames):
         zig: Label of the program that compiles and links.
         sonames: list of string, e.g. `libc10.so`.
     """
-    program = rctx.path(zig)
-    rctx.file("lib/empty.s", "")
-    run(rctx, [program, "clang", "--target=x86_64-linux-gnu", "-c", "lib/empty.s", "-o", "lib/empty.o"], "Making stubs")
     for soname in sonames:
-        run(
-            rctx,
-            [program, "ld.lld", "-shared", "--build-id=none", "-soname", soname] +
-            ["lib/empty.o", "-o", "lib/" + soname],
-            "Making a stub of " + soname,
-        )
-    rctx.delete("lib/empty.s")
-    rctx.delete("lib/empty.o")
+        _stub(rctx, zig, soname, "")
+
+def symbol_stubs(rctx, zig, table, without):
+    """Makes `lib/SONAME` for each library of a table: enough for the linker to see that a library is called.
+
+    Args:
+        rctx: repository_ctx.
+        zig: Label of the program that compiles and links.
+        table: Label of the table, whose layout py_driver/symbols.py tells; None for no libraries.
+        without: string, a SONAME for which none is made.
+
+    Returns:
+        list of string, the files; the table itself lies in `symbols`.
+    """
+    if not table:
+        return []
+    text = rctx.read(table)
+    rctx.file("symbols", text, executable = False)
+    made = []
+    for part in text.split("\n[")[1:]:
+        lines = part.splitlines()
+        soname = lines[0].split("]")[0]
+        if soname == without:
+            continue
+        source = ".text\n" + "".join([".globl {0}\n.type {0}, @function\n{0}:\n".format(name) for name in lines[1:]])
+        _stub(rctx, zig, soname, source)
+        made.append("lib/" + soname)
+    return made

@@ -1,7 +1,7 @@
 """The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels, Debian's packages or NVIDIA's archives."""
 
 load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
-load("//toolchains/cc:stub.bzl", "soname_stubs")
+load("//toolchains/cc:stub.bzl", "soname_stubs", "symbol_stubs")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/cuda:sdk.bzl", "cuda_sdk")
 
@@ -14,10 +14,12 @@ cuda_sdk(
     headers = ["include"],
     host = "{host}",
     include = "include",
+    libraries = {libraries},
     max_clang = {max_clang},
     nvcc = "bin/nvcc",
     runtime = "lib/{runtime}",
     split = {split},
+    symbols = {symbols},
     version = "{version}",
 )
 """
@@ -37,12 +39,15 @@ def _cuda_sdk_repository_impl(rctx):
         rctx.file("bin/nvcc.profile", _PROFILE)
     runtime = lock["runtime"]
     soname_stubs(rctx, rctx.attr.zig, [runtime])
+    libraries = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, runtime)
     rctx.file("BUILD.bazel", _BUILD.format(
         archs = json.encode(lock["archs"]),
         host = rctx.attr.host,
+        libraries = json.encode(libraries),
         max_clang = lock["max_clang"],
         runtime = runtime,
         split = lock["split"],
+        symbols = "\"symbols\"" if rctx.attr.symbols else None,
         version = rctx.attr.version,
     ))
     return reproducible(rctx)
@@ -52,8 +57,9 @@ cuda_sdk_repository = repository_rule(
     attrs = {
         "host": attr.string(mandatory = True, doc = "Label of the host compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cuda.json."),
+        "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
         "version": attr.string(mandatory = True, doc = "E.g. `13.0`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },
-    doc = "A CUDA SDK: nvcc, its headers, and a stub of the CUDA runtime.",
+    doc = "A CUDA SDK: nvcc, its headers, and stubs of its libraries.",
 )

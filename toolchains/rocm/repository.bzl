@@ -1,7 +1,7 @@
-"""The repository rule of a ROCm SDK: HIP's headers, clang's headers for HIP, the device libraries, and a link stub."""
+"""The repository rule of a ROCm SDK: HIP's headers, clang's headers for HIP, the device libraries, and link stubs."""
 
 load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
-load("//toolchains/cc:stub.bzl", "soname_stubs")
+load("//toolchains/cc:stub.bzl", "soname_stubs", "symbol_stubs")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/rocm:sdk.bzl", "rocm_sdk")
 
@@ -14,7 +14,9 @@ rocm_sdk(
     headers = ["include"],
     hipify = "@torch_kernels_hipify//:sdk",
     host = "{host}",
+    libraries = {libraries},
     runtime = "lib/{runtime}",
+    symbols = {symbols},
     system = "@torch_kernels_cc//:sdk",
     version = "{version}",
 )
@@ -23,10 +25,14 @@ rocm_sdk(
 def _rocm_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     fetch_parts(rctx, lock["archives"])
-    soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]])
+    runtime = lock["runtime"]
+    soname_stubs(rctx, rctx.attr.zig, [runtime])
+    libraries = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, runtime)
     rctx.file("BUILD.bazel", _BUILD.format(
         host = rctx.attr.host,
-        runtime = lock["runtime"],
+        libraries = json.encode(libraries),
+        runtime = runtime,
+        symbols = "\"symbols\"" if rctx.attr.symbols else None,
         version = rctx.attr.version,
     ))
     return reproducible(rctx)
@@ -36,8 +42,9 @@ rocm_sdk_repository = repository_rule(
     attrs = {
         "host": attr.string(mandatory = True, doc = "Label of the compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/rocm.json."),
+        "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
         "version": attr.string(mandatory = True, doc = "E.g. `7.2`."),
-        "zig": attr.label(mandatory = True, doc = "The program that makes the stub."),
+        "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },
-    doc = "A ROCm SDK: headers, device libraries, and a stub of the HIP runtime.",
+    doc = "A ROCm SDK: headers, device libraries, and stubs of its libraries.",
 )

@@ -15,7 +15,9 @@ RocmSdkInfo = provider(
         "hipify": "HipifyInfo; what turns CUDA sources into HIP",
         "include": "string; HIP's include directory, from the execution root",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
+        "libraries": "list of File; stubs of the other libraries, which an extension needs if it calls them",
         "runtime": "File; stub of the HIP runtime library",
+        "symbols": "File; what the libraries define, see toolchains/lock/*.symbols; None if that is not recorded",
         "version": "string; e.g. `7.2`",
     },
 )
@@ -37,7 +39,9 @@ def _rocm_sdk_impl(ctx):
         hipify = ctx.attr.hipify[HipifyInfo],
         include = hip,
         includes = includes,
+        libraries = ctx.files.libraries,
         runtime = ctx.file.runtime,
+        symbols = ctx.file.symbols,
         version = ctx.attr.version,
     ))]
 
@@ -49,7 +53,9 @@ rocm_sdk = rule(
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "HIP's headers: directories of them."),
         "hipify": attr.label(mandatory = True, providers = [HipifyInfo], doc = "What turns CUDA sources into HIP."),
         "host": attr.label(mandatory = True, providers = [HostInfo], doc = "The compiler."),
+        "libraries": attr.label_list(allow_files = True, doc = "Stubs of the libraries other than the runtime."),
         "runtime": attr.label(allow_single_file = True, mandatory = True, doc = "Stub of the HIP runtime."),
+        "symbols": attr.label(allow_single_file = True, doc = "What the libraries define, if that is recorded."),
         "system": attr.label(
             mandatory = True,
             providers = [HostInfo],

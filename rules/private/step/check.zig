@@ -10,6 +10,7 @@ const device = @import("device.zig");
 const rules = @import("rules.zig");
 const policies = @import("policy.zig");
 const tables = @import("exports.zig");
+const libraries = @import("libraries.zig");
 
 const shown_of_a_rule = 20;
 const found_something = 1;
@@ -22,6 +23,7 @@ const Options = struct {
     wanted: rules.Wanted = .{},
     policy: policies.Policy,
     exports: ?tables.Exports = null,
+    gpu_libraries: std.ArrayList(libraries.Library),
 };
 
 /// Checks one library; ends the program.
@@ -44,6 +46,8 @@ fn check(allocator: std.mem.Allocator, arguments: *main.Arguments) !bool {
         .policy = &options.policy,
         .wanted = options.wanted,
         .exports = options.exports,
+        .gpu_libraries = options.gpu_libraries.items,
+        .notes = std.ArrayList([]const u8).init(allocator),
         .findings = std.ArrayList(rules.Finding).init(allocator),
     };
     read(&library, &work) catch |err| switch (err) {
@@ -67,7 +71,11 @@ fn read(library: *elf.Library, work: *rules.Check) elf.Error!void {
 
 fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
     const path = try arguments.value("check");
-    var options = Options{ .path = path, .policy = policies.Policy.init(allocator) };
+    var options = Options{
+        .path = path,
+        .policy = policies.Policy.init(allocator),
+        .gpu_libraries = std.ArrayList(libraries.Library).init(allocator),
+    };
     var objects = std.ArrayList(rules.Object).init(allocator);
     var python: []const u8 = "";
     while (arguments.next()) |flag| {
@@ -95,7 +103,7 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
         } else if (main.is(flag, "--torch-exports")) {
             options.exports = try tables.Exports.read(allocator, value);
         } else if (main.is(flag, "--gpu-symbols")) {
-            options.policy.gpu_symbols = try policies.readLines(allocator, value);
+            try libraries.read(allocator, value, &options.gpu_libraries);
         } else if (main.is(flag, "--backend")) {
             options.wanted.gpu = !main.is(value, "cpu");
             options.wanted.rocm = std.mem.startsWith(u8, value, "rocm");
@@ -109,7 +117,7 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
         } else if (main.is(flag, "--torch-shims")) {
             try policies.readTable(allocator, value, &options.policy.shims);
         } else if (main.is(flag, "--libraries")) {
-            options.policy.libraries = try policies.readLines(allocator, value);
+            options.policy.libraries = try policies.readLibraries(allocator, value);
         } else if (main.is(flag, "--object")) {
             try objects.append(try readObject(allocator, value));
         } else if (main.is(flag, "--report")) {
@@ -147,6 +155,7 @@ fn asJson(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
         .file = try rules.clean(allocator, path),
         .compliant = work.findings.items.len == 0,
         .findings = work.findings.items,
+        .notes = work.notes.items,
         .@"gpu-code" = try spellAll(allocator, work.code),
     }, .{ .whitespace = .indent_2 });
     return std.mem.concat(allocator, u8, &.{ text, "\n" });
@@ -163,6 +172,7 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
             name,
             if (codes.len == 0) "none" else try std.mem.join(allocator, " ", codes),
         });
+        for (work.notes.items) |note| try writer.print("  note: {s}\n", .{note});
         return text.items;
     }
     try writer.print("error[E402]: {s} is not compliant: {d} {s}\n", .{

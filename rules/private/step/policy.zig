@@ -2,6 +2,18 @@
 const std = @import("std");
 const main = @import("main.zig");
 
+/// A library that an extension may need.
+pub const Allowed = struct {
+    /// Its name; `#` stands for a number such as `13` or `11.0`.
+    name: []const u8,
+    /// How its symbols begin, if it is one of CUDA or ROCm: words with blanks between them.
+    beginnings: []const u8,
+
+    pub fn is(self: *const Allowed, library: []const u8) bool {
+        return matches(self.name, library);
+    }
+};
+
 pub const Policy = struct {
     /// Family of symbol versions, e.g. `GLIBC`, to the newest one allowed, e.g. `2.28`.
     families: std.StringHashMap([]const u8),
@@ -11,10 +23,8 @@ pub const Policy = struct {
     oldest_python: []const u8 = "0",
     /// Function of torch's C shim to the torch that brought it, for those later than the first of them.
     shims: std.StringHashMap([]const u8),
-    /// Names that a library may need; `#` stands for a number such as `13` or `11.0`.
-    libraries: []const []const u8 = &.{},
-    /// How the symbols begin of the libraries that torch's GPU builds load.
-    gpu_symbols: []const []const u8 = &.{},
+    /// What a library may need.
+    libraries: []const Allowed = &.{},
 
     pub fn init(allocator: std.mem.Allocator) Policy {
         return .{
@@ -25,19 +35,45 @@ pub const Policy = struct {
     }
 
     pub fn allowsLibrary(self: *const Policy, name: []const u8) bool {
-        for (self.libraries) |pattern| {
-            if (matches(pattern, name)) return true;
+        for (self.libraries) |one| {
+            if (one.is(name)) return true;
         }
         return false;
     }
 
-    pub fn isOfGpuLibrary(self: *const Policy, symbol: []const u8) bool {
-        for (self.gpu_symbols) |prefix| {
-            if (std.mem.startsWith(u8, symbol, prefix)) return true;
+    /// Whether a library is one of CUDA or ROCm.
+    pub fn isOfGpu(self: *const Policy, name: []const u8) bool {
+        for (self.libraries) |one| {
+            if (one.beginnings.len > 0 and one.is(name)) return true;
         }
         return false;
     }
+
+    /// The library of CUDA or ROCm whose symbols begin as this one does, the longest beginning first.
+    pub fn libraryLike(self: *const Policy, symbol: []const u8) ?Allowed {
+        var found: ?Allowed = null;
+        var longest: usize = 0;
+        for (self.libraries) |one| {
+            var words = std.mem.tokenizeScalar(u8, one.beginnings, ' ');
+            while (words.next()) |word| {
+                if (word.len <= longest or !std.mem.startsWith(u8, symbol, word)) continue;
+                found = one;
+                longest = word.len;
+            }
+        }
+        return found;
+    }
 };
+
+/// The libraries of a file: on each line a name, and how the symbols of that library begin.
+pub fn readLibraries(allocator: std.mem.Allocator, path: []const u8) ![]const Allowed {
+    var found = std.ArrayList(Allowed).init(allocator);
+    for (try readLines(allocator, path)) |line| {
+        const blank = std.mem.indexOfScalar(u8, line, ' ') orelse line.len;
+        try found.append(.{ .name = line[0..blank], .beginnings = line[blank..] });
+    }
+    return found.items;
+}
 
 /// The lines of a file, split at the first blank; `#` at the beginning of a line makes a comment.
 pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.StringHashMap([]const u8)) !void {
@@ -49,7 +85,7 @@ pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.Str
 }
 
 /// The lines of a file that are no comments.
-pub fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
+fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
     var found = std.ArrayList([]const u8).init(allocator);
     var lines = std.mem.tokenizeScalar(u8, try main.read(allocator, path), '\n');
     while (lines.next()) |line| {

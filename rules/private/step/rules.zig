@@ -6,6 +6,7 @@ const device = @import("device.zig");
 const mangled = @import("mangled.zig");
 const policies = @import("policy.zig");
 const tables = @import("exports.zig");
+const libraries = @import("libraries.zig");
 
 const examples_shown = 3;
 
@@ -42,8 +43,12 @@ pub const Check = struct {
     policy: *const policies.Policy,
     wanted: Wanted,
     exports: ?tables.Exports = null,
+    /// What the libraries define of the releases of CUDA or ROCm that the library may be for.
+    gpu_libraries: []const libraries.Library = &.{},
     code: []const device.Code = &.{},
     findings: std.ArrayList(Finding),
+    /// What could not be found out, and is no finding.
+    notes: std.ArrayList([]const u8),
 
     pub fn run(self: *Check) elf.Error!void {
         if (!self.library.isLibrary() or !self.library.dynamic) return self.add(
@@ -87,6 +92,8 @@ pub const Check = struct {
 
     fn symbolVersions(self: *Check) elf.Error!void {
         for (self.library.versions) |version| {
+            // They version their symbols with their own name; which release has a symbol is looked up by its name.
+            if (self.policy.isOfGpu(version.library)) continue;
             const split = std.mem.indexOfScalar(u8, version.name, '_') orelse version.name.len;
             const family = version.name[0..split];
             const number = if (split < version.name.len) version.name[split + 1 ..] else "";
@@ -301,7 +308,7 @@ pub const Check = struct {
         }
     }
 
-    /// Symbols without a version must be torch's, or of a library that torch's GPU builds load.
+    /// Symbols without a version must be torch's, or of a library of CUDA or ROCm that is needed.
     fn undefinedSymbols(self: *Check) elf.Error!void {
         const torch = self.wanted.torch orelse return;
         const table = self.exports orelse return;
@@ -312,9 +319,9 @@ pub const Check = struct {
         const of_abi = table.of(torch, wheel, abi, self.wanted.gpu);
         const columns = if (of_abi == 0) of_release else of_abi;
         for (self.library.symbols) |symbol| {
-            if (symbol.defined or symbol.binding != elf.STB_GLOBAL or symbol.version > 1) continue;
+            if (symbol.defined or symbol.binding != elf.STB_GLOBAL or self.isVersioned(symbol)) continue;
             if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
-            if (self.wanted.gpu and self.policy.isOfGpuLibrary(symbol.name)) continue;
+            if (self.wanted.gpu and try self.isOfGpuLibrary(symbol.name)) continue;
             // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
             const of_hip = mangled.isTorch(symbol.name) and std.mem.indexOf(u8, symbol.name, "hip") != null;
             if (self.wanted.rocm and of_hip) continue;
@@ -339,6 +346,60 @@ pub const Check = struct {
                 "add the source that defines it to `src`, or take the use away",
             );
         }
+    }
+
+    /// Whether a symbol has a version of the system's libraries, of which `symbolVersions` has judged.
+    fn isVersioned(self: *const Check, symbol: elf.Symbol) bool {
+        if (symbol.version <= 1) return false;
+        for (self.library.versions) |version| {
+            if (version.index == symbol.version) return !self.policy.isOfGpu(version.library);
+        }
+        return true;
+    }
+
+    /// Whether a symbol is of a library of CUDA or ROCm, be that needed or not.
+    fn isOfGpuLibrary(self: *Check, symbol: []const u8) elf.Error!bool {
+        var definer: ?libraries.Library = null;
+        for (self.gpu_libraries) |one| {
+            if (!one.symbols.contains(symbol)) continue;
+            if (self.needs(one.name)) return true;
+            definer = one;
+        }
+        if (definer) |one| {
+            try self.add("undefined-symbol", symbol, "{s} of {s} defines it, and is not needed", .{
+                one.name, one.release,
+            }, "link with that library; `driver build` links with those that are called");
+            return true;
+        }
+        const like = self.policy.libraryLike(symbol) orelse return false;
+        for (self.library.needed) |name| {
+            if (!like.is(name) or self.isRecorded(name)) continue;
+            try self.notes.append(try std.fmt.allocPrint(self.allocator, "{s}: taken for one of {s}, of which no symbols are recorded", .{
+                try clean(self.allocator, symbol), try clean(self.allocator, name),
+            }));
+            return true;
+        }
+        for (self.gpu_libraries) |one| {
+            if (like.is(one.name)) return false;
+        }
+        try self.add("undefined-symbol", symbol, "{s} may define it, which is not needed and of which no symbols are recorded", .{
+            std.mem.trimRight(u8, like.name, ".#"),
+        }, "take the use away, or record the library: `libraries` of the release in the matrix, see docs/toolchains.md");
+        return true;
+    }
+
+    fn needs(self: *const Check, name: []const u8) bool {
+        for (self.library.needed) |one| {
+            if (main.is(one, name)) return true;
+        }
+        return false;
+    }
+
+    fn isRecorded(self: *const Check, name: []const u8) bool {
+        for (self.gpu_libraries) |one| {
+            if (main.is(one.name, name)) return true;
+        }
+        return false;
     }
 
     fn gpuCode(self: *Check) elf.Error!void {

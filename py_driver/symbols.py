@@ -1,0 +1,118 @@
+"""Which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/cuda_13.0.symbols and its like.
+
+The file is text. The first line is the name of the release. A line `[SONAME] PACKAGE VERSION SHA256` begins a library
+and names the archive that it was read from; its symbols follow, one a line, ascending. The compliance check,
+rules/private/step/libraries.zig, reads it; the repository rules make of it the stubs that extensions are linked with.
+
+Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there. The driver's library is
+part of no package: what it defines is what the headers declare.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.errors import Code, error
+from py_driver.exports import defined, soname
+from py_driver.fetch.entry import parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.unpacking import unpack
+from py_driver.layout import module_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from py_driver.fetch.entry import Entry
+
+NAMES: Final = {"cuda": "CUDA", "rocm": "ROCm"}
+"""What the parts of the lock with libraries are called."""
+
+_DRIVER: Final = "libcuda.so.1"
+_DRIVER_HEADER: Final = "cuda.h"
+_DECLARED = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
+_RENAMED = re.compile(r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_(PTDS|PTSZ)\()?\s*(cu[A-Z]\w*)", re.MULTILINE)
+_NOISE = re.compile(r".*\.|_Z(T\w)?N?K?St")
+"""Names of versions, which count as symbols and have a dot, and parts of libstdc++ that AMD's libraries show."""
+
+_HEAD = re.compile(r"^\[\S+\] \S+ \S+ ([0-9a-f]{64})$", re.MULTILINE)
+
+
+def is_current(path: Path, release: Mapping[str, Any]) -> bool:
+    """Whether a file is of the archives that a release of the lock names; of a release that names none there is none.
+
+    Args:
+        path: of the file, which need not be there.
+        release: one of the lock's part `cuda` or `rocm`.
+    """
+    wanted = {one.get("sha256") for one in release.get("libraries", ())}
+    found = set(_HEAD.findall(path.read_text(encoding="ascii", errors="replace"))) if path.is_file() else set()
+    return found == wanted
+
+
+def read(kind: str, version: str, release: Mapping[str, Any], report: Callable[[str], None]) -> bytes:
+    """The file for a release, whose libraries are fetched, read and not kept.
+
+    Args:
+        kind: `cuda` or `rocm`.
+        version: e.g. `13.0`.
+        release: one of the lock's part of that kind.
+        report: called with what is being done.
+
+    Raises:
+        DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if an archive has no library that is to be recorded.
+    """
+    title = f"{NAMES[kind]} {version}"
+    parts: dict[str, list[str]] = {}
+    for entry in map(parse_entry, release["libraries"]):
+        report(f"{title}: {entry.label}")
+        source = f"{entry.name} {entry.version} {entry.sha256}"
+        found = {name: [f"[{name}] {source}", *sorted(symbols)] for name, symbols in _libraries(entry)}
+        if not found:
+            raise error(
+                Code.BAD_DIGEST, f"{entry.basename} has no library to record", help="name another in `libraries`"
+            )
+        parts |= found
+    lines = [title, *(line for _, part in sorted(parts.items()) for line in part)]
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+def _libraries(entry: Entry) -> Iterator[tuple[str, set[str]]]:
+    """The names of the libraries of an archive, and what each defines."""
+    patterns = list(_patterns())
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root) as work:
+        tree = Path(work) / "tree"
+        unpack(Fetcher(Store(Path(work) / "store")).fetch(entry).path, entry, tree)
+        for path in sorted(tree.rglob("lib*.so*")):
+            if path.is_symlink() or not any(one.fullmatch(path.name) for one in patterns):
+                continue
+            yield soname(path), {name for name in defined(path) if not _NOISE.match(name)}
+        for path in tree.rglob(_DRIVER_HEADER):
+            yield _DRIVER, set(_declared(path.parent.glob("cuda*.h")))
+
+
+def _patterns() -> Iterator[re.Pattern[str]]:
+    """What the names of the libraries look like that are recorded."""
+    policy = module_root() / "rules" / "private" / "policy" / "libraries.txt"
+    for line in policy.read_text(encoding="utf-8").splitlines():
+        name, _, beginnings = line.partition(" ")
+        if beginnings and not line.startswith("#"):
+            yield re.compile(re.escape(name).replace(r"\#", r"\d[\d.]*"))
+
+
+def _declared(headers: Iterable[Path]) -> Iterator[str]:
+    """The driver's functions that headers declare.
+
+    A macro may call a function by another name: `cuMemAlloc` is `cuMemAlloc_v2`, and `cuMemcpy` is `cuMemcpy_ptds`
+    where the default stream is one of the thread.
+    """
+    for header in headers:
+        text = header.read_text(encoding="utf-8", errors="replace")
+        yield from _DECLARED.findall(text)
+        for stream, name in _RENAMED.findall(text):
+            yield from {name, f"{name}_{stream.lower()}" if stream else name}

@@ -1,0 +1,33 @@
+//! Reads which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/*.symbols, whose layout is told
+//! in py_driver/symbols.py, which writes them.
+const std = @import("std");
+const main = @import("main.zig");
+
+/// What a library of a release defines.
+pub const Library = struct {
+    release: []const u8,
+    name: []const u8,
+    symbols: std.StringHashMap(void),
+};
+
+/// Adds the libraries of a file to a list.
+pub fn read(allocator: std.mem.Allocator, path: []const u8, libraries: *std.ArrayList(Library)) !void {
+    var lines = std.mem.tokenizeScalar(u8, try main.read(allocator, path), '\n');
+    const release = lines.next() orelse return damaged(path);
+    var current: ?*Library = null;
+    while (lines.next()) |line| {
+        if (line[0] == '[') {
+            const end = std.mem.indexOfScalar(u8, line, ']') orelse return damaged(path);
+            current = try libraries.addOne();
+            current.?.* = .{
+                .release = release,
+                .name = line[1..end],
+                .symbols = std.StringHashMap(void).init(allocator),
+            };
+        } else try (current orelse return damaged(path)).symbols.put(line, {});
+    }
+}
+
+fn damaged(path: []const u8) main.Failure {
+    return main.fail("{s}: not a table of symbols", .{path});
+}
