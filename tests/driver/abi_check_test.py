@@ -142,6 +142,7 @@ def test_each_rule_finds_its_bad_library(
         ("gpu_calls", {"--backend": "cu130"}, "cublasSgemm_v2", "libcublas.so.13 of CUDA 13.0 defines it"),
         ("hip_calls", {"--backend": "rocm72"}, "rocblas_sgemm", "librocblas.so.5 of ROCm 7.2 defines it"),
         ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "nothing defines it"),
+        ("gpu_calls", {"--backend": "rocm71"}, "custom_gemm", "nothing defines it"),
         ("hip_calls", {"--backend": "rocm71"}, "rocblas_nonsense", "librocblas.so may define it"),
     ],
 )

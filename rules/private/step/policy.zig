@@ -49,7 +49,8 @@ pub const Policy = struct {
         return false;
     }
 
-    /// The library of CUDA or ROCm whose symbols begin as this one does, the longest beginning first.
+    /// The library of CUDA or ROCm whose symbols begin as this one does, the longest beginning first. No small letter
+    /// follows a beginning: `cuInit` begins with `cu`, and `custom` does not.
     pub fn libraryLike(self: *const Policy, symbol: []const u8) ?Allowed {
         var found: ?Allowed = null;
         var longest: usize = 0;
@@ -57,6 +58,7 @@ pub const Policy = struct {
             var words = std.mem.tokenizeScalar(u8, one.beginnings, ' ');
             while (words.next()) |word| {
                 if (word.len <= longest or !std.mem.startsWith(u8, symbol, word)) continue;
+                if (symbol.len > word.len and std.ascii.isLower(symbol[word.len])) continue;
                 found = one;
                 longest = word.len;
             }
