@@ -132,6 +132,16 @@ def _sdks_test_impl(ctx):
 
 sdks_test = _make(_sdks_test_impl)
 
+def _symbols_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for action in _actions(env):
+        tables = [file.path for file in action.inputs.to_list() if file.basename == "symbols"]
+        wanted = action.mnemonic == "KernelCheck" and "-cpu" not in action.outputs.to_list()[0].short_path
+        asserts.equals(env, 1 if wanted else 0, len(tables), _named(action, "tables of symbols: %s" % ", ".join(tables)))
+    return analysistest.end(env)
+
+symbols_test = _make(_symbols_test_impl)
+
 def action_test_suite(name):
     """Declares the tests of every action.
 
@@ -147,6 +157,7 @@ def action_test_suite(name):
             "actions_have_no_absolute_path_in_their_arguments": arguments_test,
             "actions_read_nothing_but_sdks_outputs_and_their_package": inputs_test,
             "actions_see_one_version_of_each_sdk": sdks_test,
+            "checks_alone_read_what_libraries_define_and_of_one_release": symbols_test,
             "compile_actions_do_not_name_their_cell": cell_names_test,
         },
         target_under_test = "//tests/starlark/project:bundle",

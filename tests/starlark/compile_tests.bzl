@@ -247,6 +247,15 @@ def _link_test_impl(ctx):
         "libstdc++.a",
         "libgcc.a",
         "crtendS.o",
+        "libcublas.so.13",
+        "libcublasLt.so.13",
+        "libcuda.so.1",
+        "libcudnn.so.9",
+        "libcufft.so.12",
+        "libcurand.so.10",
+        "libcusolver.so.12",
+        "libcusparse.so.12",
+        "libnvrtc.so.13",
     ], files)
     asserts.true(env, "--build-id=none" in action.argv)
     inputs = [mapped(file.path) for file in action.inputs.to_list()]
