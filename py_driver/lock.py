@@ -150,13 +150,21 @@ def entries_for(cells: Iterable[Cell]) -> list[Entry]:
 
 
 def toolchain_digests() -> dict[str, str]:
-    """A digest of what is pinned of `cc` and of each backend (`cu130`), torch release (`2.13`) and `cutlass_4_0`."""
+    """A digest of what is pinned of `cc` and of each backend (`cu130`), torch release (`2.13`) and `cutlass_4_0`.
+
+    The libraries of a release are left out: no compile step reads what they define.
+    """
     found: dict[str, Any] = {"cc": read_part("cc"), **read_part("torch")}
-    found |= {f"cu{version.replace('.', '')}": one for version, one in read_part("cuda").items()}
+    found |= {f"cu{version.replace('.', '')}": _compiled(one) for version, one in read_part("cuda").items()}
     hipify = read_part("hipify")
-    found |= {f"rocm{version.replace('.', '')}": [one, hipify] for version, one in read_part("rocm").items()}
+    found |= {f"rocm{version.replace('.', '')}": [_compiled(one), hipify] for version, one in read_part("rocm").items()}
     found |= {f"cutlass_{version.replace('.', '_')}": one for version, one in read_part("cutlass").items()}
     return {name: hashlib.sha256(json.dumps(one).encode()).hexdigest() for name, one in found.items()}
+
+
+def _compiled(release: dict[str, Any]) -> dict[str, Any]:
+    """What the lock says of a release that compile steps may depend on."""
+    return {key: value for key, value in release.items() if key != "libraries"}
 
 
 def rules_digest() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from py_driver import lock
 from py_driver.lock import entries_for, release_of
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.names import Cell, parse
@@ -53,3 +54,11 @@ def test_everything_in_the_matrix_is_locked() -> None:
 def test_release_that_is_not_locked() -> None:
     with pytest.raises(KeyError):
         release_of("9.99")
+
+
+def test_what_libraries_define_is_no_matter_of_compile_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = lock.toolchain_digests()
+    parts = {kind: lock.read_part(kind) for kind in lock.lock_files()}
+    changed = {**parts, "cuda": {version: {**one, "libraries": []} for version, one in parts["cuda"].items()}}
+    monkeypatch.setattr(lock, "read_part", changed.__getitem__)
+    assert lock.toolchain_digests() == before
