@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
+from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import options as log_options
 from py_driver.collect import check_place, collect
 from py_driver.errors import Code, error
@@ -41,12 +42,15 @@ from py_driver.workspace import one_at_a_time, workspace_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from py_driver.bazel.run import Completed
+    from py_driver.bazel.servers import Server
     from py_driver.fetch.entry import Entry
     from py_driver.misses import Calls
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
     from py_driver.plan_steps import Step
     from py_driver.steps import CellStep
+    from py_driver.workspace import Workspace
 
 _ACTIONS = "actions"
 """Where the results of actions are kept, below the cache."""
@@ -162,37 +166,26 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
 def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options, output: Output) -> Build:
     start = time.monotonic()
     workspace = workspace_for(directory, plan)
-    steps = _expected(directory, plan, chosen, options)
-    history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
-    jobs = options.jobs or (REMOTE_JOBS if options.remote.executor else len(os.sched_getaffinity(0)))
-    memory = None if options.remote.executor else step_memory(options.ram)
-    ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
-    output.say(describe(ahead, len(chosen), jobs))
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen), output)
     if not options.remote.executor:
         say_if_weak(output)
-    with tempfile.TemporaryDirectory(prefix="driver-") as name:
-        log = Path(name, "spawns.bin")
-        args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
-        args += [*log_options(log), "--experimental_convenience_symlinks=ignore"]
-        args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
-        args += limits(options)
-        args += bazel_options(options.remote, Path(name))
-        args += settings(options)
-        args += [workspace.label(variant.name) for variant in chosen]
-        environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
-        done = run_bazel(bazel, args, workspace.root, output, env=environment, title=f"building {plan.name}")
-        names = [variant.name for variant in chosen]
-        counted, done_steps = cells_of(done.events, names, log, calls=options.report is not None)
+    with free_server(bazel, workspace.root, output) as server:
+        steps = _expected(directory, plan, chosen, options)
+        history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
+        jobs = options.jobs or (REMOTE_JOBS if options.remote.executor else len(os.sched_getaffinity(0)))
+        memory = None if options.remote.executor else step_memory(options.ram, server.running)
+        ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
+        output.say(describe(ahead, len(chosen), jobs))
+        done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
+        root = done.events.exec_root or workspace.root
+        counts = {one.variant: one for one in counted}
+        cells = []
+        for variant in chosen:
+            path, size = collect(root / counts[variant.name].directory, directory, variant.name)
+            cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     for note in done.notes:
         output.say(note)
-    root = done.events.exec_root or workspace.root
-    counts = {one.variant: one for one in counted}
-    cells = []
-    for variant in chosen:
-        path, size = collect(root / counts[variant.name].directory, directory, variant.name)
-        cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     sources = {(group.name, source) for group in plan.groups for source in group.sources}
     placed = places_of(counted, done_steps)
     known = learned(history, steps, placed, sources)
@@ -211,11 +204,37 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
     )
 
 
-def limits(options: Options) -> list[str]:
-    """What Bazel is told about how much to do at once."""
+def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
+    server: Server, workspace: Workspace, plan: Plan, chosen: Sequence[Variant], options: Options, output: Output
+) -> tuple[Completed, list[CellSteps], list[CellStep]]:
+    """Let Bazel build variants; what came of it, and the steps of each."""
+    names = [variant.name for variant in chosen]
+    with tempfile.TemporaryDirectory(prefix="driver-") as name:
+        log = Path(name, "spawns.bin")
+        args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
+        args += [*log_options(log), "--experimental_convenience_symlinks=ignore"]
+        args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
+        args += limits(options, server.running)
+        args += bazel_options(options.remote, Path(name))
+        args += settings(options)
+        args += [workspace.label(variant) for variant in names]
+        environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
+        title = f"building {plan.name}"
+        done = run_bazel(server.bazel, args, workspace.root, output, env=environment, title=title)
+        server.built_in(done.events.exec_root)
+        return done, *cells_of(done.events, names, log, calls=options.report is not None)
+
+
+def limits(options: Options, running: int) -> list[str]:
+    """What Bazel is told about how much to do at once.
+
+    Args:
+        options: of the build.
+        running: builds that share the machine.
+    """
     count = options.jobs or (REMOTE_JOBS if options.remote.executor else None)
     jobs = [f"--jobs={count}"] if count else []
-    return [*jobs, f"--local_resources=memory={step_memory(options.ram)}"]
+    return [*jobs, f"--local_resources=memory={step_memory(options.ram, running)}"]
 
 
 def settings(options: Options) -> list[str]:

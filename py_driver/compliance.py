@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from py_driver.bazel.environment import curated
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
+from py_driver.bazel.servers import free_server
 from py_driver.building import PYTHON_VARIABLE
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
@@ -142,7 +143,8 @@ def build_program(output: Output) -> Path:
     bazel = find_bazel(workspace, output)
     args = ["build", "--experimental_convenience_symlinks=ignore", _PROGRAM]
     environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
-    done = run_bazel(bazel, args, workspace, output, env=environment, title="building the check")
+    with free_server(bazel, workspace, output) as server:
+        done = run_bazel(server.bazel, args, workspace, output, env=environment, title="building the check")
     return next(file for files in done.events.outputs.values() for file in files)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from contextlib import contextmanager
@@ -33,6 +34,11 @@ def is_readable(path: Path) -> bool:
 def contains(directory: str, path: str) -> bool:
     """Whether a path lies in a directory, or is it; both are absolute, and without symbolic links."""
     return os.path.commonpath([directory, path]) == directory
+
+
+def path_digest(path: Path) -> str:
+    """A name for what is kept for a path, that differs from those for others."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
 
 
 @contextmanager

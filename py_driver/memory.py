@@ -10,6 +10,11 @@ _MEGABYTE: Final = 1 << 20
 _OTHERS: Final = 1024
 """What is left to Bazel's own server and to the system, in megabytes."""
 
+_BUILD: Final = 4096
+"""What a build needs to make progress: the largest step is taken for 3 GB."""
+
+_MOST_BUILDS: Final = 4
+
 _ROOT: Final = Path("/")
 _LIMITS: Final = {"": "memory.max", "memory": "memory.limit_in_bytes"}
 """The file with a group's limit, by controller: control groups version 2 have none, version 1 has one for memory."""
@@ -51,11 +56,17 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def step_memory(ram: int | None = None) -> int:
+def step_memory(ram: int | None = None, running: int = 1) -> int:
     """What Bazel may give to steps that run at once, in megabytes.
 
     Args:
-        ram: gigabytes that a build may take; None for what the machine has.
+        ram: gigabytes that a build may take; None for its part of what the machine has.
+        running: builds that share the machine.
     """
-    whole = machine_memory() if ram is None else ram * 1024
+    whole = machine_memory() // running if ram is None else ram * 1024
     return max(whole - _OTHERS, whole // 2)
+
+
+def builds_at_once() -> int:
+    """How many builds the machine has memory for, each with a server and the step that takes most."""
+    return max(1, min(_MOST_BUILDS, machine_memory() // _BUILD))

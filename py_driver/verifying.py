@@ -17,6 +17,7 @@ from py_driver import __version__
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
+from py_driver.bazel.servers import build_turn
 from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settings
 from py_driver.collect import BUILD, differences
 from py_driver.errors import Code, Diagnostic, DriverError, error
@@ -31,6 +32,7 @@ from py_driver.project import MANIFEST, load
 from py_driver.provenance import Sources, read_statement, statement_path
 from py_driver.release import target
 from py_driver.steps import read_steps
+from py_driver.turns import turn
 from py_driver.variants.matrix import read_matrix
 from py_driver.workspace import one_at_a_time, workspace_for
 
@@ -132,11 +134,13 @@ def _made(
         say_if_weak(output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
             args = ["build", "--output_groups=+steps", "--experimental_convenience_symlinks=ignore", "--disk_cache="]
-            args += ["--remote_cache=", "--remote_executor=", *limits(options), *settings(options)]
-            args += [workspace.label(variant.name) for variant in chosen]
+            args += ["--remote_cache=", "--remote_executor=", *settings(options)]
+            labels = [workspace.label(variant.name) for variant in chosen]
             environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
             title = f"building {plan.name} without any cache"
-            done = run_bazel(bazel, args, workspace.root, output, env=environment, title=title)
+            with build_turn(output) as mine:
+                args += [*limits(options, mine.running), *labels]
+                done = run_bazel(bazel, args, workspace.root, output, env=environment, title=title)
             root = done.events.exec_root or workspace.root
             records = read_steps(done.events.groups.get("steps", ()), [variant.name for variant in chosen])
             yield {record["variant"]: root / record["directory"] for record in records}
@@ -250,8 +254,7 @@ def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
     places = cache_root() / "verify"
     with storage_errors(places):
         places.mkdir(parents=True, exist_ok=True)
-        with (cache_root() / "locks" / "verify").open("w") as door:
-            fcntl.flock(door, fcntl.LOCK_EX)
+        with turn(cache_root() / "turns" / "verify", lambda _: None):
             for old in places.iterdir():
                 _sweep(old)
             place = Path(tempfile.mkdtemp(dir=places))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 from contextlib import contextmanager
@@ -13,8 +11,10 @@ from typing import TYPE_CHECKING
 from py_driver.buildfile import render
 from py_driver.errors import Code, error
 from py_driver.fetch.store import cache_root, storage_errors
+from py_driver.files import path_digest
 from py_driver.layout import MODULE_NAME, label_prefix, module_root
 from py_driver.lock import read_user_lock, user_lock, user_symbols
+from py_driver.turns import turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,9 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
             raise error(Code.STALE_BUILD_FILE, message, help=f"run `driver gen {directory}`")
         package = project.relative_to(root).as_posix()
         return Workspace(root=root, package="" if package == "." else package)
-    workspace = cache_root() / "workspaces" / (_digest(root) if own is None else f"{_digest(root)}-{_digest(own)}")
+    workspace = (
+        cache_root() / "workspaces" / (path_digest(root) if own is None else f"{path_digest(root)}-{path_digest(own)}")
+    )
     package = f"{_PROJECTS}/{plan.module}"
     with storage_errors(workspace):
         _write_module(workspace, root, own)
@@ -101,7 +103,7 @@ def common_workspace() -> Path:
         DriverError: NO_SPACE or PERMISSION if it cannot be written.
     """
     root = module_root()
-    workspace = cache_root() / "workspaces" / _digest(root)
+    workspace = cache_root() / "workspaces" / path_digest(root)
     with storage_errors(workspace):
         _write_module(workspace, root, None)
     return workspace
@@ -109,25 +111,18 @@ def common_workspace() -> Path:
 
 @contextmanager
 def one_at_a_time(plan: Plan, output: Output) -> Iterator[None]:
-    """Hold a project from its files to its variants: whoever builds it, or another of its name, meanwhile waits.
+    """Hold a project from its files to its variants: whoever builds it, or another of its name, waits for a turn.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    locks = cache_root() / "locks"
-    with storage_errors(locks):
-        locks.mkdir(parents=True, exist_ok=True)
-        with (locks / plan.module).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                output.say(f"Another run builds {plan.name}; waiting for it.")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
+    def waiting(before: int) -> None:
+        others = "Another run builds" if before == 1 else f"{before} other runs build"
+        output.say(f"{others} {plan.name}; waiting for {'it' if before == 1 else 'them'}.")
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    with turn(cache_root() / "turns" / _PROJECTS / plan.module, waiting):
+        yield
 
 
 def _write_module(workspace: Path, root: Path, own: Path | None) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,7 +117,8 @@ def test_cache_that_cannot_be_written_is_an_error(cache: Path, project: Path) ->
     assert caught.value.diagnostics[0].code is Code.PERMISSION
 
 
-def test_second_build_of_a_project_waits_for_the_first(cache: Path, project: Path) -> None:
+@pytest.mark.usefixtures("cache")
+def test_second_build_of_a_project_waits_for_the_first(project: Path) -> None:
     said = io.StringIO()
     order = []
     plan = plan_directory(project)
@@ -133,5 +135,27 @@ def test_second_build_of_a_project_waits_for_the_first(cache: Path, project: Pat
         order.append("first")
     thread.join(timeout=10)
     assert order == ["first", "second"]
-    assert "waiting" in said.getvalue()
-    assert (cache / "locks").is_dir()
+    assert said.getvalue() == "Another run builds tiny; waiting for it.\n"
+
+
+@pytest.mark.usefixtures("cache")
+def test_builds_of_a_project_keep_their_order(project: Path) -> None:
+    plan = plan_directory(project)
+    order: list[int] = []
+    said = [io.StringIO() for _ in range(12)]
+
+    def build(number: int) -> None:
+        with one_at_a_time(plan, Output(err=said[number])):
+            order.append(number)
+            time.sleep(0.05)
+
+    threads = [threading.Thread(target=build, args=[number]) for number in range(len(said))]
+    with one_at_a_time(plan, Output(err=io.StringIO())):
+        for thread, err in zip(threads, said, strict=True):
+            thread.start()
+            while "waiting" not in err.getvalue():
+                time.sleep(0.01)
+    for thread in threads:
+        thread.join(timeout=30)
+    assert order == sorted(order)
+    assert said[-1].getvalue().startswith("12 other runs build tiny; waiting for them.\n")

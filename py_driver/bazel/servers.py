@@ -1,0 +1,122 @@
+"""Bazel's servers: one does a build at a time, so there are a few, and a build that finds none free waits its turn."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.bazel.find import OUTPUT_VARIABLE, Bazel
+from py_driver.fetch.store import cache_root, storage_errors
+from py_driver.files import path_digest
+from py_driver.memory import builds_at_once
+from py_driver.turns import turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from py_driver.output import Output
+    from py_driver.turns import Turn
+
+_IDLE_SECONDS: Final = 300
+"""How long a server is kept that only builds at the same time need; it takes half a gigabyte."""
+
+_TOOLCHAINS: Final = "@*torch_kernels_*.marker"
+"""What Bazel writes beside a repository of ours when all of it is there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """A server that does nothing else meanwhile.
+
+    Attributes:
+        bazel: that talks to it.
+        running: how many builds ran when this one began, itself included.
+        base: its output base; of the first server a link to where Bazel has chosen to have it, once that is known.
+    """
+
+    bazel: Bazel
+    running: int
+    base: Path
+
+    def built_in(self, exec_root: Path | None) -> None:
+        """Remember where the first server has its output base, for the others to share its toolchains.
+
+        Args:
+            exec_root: in which it has built, if it has.
+        """
+        if exec_root is None or f"--output_base={self.base}" in self.bazel.startup:
+            return
+        with storage_errors(self.base):
+            self.base.parent.mkdir(parents=True, exist_ok=True)
+            base = exec_root.parent.parent
+            if not self.base.is_symlink() or self.base.readlink() != base:
+                self.base.unlink(missing_ok=True)
+                self.base.symlink_to(base)
+
+
+@contextmanager
+def build_turn(output: Output) -> Iterator[Turn]:
+    """Wait until fewer builds run than may at once, in the order in which they came.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    places = builds_at_once()
+
+    def waiting(before: int) -> None:
+        came = "1 build came" if before == 1 else f"{before} builds came"
+        output.say(f"{came} before this one, and at most {places} run at once; waiting.")
+
+    with turn(cache_root() / "turns" / "builds", waiting, places=places) as mine:
+        yield mine
+
+
+@contextmanager
+def free_server(bazel: Bazel, root: Path, output: Output) -> Iterator[Server]:
+    """A server of a workspace that no other build has as long as this lasts.
+
+    The first one is the one that Bazel itself takes there, and is kept as long as Bazel likes. The others are only for
+    builds at the same time; they have the toolchains of the first, by hard links.
+
+    Args:
+        bazel: which one.
+        root: of the workspace.
+        output: where to say that this waits.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    bases = Path(os.environ.get(OUTPUT_VARIABLE) or cache_root() / "servers").absolute()
+    with build_turn(output) as mine:
+        first, base = (bases / f"{path_digest(root)}-{place}" for place in (0, mine.place))
+        if mine.place:
+            with storage_errors(base):
+                (base / "external").mkdir(parents=True, exist_ok=True)
+                _share(first / "external", base / "external")
+            startup = (*bazel.startup, f"--output_base={base}", f"--max_idle_secs={_IDLE_SECONDS}")
+            bazel = replace(bazel, startup=startup)
+        yield Server(bazel=bazel, running=mine.running, base=base)
+
+
+def _share(theirs: Path, ours: Path) -> None:
+    """Link toolchains of one output base into another that has none or older ones; Bazel makes what cannot be linked.
+
+    Bazel removes a marker before it makes a repository anew, and makes one where there is no marker: what has the same
+    marker before and after is whole, and whoever is interrupted here leaves nothing that counts.
+    """
+    for marker in theirs.glob(_TOOLCHAINS):
+        with suppress(OSError):
+            own, made = ours / marker.name, marker.stat()
+            if own.exists() and own.stat().st_mtime_ns >= made.st_mtime_ns:
+                continue
+            name, content = marker.name[1:].removesuffix(".marker"), marker.read_bytes()
+            own.unlink(missing_ok=True)
+            if (ours / name).exists():
+                shutil.rmtree(ours / name)
+            shutil.copytree(theirs / name, ours / name, symlinks=True, copy_function=os.link)
+            if marker.stat().st_mtime_ns == made.st_mtime_ns:
+                own.write_bytes(content)
