@@ -32,7 +32,7 @@ from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
-from py_driver.remote import REMOTE_JOBS, Remote, bazel_options
+from py_driver.remote import REMOTE_JOBS, Remote, bazel_options, reachable
 from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
@@ -175,6 +175,8 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
         jobs = options.jobs or (REMOTE_JOBS if options.remote.executor else len(os.sched_getaffinity(0)))
         memory = None if options.remote.executor else step_memory(options.ram, server.running)
+        if memory is not None and options.ram is None and server.running > 1:
+            output.say(f"{server.running} builds run now; steps of this one get {memory / 1000:.1f} GB (see --ram)")
         ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
         output.say(describe(ahead, len(chosen), jobs))
         done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
@@ -209,13 +211,13 @@ def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
     names = [variant.name for variant in chosen]
-    with tempfile.TemporaryDirectory(prefix="driver-") as name:
+    with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.remote) as remote:
         log = Path(name, "spawns.bin")
         args = ["build", "--output_groups=+steps", "--build_event_publish_all_actions"]
         args += [*log_options(log), "--experimental_convenience_symlinks=ignore"]
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += limits(options, server.running)
-        args += bazel_options(options.remote, Path(name))
+        args += bazel_options(remote, Path(name))
         args += settings(options)
         args += [workspace.label(variant) for variant in names]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,13 +23,18 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import cache_root, storage_errors
 from py_driver.fetch.unpacking import Selection, unpack
+from py_driver.relay import relay
+from py_driver.remote import SOCKET_LENGTH
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from py_driver.output import Output
 
 _RESOURCE: Final = Path(__file__).parent / "resources" / "buildbox.toml"
 _SERVER: Final = "buildbox-casd"
-_HOST: Final = "127.0.0.1"
+_SOCKET: Final = "socket"
+_LOCK: Final = "lock"
 _START_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
@@ -35,15 +44,15 @@ class Serving:
     """How to serve.
 
     Attributes:
-        port: to listen on, of the loopback interface.
-        directory: for what is kept; made if it does not exist.
+        directory: for what is kept, and for the socket; made if it does not exist.
+        port: of the loopback interface, to listen on for this user's processes besides; None for no such port.
         size: what it may grow to, in gigabytes.
         execute: whether to run steps too.
         jobs: how many of them at once.
     """
 
-    port: int
     directory: Path
+    port: int | None
     size: int
     execute: bool
     jobs: int
@@ -84,52 +93,90 @@ def command(serving: Serving, place: Path) -> list[str]:
         serving: how to serve.
         place: where the programs are.
     """
-    found = [str(place / _SERVER), f"--bind={_HOST}:{serving.port}", f"--quota-high={serving.size}G"]
+    path = serving.directory / _SOCKET
+    found = [str(place / _SERVER), f"--bind=unix:{path}", "--unix-socket-mode=0600", f"--quota-high={serving.size}G"]
     if serving.execute:
         found += [f"--jobs={serving.jobs}", f"--buildbox-run={place / 'buildbox-run'}"]
         found += [f"--runner-arg=--ro-bind-mount={os.path.realpath(path)}:{path}" for path in worker_files()]
-    return [*found, str(serving.directory.resolve())]
+    return [*found, str(serving.directory)]
 
 
 def serve(serving: Serving, output: Output) -> int:
     """Serve until the server ends or this process is told to; the server's exit code.
 
+    Whoever reaches the server may change what is kept there, and with `execute` run programs as this user. So it
+    listens on a socket in a directory that only this user may enter; on a port there is a relay that turns others away.
+
     Raises:
-        DriverError: SET_UP if the port is taken or the server does not start; see `programs`.
+        DriverError: SET_UP if the port is taken, the socket's path is too long, another server has the directory or the
+            server does not start; PERMISSION if others may enter the directory; see `programs`.
         KeyboardInterrupt: Ctrl-C, or SIGTERM; the server has ended.
     """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, serving.port))
-        except OSError as wrong:
-            advice = "name another with --port"
-            raise error(Code.SET_UP, f"port {serving.port} cannot be used: {wrong.strerror}", help=advice) from None
-    place = programs("buildbox", output)
-    path = f"{place}:{os.environ.get('PATH', os.defpath)}"
-    if serving.execute and not shutil.which("bwrap"):
-        path = f"{programs('bubblewrap', output)}:{path}"
-    with storage_errors(serving.directory):
-        serving.directory.mkdir(parents=True, exist_ok=True)
-    environment = {"PATH": path, "HOME": str(Path.home())}
-    with subprocess.Popen(command(serving, place), env=environment, stdin=subprocess.DEVNULL) as process:
-        try:
-            _wait(process, serving.port)
-            address = f"grpc://{_HOST}:{serving.port}"
-            option = "--remote-executor" if serving.execute else "--remote-cache"
-            output.say(f"serving {serving.directory} at {address}: driver build {option} {address}")
-            return process.wait()
-        finally:
-            process.terminate()
-            process.wait()
+    path = serving.directory / _SOCKET
+    if len(os.fsencode(path)) > SOCKET_LENGTH:
+        message = f"the path of the socket would be longer than {SOCKET_LENGTH} bytes: {path}"
+        raise error(Code.SET_UP, message, help="name a directory with a shorter path with --directory")
+    with _alone(serving.directory) as lock, ExitStack() as stack:
+        path.unlink(missing_ok=True)  # of a server that was killed
+        if serving.port is not None:
+            _listen(stack, path, serving.port)
+        place = programs("buildbox", output)
+        search = f"{place}:{os.environ.get('PATH', os.defpath)}"
+        if serving.execute and not shutil.which("bwrap"):
+            search = f"{programs('bubblewrap', output)}:{search}"
+        stack.callback(path.unlink, missing_ok=True)
+        line, environment = command(serving, place), {"PATH": search, "HOME": str(Path.home())}
+        with subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, pass_fds=[lock]) as process:
+            try:
+                _wait(process, path)
+                output.say(_said(serving, path))
+                return process.wait()
+            finally:
+                process.terminate()
+                process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
+def _said(serving: Serving, path: Path) -> str:
+    option = "--remote-executor" if serving.execute else "--remote-cache"
+    also = "" if serving.port is None else f", and to processes of this user at grpc://127.0.0.1:{serving.port}"
+    return f"serving {serving.directory} at unix:{path}{also}: driver build {option} {shlex.quote(f'unix:{path}')}"
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[int]:
+    """Have the directory for a server, as long as this or the server lasts: both hold the lock."""
+    with storage_errors(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = directory.stat()
+        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+            advice = f"chmod 700 {shlex.quote(str(directory))}, or name another with --directory"
+            message = f"others than you may enter {directory}, and could change what is kept there"
+            raise error(Code.PERMISSION, message, help=advice)
+        lock = (directory / _LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            advice = "use that one, or name another directory with --directory"
+            raise error(Code.SET_UP, f"a server serves {directory} already", help=advice) from None
+        yield lock.fileno()
+
+
+def _listen(stack: ExitStack, path: Path, port: int) -> None:
+    """Listen on a port, until the stack ends."""
+    try:
+        stack.enter_context(relay(str(path), port))
+    except OSError as wrong:
+        advice = "name another with --port"
+        raise error(Code.SET_UP, f"port {port} cannot be used: {wrong.strerror}", help=advice) from None
+
+
+def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
     """Wait until the server takes connections."""
     end = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex((_HOST, port)) == 0:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
                 return
         time.sleep(_POLL_SECONDS)
     said = "ended" if process.poll() is not None else f"took no connection in {_START_SECONDS:.0f} s"

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,16 +15,21 @@ from urllib.parse import urlsplit
 import tomli
 
 from py_driver.errors import Code, error
+from py_driver.relay import relay
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-_SCHEMES: Final = {"cache": ("grpc", "grpcs", "http", "https", "unix"), "executor": ("grpc", "grpcs", "unix")}
+_SCHEMES: Final = {"cache": ("grpc", "grpcs", "http", "https"), "executor": ("grpc", "grpcs")}
 _KEYS: Final = ("cache", "executor", "instance-name", "credential-helper", "headers-file", "exec-properties")
 REMOTE_JOBS: Final = 100
 """Actions that an executor is given at once; as in `--config=remote-exec` of .bazelrc."""
 
+SOCKET_LENGTH: Final = 107
+"""Bytes that the path of a Unix socket may have: `sun_path` of Linux is 108, with the zero at its end."""
+
+_UNIX: Final = "unix:"
 _PROPERTY: Final = re.compile(r"[^=\s]+")
 
 
@@ -84,21 +90,50 @@ def _address(kind: str, text: str, place: str, code: Code) -> str:
     """An address, checked; empty is none."""
     if not text:
         return ""
+    if text.startswith(_UNIX):
+        return _socket(text, place, code)
     try:
         parts = urlsplit(text)
         secret = parts.username is not None or parts.query or parts.fragment
-        whole = parts.scheme == "unix" or (parts.hostname and (parts.port is None or parts.port > 0))
+        whole = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError as wrong:
         raise error(code, f"{place}: no address: {wrong}") from None
     if parts.scheme not in _SCHEMES[kind] or not whole or not text.isprintable() or " " in text:
         forms = ", ".join(f"{scheme}://" for scheme in _SCHEMES[kind])
-        advice = f"e.g. grpc://127.0.0.1:8980; schemes: {forms}"
+        advice = f"e.g. grpc://127.0.0.1:8980; schemes: {forms}, {_UNIX}"
         shown = re.split("[?#]", text.rpartition("@")[2])[0]
         raise error(code, f"{place}: `{shown}` is no address of a remote {kind}", help=advice)
     if secret:
         advice = "name a file with headers, or a credential helper, in the configuration: see docs/remote.md"
         raise error(code, f"{place}: an address has no user, password or token in it", help=advice)
     return text
+
+
+def _socket(text: str, place: str, code: Code) -> str:
+    """The address of a Unix socket, checked."""
+    path = text.removeprefix(_UNIX)
+    if not path.startswith("/") or not path.isprintable():
+        raise error(code, f"{place}: no absolute path of a socket", help=f"e.g. {_UNIX}/run/cache/socket")
+    if len(os.fsencode(path)) > SOCKET_LENGTH:
+        message = f"{place}: the path of a socket has at most {SOCKET_LENGTH} bytes"
+        raise error(code, message, help="make a symbolic link to its directory, and name the socket through that")
+    return text
+
+
+@contextmanager
+def reachable(remote: Remote) -> Iterator[Remote]:
+    """The same with addresses that every Bazel can reach, as long as this lasts: Unix sockets are relayed.
+
+    Raises:
+        OSError: there is no port left.
+    """
+    with ExitStack() as stack:
+        found = {}
+        for text in {remote.cache, remote.executor}:
+            relayed = text.startswith(_UNIX)
+            port = stack.enter_context(relay(text.removeprefix(_UNIX))) if relayed else 0
+            found[text] = f"grpc://127.0.0.1:{port}" if relayed else text
+        yield replace(remote, cache=found[remote.cache], executor=found[remote.executor])
 
 
 def _read(file: Path) -> Remote:

@@ -1,4 +1,4 @@
-"""`driver cache serve`: a remote cache on the loopback interface."""
+"""`driver cache serve`: a remote cache for this user's builds on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
-_PORT = 8980
 _SIZE = 20
 
 
@@ -28,7 +27,12 @@ def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("cache", help=VERBS["cache"], description=sentence("cache"))
     parser.add_argument("action", choices=["serve"], help="serve until Ctrl-C")
-    parser.add_argument("--port", metavar="N", type=port, default=_PORT, help=f"default: {_PORT}")
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=port,
+        help="besides the socket, listen on this port of the loopback interface, to processes of this user",
+    )
     parser.add_argument(
         "--directory", metavar="DIR", type=Path, help="where results are kept (default: `served` in the driver's cache)"
     )
@@ -49,8 +53,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.fetch.store import cache_root  # noqa: PLC0415
 
     serving = Serving(
+        directory=(args.directory or cache_root() / "served").absolute(),
         port=args.port,
-        directory=args.directory or cache_root() / "served",
         size=args.size,
         execute=args.execute,
         jobs=args.jobs or os.cpu_count() or 1,

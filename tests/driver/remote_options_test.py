@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.remote import Remote, bazel_options, config_file, read_headers, remote_of
+from py_driver.remote import Remote, bazel_options, config_file, reachable, read_headers, remote_of
 
 CANARY = "s3cret-t0ken"
 
@@ -100,12 +102,47 @@ def test_what_is_wrong_with_the_configuration(config: Path, text: str, code: Cod
 
 @pytest.mark.parametrize(
     "address",
-    ["cache.example", "grpc://", "ftp://x", "grpc://a b", "grpc://x:0", "grpc://x:99999", "grpc://x\n", "file:///x"],
+    [
+        *(
+            "cache.example",
+            "grpc://",
+            "ftp://x",
+            "grpc://a b",
+            "grpc://x:0",
+            "grpc://x:99999",
+            "grpc://x\n",
+            "file:///x",
+        ),
+        *("unix:socket", "unix:", "unix:/a\nb"),
+    ],
 )
 def test_what_is_no_address(address: str, tmp_path: Path) -> None:
     with pytest.raises(DriverError) as caught:
         remote_of(address, None, tmp_path / "config.toml")
     assert caught.value.diagnostics[0].code is Code.USAGE
+
+
+def test_the_path_of_a_socket_has_a_limit(tmp_path: Path) -> None:
+    """Spaces and what would be a query elsewhere are parts of the path."""
+    whole = f"unix:/{'a b?#' * 21}x"
+    assert remote_of(whole, whole, tmp_path / "config.toml") == Remote(cache=whole, executor=whole)
+    with pytest.raises(DriverError, match="--remote-executor: the path of a socket has at most 107 bytes"):
+        remote_of("", f"{whole}x", tmp_path / "config.toml")
+    with socket.socket(socket.AF_UNIX) as probe, pytest.raises(FileNotFoundError):
+        probe.connect(whole.removeprefix("unix:"))
+
+
+def test_sockets_are_reached_over_tcp(tmp_path: Path) -> None:
+    one, other = (f"unix:{tmp_path / name}" for name in ("one", "other"))
+    with reachable(Remote(cache=one, executor=one, instance="kernels")) as remote:
+        assert remote.cache == remote.executor
+        assert re.fullmatch(r"grpc://127\.0\.0\.1:\d+", remote.cache)
+        assert remote.instance == "kernels"
+    with reachable(Remote(cache=one, executor=other)) as remote:
+        assert remote.cache != remote.executor
+    for remote in (Remote(), Remote(cache="grpc://cache.example", executor="grpcs://x")):
+        with reachable(remote) as same:
+            assert same == remote
 
 
 @pytest.mark.parametrize(

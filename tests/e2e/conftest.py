@@ -21,7 +21,6 @@ from clone import (
     Driver,
     copy_checkout,
     copy_project,
-    free_port,
     make_cache,
     make_mirror,
     remove,
@@ -190,14 +189,13 @@ def namespace() -> list[str]:
 
 
 @pytest.fixture
-def serve(relu: Built, tmp_path: Path) -> Iterator[Callable[..., str]]:
+def serve(clone: Driver, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Start a server of the driver's own with some options; its address."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*options: str) -> str:
-        port = free_port()
-        place = str(tmp_path / f"served-{port}")
-        process = relu.driver.start("cache", "serve", "--port", str(port), "--directory", place, *options)
+        place = tmp_path / f"served-{len(started)}"
+        process = clone.start("cache", "serve", "--directory", place, *options)
         started.append(process)
         said = ""
         while "serving" not in said:
@@ -205,8 +203,8 @@ def serve(relu: Built, tmp_path: Path) -> Iterator[Callable[..., str]]:
             line = process.stderr.readline()
             assert line, said
             said += line
-        address = f"grpc://127.0.0.1:{port}"
-        assert f"at {address}: " in said
+        address = f"unix:{place}/socket"
+        assert f"at {address}" in said
         return address
 
     yield start

@@ -100,13 +100,13 @@ def test_a_cache_that_misbehaves(relu: Built, cache: Cache, fault: Fault, code: 
 
 
 @pytest.mark.slow
-def test_a_cache_that_is_killed_in_the_middle(relu: Built, serve: Callable[..., str], base: Path) -> None:
+def test_a_cache_that_is_killed_in_the_middle(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     """The build goes on here; what it made stays here, and the next one finds it."""
     address = serve()
     place = base / "killed"
     place.mkdir()
     project = copy_project(PROJECTS / "tiny", place / "tiny")
-    driver = another(relu.driver, place)
+    driver = another(clone, place)
     server = wait_for_process("buildbox-casd", address.rpartition(":")[2])
     with driver.start("build", project, f"--variant={CU130}", "--json", f"--remote-cache={address}") as process:
         wait_for_process("step", "phase", str(place))
@@ -118,13 +118,13 @@ def test_a_cache_that_is_killed_in_the_middle(relu: Built, serve: Callable[..., 
 
 
 @pytest.mark.slow
-def test_what_an_executor_made_and_took_along(relu: Built, serve: Callable[..., str], base: Path) -> None:
+def test_what_an_executor_made_and_took_along(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     """Files that only the executor had are made again, here, once it is gone."""
     address = serve("--execute", "--jobs=2")
     place = base / "gone"
     place.mkdir()
     project = copy_project(PROJECTS / "tiny", place / "tiny")
-    driver = another(relu.driver, place)
+    driver = another(clone, place)
     server = wait_for_process("buildbox-casd", address.rpartition(":")[2])
     driver.run("build", project, f"--variant={CU130}", f"--remote-executor={address}")
     made = digests(project / "build")
@@ -139,11 +139,11 @@ def test_what_an_executor_made_and_took_along(relu: Built, serve: Callable[..., 
 
 
 @pytest.mark.slow
-def test_signals_at_ten_points(relu: Built, base: Path) -> None:
+def test_signals_at_ten_points(clone: Driver, base: Path) -> None:
     """Whenever a build is ended, and however: the next one succeeds, with the bytes of one that nobody ended."""
     place = base / "signals"
     place.mkdir()
-    driver = another(relu.driver, place)
+    driver = another(clone, place)
     project = copy_project(PROJECTS / "tiny", place / "tiny")
     driver.build(project, CU130)
     source = project / "csrc" / "two.cu"
@@ -168,7 +168,7 @@ def test_signals_at_ten_points(relu: Built, base: Path) -> None:
 
 
 @pytest.mark.slow
-def test_eight_clients_at_once(relu: Built, serve: Callable[..., str], base: Path) -> None:
+def test_eight_clients_at_once(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     """They build the same cell through one cache, which has it; the seconds are what docs/remote.md says."""
     address = serve()
     places = [base / f"client-{number}" for number in range(9)]
@@ -176,7 +176,7 @@ def test_eight_clients_at_once(relu: Built, serve: Callable[..., str], base: Pat
     for place in places:
         place.mkdir()
         copy_project(PROJECTS / "tiny", place / "tiny")
-        drivers.append(another(relu.driver, place))
+        drivers.append(another(clone, place))
     first = drivers[0].build(places[0] / "tiny", CU130, remote_cache=address)
     count = steps(first)[0]
     assert count == cuda_steps(1) + BINDING

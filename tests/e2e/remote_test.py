@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
 from clone import (
     BINDING,
     CELLS,
+    CPU,
     CU130,
     PROJECTS,
     TWO,
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 
-def test_what_one_clone_built_another_takes(relu: Built, serve: Callable[..., str], base: Path) -> None:
+def test_what_one_clone_built_another_takes(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     address = serve()
     results, files = [], []
     for name in ("one", "two/of/more/depth"):
         place = base / "remote" / name
         place.mkdir(parents=True)
         project = copy_project(PROJECTS / "tiny", place / "tiny")
-        driver = another(relu.driver, place)
+        driver = another(clone, place)
         results.append(driver.build(project, TWO, remote_cache=address))
         files.append(digests(project / "build"))
     all_steps = 1 + cuda_steps(1) + 2 * BINDING
@@ -48,7 +48,10 @@ def test_what_one_clone_built_another_takes(relu: Built, serve: Callable[..., st
 
 
 def test_an_executor_makes_the_same_bytes(relu: Built, serve: Callable[..., str], tmp_path: Path) -> None:
-    options = [f"--remote_executor={serve('--execute', '--jobs=2')}", "--platform_suffix=remote"]
+    port = free_port()
+    serve("--execute", "--jobs=2", f"--port={port}")
+    # Debian's Bazel opens no Unix socket.
+    options = [f"--remote_executor=grpc://127.0.0.1:{port}", "--platform_suffix=remote"]
     label = f"//examples/relu:{CU130}"
     ran = relu.driver.runners(tmp_path / "events.json", *options, label)
     # Besides the steps: the step program itself, the id and its objects, link, check and variant.
@@ -57,19 +60,12 @@ def test_an_executor_makes_the_same_bytes(relu: Built, serve: Callable[..., str]
     assert digests(relu.driver.place(label, *options)) == digests(relu.build / CU130)
 
 
-def test_a_port_that_is_taken(relu: Built) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        refused = relu.driver.run("cache", "serve", "--port", str(port), code=4)
-    assert f"port {port} cannot be used: Address already in use" in refused.stderr
-
-
-def test_a_server_that_is_not_there(relu: Built, base: Path) -> None:
+@pytest.mark.parametrize("scheme", ["unix", "grpc"])
+def test_a_server_that_is_not_there(clone: Driver, base: Path, scheme: str) -> None:
     """Bazel says so and builds by itself: nothing is lost but the time."""
-    project = copy_project(PROJECTS / "tiny", base / "nobody")
-    done = relu.driver.run("build", project, f"--variant={TWO}", f"--remote-cache=grpc://127.0.0.1:{free_port()}")
+    address = {"unix": f"unix:{base}/nothing", "grpc": f"grpc://127.0.0.1:{free_port()}"}[scheme]
+    project = copy_project(PROJECTS / "tiny", base / f"nobody-{scheme}")
+    done = clone.run("build", project, f"--variant={CPU}", f"--remote-cache={address}")
     assert "warning: Remote Cache: UNAVAILABLE" in done.stderr
 
 
@@ -79,7 +75,7 @@ def _remote(driver: Driver, project: Path, address: str, *variants: str) -> tupl
     return steps(json.loads(done.stdout))
 
 
-def test_an_executor_shares_what_it_ran(relu: Built, serve: Callable[..., str], base: Path) -> None:
+def test_an_executor_shares_what_it_ran(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     """A second clone runs nothing; with a torch release more it runs the binding of that alone."""
     address = serve("--execute", "--jobs=2")
     projects, drivers = [], []
@@ -87,7 +83,7 @@ def test_an_executor_shares_what_it_ran(relu: Built, serve: Callable[..., str], 
         place = base / f"executed-{name}"
         place.mkdir()
         projects.append(copy_project(PROJECTS / "tiny", place / "tiny"))
-        drivers.append(another(relu.driver, place))
+        drivers.append(another(clone, place))
     kernel = cuda_steps(1)
     assert _remote(drivers[0], projects[0], address, CU130) == (kernel + BINDING, 0, 0)
     assert _remote(drivers[1], projects[1], address, CU130) == (0, 0, kernel + BINDING)
@@ -97,7 +93,7 @@ def test_an_executor_shares_what_it_ran(relu: Built, serve: Callable[..., str], 
 
 
 @pytest.mark.slow
-def test_every_toolkit_runs_in_a_bare_root(relu: Built, serve: Callable[..., str], base: Path) -> None:
+def test_every_toolkit_runs_in_a_bare_root(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     """Each nvcc with its host compiler, both C++ ABIs: what they need besides their inputs is what is documented."""
     address = serve("--execute", "--jobs=2")
     place = base / "bare-roots"
@@ -105,14 +101,14 @@ def test_every_toolkit_runs_in_a_bare_root(relu: Built, serve: Callable[..., str
     project = copy_project(PROJECTS / "tiny", place / "tiny")
     cells = [*CELLS, *(f"torch25-cxx{abi}-{cuda}-x86_64-linux" for abi in ("11", "98") for cuda in ("cu118", "cu124"))]
     cells.append("torch215-cxx11-cu135-x86_64-linux")
-    driver = another(relu.driver, place)
+    driver = another(clone, place)
     ran, shared, cached = _remote(driver, project, address, *cells)
     assert cached == 0
     assert ran > 0
     assert ran + shared == sum(1 + BINDING if "-cpu-" in cell else cuda_steps(1) + BINDING for cell in cells)
     there = digests(project / "build")
     (base / "bare-roots-here").mkdir()
-    here = another(relu.driver, base / "bare-roots-here")
+    here = another(clone, base / "bare-roots-here")
     local = copy_project(PROJECTS / "tiny", base / "bare-roots-here" / "tiny")
     here.build(local, *cells)
     assert digests(local / "build") == there
