@@ -35,27 +35,29 @@ class Server:
     Attributes:
         bazel: that talks to it.
         running: how many builds ran when this one began, itself included.
-        base: its output base; of the first server a link to where Bazel has chosen to have it, once that is known.
+        base: its output base; None of the first server, for which Bazel chooses one.
+        first: a link to that of the first server, once it is known.
     """
 
     bazel: Bazel
     running: int
-    base: Path
+    base: Path | None
+    first: Path
 
     def built_in(self, exec_root: Path | None) -> None:
         """Remember where the first server has its output base, for the others to share its toolchains.
 
         Args:
-            exec_root: in which it has built, if it has.
+            exec_root: in which this one has built, if it has.
         """
-        if exec_root is None or f"--output_base={self.base}" in self.bazel.startup:
+        if exec_root is None or self.base is not None:
             return
-        with storage_errors(self.base):
-            self.base.parent.mkdir(parents=True, exist_ok=True)
+        with storage_errors(self.first):
+            self.first.parent.mkdir(parents=True, exist_ok=True)
             base = exec_root.parent.parent
-            if not self.base.is_symlink() or self.base.readlink() != base:
-                self.base.unlink(missing_ok=True)
-                self.base.symlink_to(base)
+            if not self.first.is_symlink() or self.first.readlink() != base:
+                self.first.unlink(missing_ok=True)
+                self.first.symlink_to(base)
 
 
 @contextmanager
@@ -90,16 +92,17 @@ def free_server(bazel: Bazel, root: Path, output: Output) -> Iterator[Server]:
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    bases = Path(os.environ.get(OUTPUT_VARIABLE) or cache_root() / "servers").absolute()
+    servers, name = cache_root() / "servers", path_digest(root)
+    first, base = servers / name, None
     with build_turn(output) as mine:
-        first, base = (bases / f"{path_digest(root)}-{place}" for place in (0, mine.place))
         if mine.place:
+            base = Path(os.environ.get(OUTPUT_VARIABLE) or servers).absolute() / f"{name}-{mine.place}"
             with storage_errors(base):
                 (base / "external").mkdir(parents=True, exist_ok=True)
                 _share(first / "external", base / "external")
             startup = (*bazel.startup, f"--output_base={base}", f"--max_idle_secs={_IDLE_SECONDS}")
             bazel = replace(bazel, startup=startup)
-        yield Server(bazel=bazel, running=mine.running, base=base)
+        yield Server(bazel=bazel, running=mine.running, base=base, first=first)
 
 
 def _share(theirs: Path, ours: Path) -> None:

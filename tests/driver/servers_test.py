@@ -48,6 +48,13 @@ def _second(root: Path) -> Server:
         return server
 
 
+def _external(root: Path) -> Path:
+    """Where a second server has its repositories."""
+    base = _second(root).base
+    assert base is not None
+    return base / "external"
+
+
 def test_a_build_alone_gets_what_bazel_takes(tmp_path: Path, outputs: Path) -> None:
     for _ in range(2):
         with free_server(_BAZEL, tmp_path, _output()) as server:
@@ -58,25 +65,26 @@ def test_a_build_alone_gets_what_bazel_takes(tmp_path: Path, outputs: Path) -> N
 def test_builds_at_once_have_servers_of_their_own(tmp_path: Path, outputs: Path) -> None:
     second = _second(tmp_path)
     assert second.running == 2
+    assert second.base is not None
     assert second.base.parent == outputs
     assert second.bazel.startup == ("--startup", f"--output_base={second.base}", "--max_idle_secs=300")
-    assert _second(tmp_path / "other").base != second.base
+    assert _external(tmp_path / "other").parent != second.base
 
 
 def test_without_a_place_of_the_users_they_are_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(OUTPUT_VARIABLE)
-    assert _second(tmp_path).base.parent == tmp_path / "cache" / "servers"
+    assert _external(tmp_path).parents[1] == tmp_path / "cache" / "servers"
 
 
 def test_toolchains_are_the_same_files(tmp_path: Path, first: Path) -> None:
-    external = _second(tmp_path).base / "external"
+    external = _external(tmp_path)
     assert (external / _NAME / "bin" / "zig").samefile(first / "external" / _NAME / "bin" / "zig")
     assert (external / _NAME / "bin" / "link").readlink() == Path("zig")
     assert (external / f"@{_NAME}.marker").read_text() == "version one"
 
 
 def test_half_a_toolchain_is_made_whole(tmp_path: Path, first: Path) -> None:
-    external = _second(tmp_path).base / "external"
+    external = _external(tmp_path)
     (external / f"@{_NAME}.marker").unlink()
     (external / _NAME / "bin" / "zig").unlink()
     _second(tmp_path)
@@ -85,7 +93,7 @@ def test_half_a_toolchain_is_made_whole(tmp_path: Path, first: Path) -> None:
 
 
 def test_a_newer_toolchain_takes_the_place_of_an_older_one(tmp_path: Path, first: Path) -> None:
-    external = _second(tmp_path).base / "external"
+    external = _external(tmp_path)
     zig = first / "external" / _NAME / "bin" / "zig"
     zig.unlink()
     zig.write_text("two")
@@ -103,7 +111,7 @@ def test_a_newer_toolchain_takes_the_place_of_an_older_one(tmp_path: Path, first
 def test_a_toolchain_without_marker_is_not_taken(tmp_path: Path, first: Path) -> None:
     """Bazel removes the marker before it makes a repository anew, and writes it when that is done."""
     (first / "external" / f"@{_NAME}.marker").unlink()
-    assert list((_second(tmp_path).base / "external").iterdir()) == []
+    assert list(_external(tmp_path).iterdir()) == []
 
 
 def test_a_toolchain_that_is_made_anew_meanwhile_is_not_taken(
@@ -115,7 +123,7 @@ def test_a_toolchain_that_is_made_anew_meanwhile_is_not_taken(
 
     real = os.link
     monkeypatch.setattr(os, "link", link)
-    assert not (_second(tmp_path).base / "external" / f"@{_NAME}.marker").exists()
+    assert not (_external(tmp_path) / f"@{_NAME}.marker").exists()
 
 
 @pytest.mark.parametrize(("megabytes", "builds"), [(2000, 1), (8000, 1), (8192, 2), (24000, 4), (10**6, 4)])

@@ -91,10 +91,9 @@ def test_the_server_is_its_users_own(clone: Driver, place: Path) -> None:
 
 def test_the_socket_of_a_server_that_was_killed(clone: Driver, place: Path) -> None:
     with _start(clone, place) as process:
-        server = wait_for_process("buildbox-casd", str(place))
+        wait_for_process("buildbox-casd", str(place))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
-    assert Path("/proc", str(server)).exists() is False
     assert (place / "socket").exists()
     with _start(clone, place) as process:
         assert _answer(os.geteuid(), str(place / "socket")) == "9"

@@ -57,5 +57,5 @@ def test_a_short_build_does_not_wait_for_a_long_one(installed: Driver, base: Pat
     assert steps(installed.build(short, CPU))[0] == 0
     assert digests(short / "build") == made
     # The second server has unpacked nothing.
-    [first, second] = (installed.output.glob(f"*-{place}/external/*torch_kernels_cc/zig/zig") for place in (0, 1))
-    assert next(second).samefile(next(first))
+    [second] = installed.output.glob("*-1/external/*torch_kernels_cc/zig/zig")
+    assert any(second.samefile(zig) for zig in installed.cache.glob("servers/*/external/*torch_kernels_cc/zig/zig"))

@@ -65,6 +65,8 @@ def test_a_server_that_is_not_there(clone: Driver, base: Path, scheme: str) -> N
     """Bazel says so and builds by itself: nothing is lost but the time."""
     address = {"unix": f"unix:{base}/nothing", "grpc": f"grpc://127.0.0.1:{free_port()}"}[scheme]
     project = copy_project(PROJECTS / "tiny", base / f"nobody-{scheme}")
+    source = project / "csrc" / "one.cpp"
+    source.write_text(f"{source.read_text()}// {scheme}\n")
     done = clone.run("build", project, f"--variant={CPU}", f"--remote-cache={address}")
     assert "warning: Remote Cache: UNAVAILABLE" in done.stderr
 
