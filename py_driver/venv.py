@@ -84,10 +84,13 @@ def _make(root: Path, requirements: Sequence[str], output: Output, python: str, 
             errors="replace",
             env=curated(),
         ) as process:
-            if process.stdout is not None:
-                for line in process.stdout:
+            try:
+                for line in process.stdout or ():
                     lines.append(line.rstrip())
                     task.update(line.strip())
+            except BaseException:
+                process.kill()
+                raise
         if process.returncode:
             text = "\n".join(lines)
             offline = any(sign in text for sign in _NETWORK)

@@ -165,8 +165,13 @@ def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:
 
 
 def _follow(process: subprocess.Popen[bytes], console: Console, output: Output) -> int:
-    """Read what Bazel writes until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL."""
-    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    """Read what Bazel writes until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL.
+
+    In the background of a script, or where else this process ignores SIGINT, Bazel has inherited that, and gets none.
+    Bazelisk leaves SIGINT to the group, as a terminal sends it.
+    """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    signals = [*([] if ignored else [signal.SIGINT]), signal.SIGTERM, signal.SIGKILL]
     interrupted = False
     with process:
         while True:
@@ -175,7 +180,8 @@ def _follow(process: subprocess.Popen[bytes], console: Console, output: Output) 
                 exit_code = process.wait()
             except KeyboardInterrupt:
                 interrupted = True
-                process.send_signal(signals.pop(0) if len(signals) > 1 else signals[0])
+                if process.poll() is None:
+                    os.killpg(process.pid, signals.pop(0) if len(signals) > 1 else signals[0])
                 output.say("Stopping Bazel ...")
             else:
                 if interrupted:

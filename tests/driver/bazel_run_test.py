@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +113,13 @@ def test_program_that_is_gone(bazel: Callable[[str], Bazel], tmp_path: Path) -> 
     assert caught.value.diagnostics[0].code is Code.NO_BAZEL
 
 
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize(
     ("presses", "script", "told"),
     [
@@ -125,8 +133,7 @@ def test_program_that_is_gone(bazel: Callable[[str], Bazel], tmp_path: Path) -> 
 )
 def test_ctrl_c(bazel: Callable[[str], Bazel], tmp_path: Path, presses: int, script: str, told: str) -> None:
     def press() -> None:
-        while not (tmp_path / "up").exists():
-            time.sleep(0.01)
+        _wait_for(tmp_path / "up")
         for _ in range(presses):
             time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGINT)
@@ -137,6 +144,31 @@ def test_ctrl_c(bazel: Callable[[str], Bazel], tmp_path: Path, presses: int, scr
         run(bazel(script), ["build"], tmp_path, _output()[0])
     thread.join()
     assert (tmp_path / "told").read_text() == told
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
+def test_driver_that_ignores_ctrl_c_ends_with_its_bazel(
+    bazel: Callable[[str], Bazel], tmp_path: Path, told: signal.Signals
+) -> None:
+    """As it is in the background of a shell's script."""
+    answer, up = 'test "$1" = --version && echo "bazel 7.7.1" && exit', tmp_path / "up"
+    program = bazel(f"{answer}\necho $$ > {up}\nwhile :; do sleep .05; done")
+    project = shutil.copytree(_ROOT / "tests" / "e2e" / "projects" / "universal", tmp_path / "project")
+    background = ["env", "--ignore-signal=INT", "--default-signal=TERM,HUP"]
+    own = {"RULES_TORCH_KERNELS_BAZEL": str(program.path), "RULES_TORCH_KERNELS_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        [*background, sys.executable, "-m", "py_driver", "build", str(project)],
+        cwd=_ROOT,
+        env={**os.environ, **own},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as driver:
+        _wait_for(up)
+        driver.send_signal(told)
+        _, said = driver.communicate(timeout=20)
+    assert (driver.returncode, said.splitlines()[-1]) == (ExitCode.INTERRUPT, "interrupted")
+    assert not Path("/proc", up.read_text().strip()).exists()
 
 
 def test_exec_replaces_the_process(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:

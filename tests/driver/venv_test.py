@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -104,3 +105,23 @@ def test_killed_half_way_is_made_anew(cache: Path, output: Output, package: str)
     assert not list(cache.glob("venvs/*/complete"))
     python = ensure_venv("test", [package], output)
     assert subprocess.run([python, "-c", "import nothing"], check=False).returncode == 0
+
+
+def test_interrupted_alone_leaves_no_pip(cache: Path) -> None:
+    code = (
+        "import sys; from py_driver.venv import ensure_venv; from py_driver.output import Output;"
+        "ensure_venv('test', ['nothing'], Output())"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PIP_INDEX_URL": index, "PIP_TIMEOUT": "300"}
+        with subprocess.Popen([sys.executable, "-c", code], env=environ, stderr=subprocess.DEVNULL) as process:
+            silent.settimeout(_SECONDS)
+            connection, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(_SECONDS) == -signal.SIGINT
+        with connection:
+            connection.settimeout(_SECONDS)
+            while connection.recv(4096):  # ends when nobody has the other side
+                pass
+    assert not list(cache.glob("venvs/*/complete"))

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import signal
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
+from clone import stop_server
 
 from py_driver.bazel import debian, find
-from py_driver.bazel.find import Source, find_bazel
+from py_driver.bazel.find import Bazel, Source, find_bazel
+from py_driver.bazel.run import run
 from py_driver.fetch.store import cache_root
 from py_driver.output import Output
 
@@ -72,3 +78,28 @@ def test_without_a_download_server_it_is_passed_over(
     assert found.source is Source.DEBIAN
     assert "does not answer; 7.7.1 is wanted" in err.getvalue()
     assert "127.0.0.1" not in err.getvalue()
+
+
+def test_interrupted_with_the_bazel_that_it_runs(bazelisk: Path, provided: Path, tmp_path: Path) -> None:
+    """Ctrl-C comes to this process alone."""
+    _workspace(tmp_path, "7.7.1\n")
+    up = tmp_path / "up"
+    (tmp_path / "BUILD.bazel").write_text(f'genrule(name = "g", outs = ["o"], cmd = "touch {up}; sleep 600")\n')
+    startup = (f"--output_user_root={tmp_path / 'output'}",)
+    bazel = Bazel(path=bazelisk / "bazelisk", version="7.7.1", source=Source.PATH, startup=startup)
+    environ = _environ(bazelisk, tmp_path, USE_BAZEL_VERSION=str(provided))
+
+    def press() -> None:
+        while not up.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press, daemon=True)
+    thread.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(bazel, ["build", "--spawn_strategy=local", "//:g"], tmp_path, Output(), env=environ)
+    assert time.monotonic() - start < _SECONDS
+    for output_base in (tmp_path / "output").glob("*"):
+        stop_server(output_base)
+    subprocess.run(["chmod", "-R", "u+w", tmp_path / "output"], check=False)

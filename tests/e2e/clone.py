@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROJECTS = Path(__file__).parent / "projects"
 SECONDS = 900
+_ALWAYS = ("PATH", "RULES_TORCH_KERNELS_TESTS")
 
 CPU = "torch213-cxx11-cpu-x86_64-linux"
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
@@ -46,7 +47,7 @@ class Driver:
         cache: its cache directory.
         output: Bazel's output user root.
         environ: variables to set besides.
-        bare: whether it sees nothing of this process's environment but PATH.
+        bare: whether it sees nothing of this process's environment but PATH and the mark of the tests.
     """
 
     command: tuple[str, ...]
@@ -57,7 +58,7 @@ class Driver:
     bare: bool = False
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        base = {"PATH": os.environ["PATH"]} if self.bare else dict(os.environ)
+        base = {name: os.environ[name] for name in _ALWAYS} if self.bare else dict(os.environ)
         own = {
             "RULES_TORCH_KERNELS_CACHE": str(self.cache),
             "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT": str(self.output),

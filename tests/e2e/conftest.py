@@ -68,13 +68,6 @@ def base() -> Iterator[Path]:
     remove(base)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _interruptible() -> None:
-    """Let children have Ctrl-C even if the tests run in the background of a shell that ignores it."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @pytest.fixture(scope="session")
 def pristine(base: Path) -> Path:
     """The checkout as it was when the tests began, copied; nothing writes there."""

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.e2e
 
 _CLOSED = "http://127.0.0.1:9/simple"
 _SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+_BACKGROUND = ("env", "--ignore-signal=INT")
 _OFFLINE = {"PIP_INDEX_URL": _CLOSED, "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1", "PIP_TIMEOUT": "2"}
 _COMPILER = "ziglang"
 
@@ -143,16 +144,22 @@ def test_interrupted_download(  # noqa: PLR0913  (a machine has many parts)
     assert [path for path in (empty.cache / "store" / "partial").iterdir() if path.stat().st_size] == []
 
 
-@pytest.mark.parametrize("kill", _SIGNALS, ids=["int", "term", "kill"])
-def test_interrupted_build(installed: Driver, project: Path, tiny: Built, kill: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("kill", "within"),
+    [*((one, ()) for one in _SIGNALS), (signal.SIGTERM, _BACKGROUND)],
+    ids=["int", "term", "kill", "term in the background"],
+)
+def test_interrupted_build(
+    installed: Driver, project: Path, tiny: Built, kill: signal.Signals, within: tuple[str, ...]
+) -> None:
     binding = project / "torch-ext" / "binding.cpp"
     quick = binding.read_text()
-    slow = f"slow_{kill.name.lower()}.cpp"
+    slow = f"slow_{kill.name.lower()}_{len(within)}.cpp"
     (project / "torch-ext" / slow).write_text("#include <torch/library.h>\n")
     manifest = project / "build.toml"
     text = manifest.read_text()
     manifest.write_text(text.replace('["torch-ext/binding.cpp"]', f'["torch-ext/binding.cpp", "torch-ext/{slow}"]'))
-    with installed.start("build", project, f"--variant={TWO}") as process:
+    with installed.start("build", project, f"--variant={TWO}", within=within) as process:
         wait_for_process("clang", slow)
         os.killpg(process.pid, kill)
         _, err = process.communicate(timeout=60)

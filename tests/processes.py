@@ -1,0 +1,112 @@
+"""What every test gets: signals as at a terminal, a limit of time, and a look for processes that it left behind.
+
+A plugin of pytest, named in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+# With this prefix the driver passes it on to what it starts.
+_VARIABLE = "RULES_TORCH_KERNELS_TESTS"
+_SECONDS = 600
+_LONG_SECONDS = 3600
+_LONG = ("e2e", "slow")
+_PATIENCE = 5
+_POLL_SECONDS = 0.05
+
+
+def pytest_configure() -> None:
+    """React to Ctrl-C, and let children, even in the background of a shell that ignores it; mark what is started."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ[_VARIABLE] = f"{os.environ.get(_VARIABLE, '')}{_mark()}"  # pytest may be what a test runs
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Limit the time of all tests that do not say theirs; tests of a kernel alone may run without the plugin for it."""
+    if config.pluginmanager.has_plugin("timeout"):
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                long = any(item.get_closest_marker(name) for name in _LONG)
+                item.add_marker(pytest.mark.timeout(_LONG_SECONDS if long else _SECONDS))
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_timeout_set_timer() -> Generator[None, Any, Any]:
+    """End what a test waits for, too: before it fails it leaves the blocks that wait for processes."""
+    done = yield
+    fail = signal.getsignal(signal.SIGALRM)
+
+    def end_and_fail(number: int, frame: Any) -> None:  # noqa: ANN401  (as signal has it)
+        _end(_left())
+        if callable(fail):
+            fail(number, frame)
+
+    signal.signal(signal.SIGALRM, end_and_fail)
+    return done
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test that leaves a process; Bazel's servers stay until the end of the end-to-end tests."""
+    before = _left().keys()
+    yield
+    if not any(request.node.get_closest_marker(name) for name in _LONG):
+        left = _after_a_while(before)
+        _end(left)
+        assert not left, f"left behind: {list(left.values())}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves a process."""
+    if left := _after_a_while(()):
+        _end(left)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(f"\nleft behind: {list(left.values())}", red=True)
+
+
+def _mark() -> str:
+    """What is in the environment of everything that this run starts, as long as nobody clears it."""
+    return f"/{os.getpid()}/"
+
+
+def _left() -> dict[int, str]:
+    """The processes that tests have started and that run: ids and command lines."""
+    mark, found = _mark().encode(), {}
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if mark in (place / "environ").read_bytes() and int(place.name) != os.getpid():
+                found[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def _after_a_while(known: Iterable[int]) -> dict[int, str]:
+    """Processes besides some that are known, once they have had the time to end."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        left = {process: command for process, command in _left().items() if process not in known}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(_POLL_SECONDS)
+
+
+def _end(processes: Iterable[int]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
