@@ -1,57 +1,150 @@
-"""What git says of a project's sources; it is asked only where something is published or compared with that."""
+"""What git says of a project's sources; it is asked only where something is published or compared with that.
+
+Nothing is run that a project's own configuration names: git is asked for what it has, by commands that need no hook,
+filter, pager or remote, and whether the files are the same is looked at here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import stat
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from py_driver.bazel.environment import bare
 from py_driver.collect import BUILD
 from py_driver.errors import Code, error
+from py_driver.files import reading
 from py_driver.provenance import Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+_COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_ENVIRONMENT: Final = {
+    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches what it lacks when it is looked at
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_SUBMODULE: Final = "160000"
+_PART: Final = 1 << 20
+_POINTER: Final = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize ([0-9]+)\n", re.ASCII
+)
+"""What git has of a file that is in Large File Storage, of version 1 of its specification."""
 
-_OTHERS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
-"""Variables that would make git look at another repository; its own hooks are run with them."""
+_POINTER_SIZE: Final = 1024
+_DIGESTS: Final = {40: "sha1", 64: "sha256"}
 
 
 def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
-    """The commit of a project, and a file that git does not have so; nothing outside of a repository, or without git.
+    """The commit of a project, and a file that it does not have so; nothing outside of a repository, or without git.
+
+    A file is what its bytes are: one that git checks out with other bytes than it has, e.g. with other ends of lines,
+    is not as the commit has it. Of one in Large File Storage the commit has the digest.
 
     Args:
         directory: of the project.
         files: all that it is built from, relative to that.
 
     Raises:
-        DriverError: DIRTY_TREE if there is a repository that git does not look at, e.g. because it is another user's.
+        DriverError: DIRTY_TREE if there is a repository that git does not look at, e.g. because it is another user's,
+            or that lacks what is looked at; PERMISSION.
     """
     try:
-        status = ["status", "--porcelain", "--untracked-files=all", "--", ".", f":(exclude){BUILD}"]
-        changed = [line[3:] for line in _git(directory, *status).splitlines()]
-        # What git is told to ignore is in no status.
-        known = set(_git(directory, "ls-files", "-z", "--", ".").split("\0"))
+        others = ["ls-files", "-z", "--others", "--exclude-standard", "--", ".", f":(exclude){BUILD}"]
+        new = _split(_git(directory, *others))
+        commit = _head(directory)
+        tree = _tree(directory, commit) if commit else {}
+        # What git is told to ignore is in neither.
+        new += sorted(set(files) - tree.keys())
+        changed = next((name for name, blob in tree.items() if not _is_same(directory, name, *blob)), "")
     except FileNotFoundError:
         return Sources(), ""
     except subprocess.CalledProcessError as problem:
         if not any((parent / ".git").exists() for parent in (directory.resolve(), *directory.resolve().parents)):
             return Sources(), ""
-        said = next(iter(problem.stderr.splitlines()), f"exit code {problem.returncode}")
+        said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
         message = f"git does not say whether {directory} has changes: {said}"
         raise error(Code.DIRTY_TREE, message, help=f"see `git -C {directory} status`") from None
-    changed += sorted(set(files) - known)
+    changed = changed or next(iter(new), "")
+    return Sources(commit=commit, dirty=bool(changed)), changed
+
+
+def _head(directory: Path) -> str:
+    """The commit that is checked out; nothing in a repository without any."""
     try:
-        commit = _git(directory, "rev-parse", "--verify", "-q", "HEAD").strip()
+        return _git(directory, "rev-parse", "--verify", "-q", "HEAD").decode().strip()
     except subprocess.CalledProcessError:
-        commit = ""  # a repository without any
-    return Sources(commit=commit, dirty=bool(changed)), changed[0] if changed else ""
+        return ""
 
 
-def _git(directory: Path, *arguments: str) -> str:
+def _tree(directory: Path, commit: str) -> Mapping[str, tuple[str, str]]:
+    """The files that a commit has below a directory, but for what is built: the mode and git's name of each."""
+    found = {}
+    for line in _split(_git(directory, "ls-tree", "-r", "-z", commit, ".")):
+        about, _, name = line.partition("\t")
+        mode, _, blob = about.split(" ")
+        if mode != _SUBMODULE and not name.startswith(f"{BUILD}/"):
+            found[name] = (mode, blob)
+    return found
+
+
+def _is_same(directory: Path, name: str, mode: str, blob: str) -> bool:
+    """Whether a file has the content that git has."""
+    path = directory / name
+    try:
+        kind = stat.S_IFMT(path.lstat().st_mode)
+    except OSError:
+        return False
+    if kind != stat.S_IFMT(int(mode, 8)):
+        return False
+    with reading(path):
+        digest = _DIGESTS[len(blob)]
+        if kind == stat.S_IFLNK:
+            target = os.fsencode(path.readlink())
+            return _digest([b"blob %d\0" % len(target), target], digest) == blob
+        size = path.stat().st_size
+        if _digest(_parts(path, b"blob %d\0" % size), digest) == blob:
+            return True
+        if pointer := _pointer(directory, blob):
+            return int(pointer[2]) == size and _digest(_parts(path), "sha256") == pointer[1].decode()
+    return False
+
+
+def _pointer(directory: Path, blob: str) -> re.Match[bytes] | None:
+    """What git has of a file in Large File Storage; None if it is the file itself."""
+    if int(_git(directory, "cat-file", "-s", blob)) > _POINTER_SIZE:
+        return None
+    return _POINTER.fullmatch(_git(directory, "cat-file", "blob", blob))
+
+
+def _parts(path: Path, head: bytes = b"") -> Iterator[bytes]:
+    """Some bytes, then those of a file."""
+    yield head
+    with path.open("rb") as stream:
+        while part := stream.read(_PART):
+            yield part
+
+
+def _digest(parts: Iterable[bytes], algorithm: str) -> str:
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _split(answer: bytes) -> list[str]:
+    return [os.fsdecode(one) for one in answer.split(b"\0") if one]
+
+
+def _git(directory: Path, *arguments: str) -> bytes:
     """What git answers."""
-    command = ["git", "-C", str(directory), *arguments]
-    environ = {name: value for name, value in os.environ.items() if name not in _OTHERS}
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=True, env=environ).stdout
+    command = [*_COMMAND, "-C", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, env=bare(_ENVIRONMENT)).stdout

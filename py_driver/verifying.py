@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
+from py_driver.bazel.environment import bare
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
 
+_DIFFOSCOPE = "diffoscope"
 _SHOWN = 5
 _PATIENCE = 600
 _LONGEST = 20_000
@@ -72,7 +74,7 @@ class Verified:
         place: of what was there before: `PROJECT/build/VARIANT`, or where the Hub has it.
         differences: what is not the same, a file each; see `collect.differences`.
         hint: of other sources or another driver that it may have been built from, as its published statement says.
-        report: what diffoscope says of the differences; empty if there are none, or no diffoscope.
+        report: what diffoscope says of the differences, if it was asked.
     """
 
     variant: str
@@ -94,8 +96,14 @@ class _Place(NamedTuple):
     name: str = ""
 
 
-def verify(
-    directory: Path, patterns: Sequence[str], output: Output, options: Options, release: Release | None = None
+def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is done with that)
+    directory: Path,
+    patterns: Sequence[str],
+    output: Output,
+    options: Options,
+    release: Release | None = None,
+    *,
+    diffoscope: bool = False,
 ) -> list[Verified]:
     """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
 
@@ -105,12 +113,17 @@ def verify(
         output: where progress is shown.
         options: how many steps at once, in what memory, with which settings; nothing remote is used.
         release: what is published, if that is compared and not `build/`.
+        diffoscope: let that say how variants differ. It looks into them with many programs, so whoever published them
+            could find a fault in one of those.
 
     Raises:
-        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
-            project and no patterns are given; see `building.build` and `hub.Hub`.
+        DriverError: SET_UP if diffoscope is wanted and not on PATH; FILE_MISSING if there is nothing to compare;
+            FOREIGN_FILE if there is what is no variant of the project and no patterns are given; see `building.build`
+            and `hub.Hub`.
     """
     check_user_lock()
+    if diffoscope and shutil.which(_DIFFOSCOPE) is None:
+        raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or leave out --diffoscope")
     matrix = read_matrix()
     project = load(directory, matrix)
     plan = make_plan(project, matrix, strict_archs=options.strict_archs)
@@ -120,7 +133,7 @@ def verify(
         chosen = present(place.directory, plan, patterns, place.name)
         here = _here(directory, plan) if release else (Sources(), "")
         with _made(directory, plan, chosen, output, options) as made:
-            return [_compared(name, path, place, here) for name, path in made.items()]
+            return [_compared(name, path, place, here, diffoscope=diffoscope) for name, path in made.items()]
 
 
 @contextmanager
@@ -146,14 +159,15 @@ def _made(
             yield {record["variant"]: root / record["directory"] for record in records}
 
 
-def _compared(variant: str, made: Path, place: _Place, here: tuple[Sources, str]) -> Verified:
+def _compared(variant: str, made: Path, place: _Place, here: tuple[Sources, str], *, diffoscope: bool) -> Verified:
     there = place.directory / BUILD / variant
     shown = f"{place.name}/{variant}" if place.name else str(there)
     found = differences(made, there)
     if not found:
         return Verified(variant=variant, place=shown, differences=())
     hint = _hint(place.directory / statement_path(variant), here)
-    return Verified(variant=variant, place=shown, differences=found, hint=hint, report=_diffoscope(made, there))
+    report = _diffoscope(made, there) if diffoscope else ""
+    return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 
 
 def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
@@ -182,13 +196,11 @@ def _hint(statement: Path, git: tuple[Sources, str]) -> str:
 
 
 def _diffoscope(made: Path, there: Path) -> str:
-    """What diffoscope says of two directories of a variant; nothing if it is not on PATH."""
-    program = shutil.which("diffoscope")
-    if program is None:
-        return ""
-    command = [program, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
+    """What diffoscope says of two directories of a variant."""
+    command = [_DIFFOSCOPE, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
     command += ["--exclude-directory-metadata=yes", "--exclude=*__pycache__*", "--", str(made), str(there)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    environ = bare({"LC_ALL": "C.UTF-8"})
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
     return "\n".join(printable(line) for line in done.stdout.rstrip().splitlines())
 
 
@@ -302,6 +314,6 @@ def failures(verified: Sequence[Verified]) -> list[Diagnostic]:
             shown = "; ".join(one.differences[:_SHOWN])
             more = len(one.differences) - _SHOWN
             message = f"{one.place} is not what its sources make: {shown}" + (f"; {more} more" if more > 0 else "")
-            advice = "" if one.report else "with diffoscope on PATH, this says what is not the same"
+            advice = "" if one.report else "with --diffoscope, and that on PATH, this says what is not the same"
             found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message, help=one.hint or advice))
     return found

@@ -32,6 +32,7 @@ _NAMES = frozenset(
         "XDG_RUNTIME_DIR",
     },
 )
+_BARE = frozenset({"GIT_DISCOVERY_ACROSS_FILESYSTEM", "HOME", "PATH", "SUDO_UID", "TMPDIR", "XDG_CONFIG_HOME"})
 _PROXIES = frozenset({"all_proxy", "ftp_proxy", "http_proxy", "https_proxy", "no_proxy"})
 _PREFIXES = ("BAZELISK_", "PIP_", "RULES_TORCH_KERNELS_")
 
@@ -53,3 +54,12 @@ def curated(environ: Mapping[str, str] | None = None, extra: Mapping[str, str] |
         if name in _NAMES or name.lower() in _PROXIES or name.startswith(_PREFIXES)
     }
     return dict(sorted({**kept, **(extra or {})}.items()))
+
+
+def bare(extra: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a program that looks at what others wrote, and could be made to run theirs: no credential.
+
+    Args:
+        extra: variables to set besides.
+    """
+    return {**{name: value for name, value in os.environ.items() if name in _BARE}, **extra}

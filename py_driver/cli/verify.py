@@ -22,6 +22,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument("--published", action="store_true", help="compare them with those on the Hub instead")
     parser.add_argument("--repo-id", metavar="OWNER/NAME", help="where these are (default: as build.toml says)")
     parser.add_argument("--branch", metavar="NAME", help="on which branch (default: as build.toml says, or v<version>)")
+    parser.add_argument("--diffoscope", action="store_true", help="let diffoscope say how variants differ")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "--repo-id and --branch are of what is published", help="add --published")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     options = Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs, settings=settings_of(args))
-    verified = verify(args.directory, args.variant, output, options, release)
+    verified = verify(args.directory, args.variant, output, options, release, diffoscope=args.diffoscope)
     wrong = failures(verified)
     if args.json:
         variants = [

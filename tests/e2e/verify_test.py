@@ -71,11 +71,12 @@ def test_a_poisoned_result_is_found(relu: Built, base: Path) -> None:
     taken = driver("two").build(other, CPU)
     assert steps(taken)[0] == 0
     assert digests(other / "build")[library] != made[library]
-    found = driver("two").run("verify", other, "--json", code=1)
+    found = driver("two").run("verify", other, "--json", env={"PATH": _with_diffoscope(base / "verify")}, code=1)
     name = library.removeprefix(f"{CPU}/")
     said = json.loads(found.stdout)
     [one] = said["variants"]
-    assert one["variant"] == CPU
+    assert (one["variant"], one["report"]) == (CPU, "")
+    assert not (base / "verify" / "environment").exists()
     assert f"{name} has other bytes" in one["differences"]
     assert [wrong["code"] for wrong in said["errors"]] == ["E403"]
     assert f"{name} has other bytes" in said["errors"][0]["message"]
@@ -119,6 +120,16 @@ def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, t
     assert (here / "store" / "sha256" / entry.sha256).read_bytes() == store.path(entry).read_bytes()
 
 
+def _with_diffoscope(place: Path) -> str:
+    """A PATH with diffoscope, which writes its environment to a file in a place."""
+    programs = place / "programs"
+    programs.mkdir()
+    real = Path(sys.executable).parent / "diffoscope"
+    (programs / "diffoscope").write_text(f'#!/bin/sh\nenv > "{place}/environment"\nexec "{real}" "$@"\n')
+    (programs / "diffoscope").chmod(0o755)
+    return f"{programs}:{os.environ['PATH']}"
+
+
 def _sign(place: Path) -> None:
     digest = base64.b64encode(hashlib.sha256((place / "metadata.json").read_bytes()).digest()).decode()
     bundle = {"messageSignature": {"messageDigest": {"algorithm": "SHA2_256", "digest": digest}}}
@@ -145,9 +156,10 @@ def test_what_is_published_is_verified(relu: Built, base: Path, tmp_path: Path) 
         shutil.rmtree(project / "build")
         commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "another"], check=True)
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        options = ["--published", where, "--json"]
-        found = relu.driver.run("verify", project, *options, env={**environ, "PATH": path}, code=1)
+        options = ["--published", where, "--json", "--diffoscope"]
+        secret = {"PATH": _with_diffoscope(tmp_path), "HF_TOKEN": "hf_token", "PIP_INDEX_URL": "https://n:hf_token@h/"}
+        found = relu.driver.run("verify", project, *options, env={**environ, **secret}, code=1)
+    assert "hf_token" not in (tmp_path / "environment").read_text()
     said = json.loads(found.stdout)
     right, wrong = said["variants"]
     assert (right["variant"], right["differences"], right["report"]) == (CPU, [], "")
@@ -168,6 +180,8 @@ def test_nothing_is_published(relu: Built, base: Path, tmp_path: Path) -> None:
         failed = relu.driver.run("verify", project, "--published", "--repo-id=me/tiny", env=environ, code=2)
         assert f"error[E101]: {hub.address}/kernels/me/tiny has no branch v1" in failed.stderr
     assert "add --published" in relu.driver.run("verify", project, "--branch=x", code=2).stderr
+    failed = relu.driver.run("verify", project, "--diffoscope", env={"PATH": "/usr/bin:/bin"}, code=4)
+    assert "there is no diffoscope on PATH" in failed.stderr
 
 
 def test_nothing_to_verify(relu: Built, base: Path) -> None:
