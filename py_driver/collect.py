@@ -5,10 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
 from py_driver.fetch.store import storage_errors
+from py_driver.scratch import scratch, sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BUILD = "build"
 """The directory, in a project, in which the `kernels` client looks for variants."""
@@ -20,6 +24,7 @@ SIGNATURE = f"{METADATA}.sigstore"
 """The sigstore bundle of that; whoever signs puts it there, and a build does not make it."""
 
 _EXECUTABLE = {".so"}
+_OLD = "old"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -47,33 +52,31 @@ def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
         return target, size
     with storage_errors(build):
         build.mkdir(exist_ok=True)
-        _sweep(build)
-        fresh, old = (build / f".{variant}.{os.getpid()}.{kind}" for kind in ("new", "old"))
-        try:
+        sweep(build, _put_back)
+        with scratch(build) as place:
+            fresh, old = place / variant, place / _OLD / variant
             for name in sorted(names):
                 to = fresh / name
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source / name, to)
                 to.chmod(0o755 if to.suffix in _EXECUTABLE else 0o644)
-            if not target.exists():
-                fresh.rename(target)
-            elif not _exchange(fresh, target):
-                target.rename(old)
-                fresh.rename(target)
-        finally:
-            if old.exists() and not target.exists():
-                old.rename(target)
-            _remove(fresh)
-            _remove(old)
+            old.parent.mkdir()
+            try:
+                if not target.exists():
+                    fresh.rename(target)
+                elif not _exchange(fresh, target):
+                    target.rename(old)
+                    fresh.rename(target)
+            finally:
+                _put_back(place)
     return target, size
 
 
-def _remove(path: Path) -> None:
-    """Remove what stands in a variant's place or was left there, whatever it is."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def _put_back(place: Path) -> None:
+    """Put back a variant that had been moved away and not yet replaced."""
+    for old in (place / _OLD).glob("*"):
+        if not (place.parent / old.name).exists():
+            old.rename(place.parent / old.name)
 
 
 def check_place(project: Path) -> None:
@@ -118,19 +121,3 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     failed: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
     return not failed
-
-
-def _sweep(build: Path) -> None:
-    """Remove what interrupted runs left; put back a variant that had been moved away and not yet replaced."""
-    for path in build.glob(".*.*.*"):
-        variant, _, pid = path.name[1:].rpartition(".")[0].rpartition(".")
-        if not pid.isdecimal() or _alive(int(pid)):
-            continue
-        if path.name.endswith(".old") and not (build / variant).exists():
-            path.rename(build / variant)
-        else:
-            _remove(path)
-
-
-def _alive(pid: int) -> bool:
-    return Path("/proc", str(pid)).exists()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,8 +31,8 @@ from py_driver.plan import make_plan
 from py_driver.project import MANIFEST, load
 from py_driver.provenance import Sources, read_statement, statement_path
 from py_driver.release import target
+from py_driver.scratch import scratch, sweep
 from py_driver.steps import read_steps
-from py_driver.turns import turn
 from py_driver.variants.matrix import read_matrix
 from py_driver.workspace import one_at_a_time, workspace_for
 
@@ -264,46 +263,19 @@ def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = ""
 def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
     """A Bazel that has built nothing, keeps nothing, and reads no settings of this machine or user."""
     places = cache_root() / "verify"
-    with storage_errors(places):
-        places.mkdir(parents=True, exist_ok=True)
-        with turn(cache_root() / "turns" / "verify", lambda _: None):
-            for old in places.iterdir():
-                _sweep(old)
-            place = Path(tempfile.mkdtemp(dir=places))
-            lock = (place / "lock").open("w")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-    with lock:
+    with ExitStack() as stack:
+        with storage_errors(places):
+            places.mkdir(parents=True, exist_ok=True)
+            sweep(places)
+            place = stack.enter_context(scratch(places))
         own = replace(
             bazel, startup=(*bazel.startup, "--nohome_rc", "--nosystem_rc", f"--output_user_root={place / 'output'}")
         )
         try:
             yield own
         finally:
-            try:
-                run_bazel(
-                    own, ["clean", "--expunge"], root, output, title="removing what was built for this", check=False
-                )
-            finally:
-                _remove(place)
-
-
-def _sweep(old: Path) -> None:
-    """Remove what a run left that was killed: nobody holds its lock."""
-    try:
-        with (old / "lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return
-    except OSError:
-        pass
-    _remove(old)
-
-
-def _remove(place: Path) -> None:
-    """Remove a directory, and the directories in it which nobody may write to: Bazel's installation."""
-    for parent, _, _ in os.walk(place):
-        os.chmod(parent, 0o700)  # noqa: PTH101  (os.walk's own string)
-    shutil.rmtree(place, ignore_errors=True)
+            title = "removing what was built for this"
+            run_bazel(own, ["clean", "--expunge"], root, output, title=title, check=False)
 
 
 def failures(verified: Sequence[Verified]) -> list[Diagnostic]:

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -32,13 +33,13 @@ from py_driver.bazel.environment import curated
 from py_driver.errors import Code, DriverError, error
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
     from py_driver.output import Output
 
 _COMPLETE = "complete"
 _PARTIAL = ".partial"
+_LEFT = re.compile(rf"[0-9.]+-[0-9a-f]{{12}}-[a-z0-9_]{{8}}{re.escape(_PARTIAL)}")
 _EXECUTABLE = 0o755
 _ANSWER_SECONDS = 60
 _MEGABYTE = 1_000_000
@@ -126,7 +127,7 @@ def _lock(stream: IO[str], output: Output) -> None:
 
 def _build(place: Path, data: dict[str, Any], output: Output) -> None:
     for leftover in place.parent.iterdir():
-        if leftover.name.endswith(_PARTIAL) or (leftover == place and not _is_complete(place)):
+        if _LEFT.fullmatch(leftover.name) or (leftover == place and not _is_complete(place)):
             _remove(leftover)
     work = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=_PARTIAL, dir=place.parent))
     try:

@@ -106,6 +106,18 @@ def test_failures_are_told_apart(line: str, code: Code) -> None:
     assert line.strip() in diagnostic.message
 
 
+def test_only_its_own_leftovers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = _place(tmp_path)
+    own = [place, place.with_name(f"{place.name}-abcd_123.partial")]
+    others = [place.with_name(name) for name in ("mine.partial", f"{place.name}.partial", "7.7.1-0123456789ab")]
+    for one in (*own, *others):
+        (one / "tree").mkdir(parents=True)
+    monkeypatch.setattr(debian, "Apt", _MovedOn)
+    with pytest.raises(DriverError, match="is wanted"):
+        debian.provide(tmp_path, _output()[0])
+    assert sorted(place.parent.iterdir()) == sorted([place.with_name("lock"), *others])
+
+
 def test_newer_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "Apt", _MovedOn)
     with pytest.raises(DriverError, match=r"has Bazel 8\.1\.0\+ds-1, and 7\.7\.1 is wanted") as caught:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,7 @@ from py_driver import collect as module
 from py_driver.collect import check_place, collect
 from py_driver.errors import Code, DriverError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).parents[2]
 VARIANT = "torch213-cxx11-cpu-x86_64-linux"
 
 
@@ -112,7 +110,7 @@ def test_interrupt_between_two_renames_restores_the_old_variant(
     rename = type(path).rename
 
     def interrupt(self: Path, target: Path) -> Path:
-        if self.name.endswith(".new"):
+        if self.parent.name != "old" and target.parent == project / "build":
             raise KeyboardInterrupt
         return rename(self, target)
 
@@ -123,16 +121,85 @@ def test_interrupt_between_two_renames_restores_the_old_variant(
     assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
 
 
-def test_leftovers_of_a_killed_run_go_and_what_it_had_moved_away_returns(tmp_path: Path, project: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
-        dead.wait()
-    build = project / "build"
+_RUN = """
+import os, pathlib, shutil, signal, sys
+from py_driver import collect as module
+source, project, point = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+def stop(*_arguments):
+    print("here", flush=True)
+    sys.stdin.read()
+    return False
+if point == "renamed":
+    module._exchange = lambda _one, _other: False
+    rename = pathlib.Path.rename
+    pathlib.Path.rename = lambda self, to: stop() if to.parent.name == "build" else rename(self, to)
+elif point == "copied":
+    module._exchange = stop
+else:
+    shutil.copyfile = stop
+module.collect(source, project, sys.argv[4])
+"""
+
+
+def _stopped(source: Path, project: Path, point: str, variant: str) -> subprocess.Popen[str]:
+    """Another run, which waits at a point; it goes on when its input ends."""
+    command = [sys.executable, "-c", _RUN, str(source), str(project), point, variant]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "here\n"
+    return run
+
+
+@pytest.mark.parametrize("point", ["begun", "copied", "renamed"])
+def test_leftovers_of_a_killed_run_go_and_what_it_had_moved_away_returns(
+    tmp_path: Path, project: Path, point: str
+) -> None:
     other = "torch215-cxx11-cpu-x86_64-linux"
-    for name in (f".{other}.{dead.pid}.old", f".{VARIANT}.{dead.pid}.new", f".{VARIANT}.{os.getppid()}.new"):
-        (build / name).mkdir(parents=True)
-        (build / name / "metadata.json").write_text(name)
+    first, second = _source(tmp_path, "one"), _source(tmp_path, "two")
+    collect(first, project, other)
+    with _stopped(second, project, point, other) as run:
+        run.kill()
+    assert sorted(p.name for p in (project / "build").iterdir())[0] != other
+    assert (project / "build" / other).exists() is (point != "renamed")
+    collect(first, project, VARIANT)
+    assert sorted(p.name for p in (project / "build").iterdir()) == [VARIANT, other]
+    assert _content(project / "build" / other) == _content(first)
+
+
+def test_what_another_run_works_on_stays(tmp_path: Path, project: Path) -> None:
+    first, second = _source(tmp_path, "one"), _source(tmp_path, "two")
+    collect(first, project, VARIANT)
+    with _stopped(second, project, "copied", VARIANT) as run:
+        collect(first, project, "torch215-cxx11-cpu-x86_64-linux")
+        assert run.stdin is not None
+        run.stdin.close()
+    assert run.returncode == 0
+    assert _content(project / "build" / VARIANT) == _content(second)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".notes.2024.txt",
+        ".a.1.b",
+        f".{VARIANT}.99999999.old",
+        f".{VARIANT}.99999999.new",
+        ".rules_torch_kernels.abcdefgh",
+        ".rules_torch_kernels.mine",
+        ".rules_torch_kernels.abcdefgh/old/x",
+        ".rules_torch_kernels.abcdefgh/lock",
+    ],
+)
+def test_what_the_user_has_there_stays(tmp_path: Path, project: Path, name: str) -> None:
+    own = project / "build" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("the user's")
+    (project / "build" / ".rules_torch_kernels.12345678").symlink_to(tmp_path)
     collect(_source(tmp_path, "one"), project, VARIANT)
-    assert sorted(p.name for p in build.iterdir()) == sorted([f".{VARIANT}.{os.getppid()}.new", VARIANT, other])
+    collect(_source(tmp_path, "two"), project, VARIANT)
+    assert own.read_text() == "the user's"
+    assert len(list((project / "build").iterdir())) == 3
 
 
 def test_what_only_looks_like_a_leftover_stays(tmp_path: Path, project: Path) -> None:

@@ -1,0 +1,69 @@
+"""Directories in which a run puts something together; if it is killed, a later run finds and removes what it left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PREFIX: Final = ".rules_torch_kernels."
+_NAME: Final = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}")
+_LOCK: Final = "lock"
+_MARKER: Final = b"A run of the driver of rules_torch_kernels works here as long as it holds the lock of this file.\n"
+"""What the lock says once it is held: nothing else is known to be the driver's, and may be removed."""
+
+
+@contextmanager
+def scratch(parent: Path) -> Iterator[Path]:
+    """A new directory in another, with a lock in it, as long as this lasts.
+
+    Args:
+        parent: on the file system where the result is to be.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    try:
+        with (place / _LOCK).open("xb") as lock:
+            with suppress(OSError):  # a file system without locks; there, nothing is swept
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write(_MARKER)
+            lock.flush()
+            yield place
+    finally:
+        _remove(place)
+
+
+def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
+    """Remove the directories that runs have left which were killed: named and marked as here, and locked by nobody.
+
+    Args:
+        parent: where they may be.
+        rescue: takes out of one what is to stay.
+    """
+    for place in parent.iterdir():
+        lock = place / _LOCK
+        if not _NAME.fullmatch(place.name) or any(path.is_symlink() for path in (place, lock)) or not lock.is_file():
+            continue
+        with suppress(OSError), lock.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.read(len(_MARKER) + 1) == _MARKER:
+                if rescue is not None:
+                    rescue(place)
+                _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """Remove a directory, and the directories in it which nobody may write to, such as Bazel's installation."""
+    for parent, _, _ in os.walk(place):
+        os.chmod(parent, 0o700)  # noqa: PTH101  (os.walk's own string)
+    shutil.rmtree(place, ignore_errors=True)
