@@ -8,12 +8,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.fetch.store import storage_errors
+from py_driver.scratch import scratch
 
 if TYPE_CHECKING:
     from py_driver.output import Output
@@ -85,15 +86,14 @@ def settings_file(cache: Path) -> Path:
     with storage_errors(place):
         if not place.is_dir():
             root.mkdir(parents=True, exist_ok=True)
-            fresh = Path(tempfile.mkdtemp(dir=root))
-            (fresh / "lib").mkdir()
-            for path in files:
-                shutil.copy(path, fresh / "lib")
-            (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
-            try:
-                fresh.rename(place)
-            except OSError:  # another run was faster
-                shutil.rmtree(fresh)
+            with scratch(root) as here:
+                fresh = here / place.name
+                (fresh / "lib").mkdir(parents=True)
+                for path in files:
+                    shutil.copy(path, fresh / "lib")
+                (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
+                with suppress(FileExistsError):  # another run was faster
+                    fresh.rename(place)
     return place / "bazelrc"
 
 
