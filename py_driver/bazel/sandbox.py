@@ -8,7 +8,6 @@ import os
 import shlex
 import shutil
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -92,8 +91,11 @@ def settings_file(cache: Path) -> Path:
                 for path in files:
                     shutil.copy(path, fresh / "lib")
                 (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
-                with suppress(FileExistsError):  # another run was faster
+                try:
                     fresh.rename(place)
+                except OSError:
+                    if not place.is_dir():  # else another run was faster
+                        raise
     return place / "bazelrc"
 
 
