@@ -92,7 +92,7 @@ def _tickets(queue: Path) -> dict[int, str]:
     """The tickets that somebody holds, each with the place that its holder has; the others are removed."""
     found = {}
     for path in queue.iterdir():
-        if path.name == _DOOR:
+        if not path.name.isdecimal():  # the door, or what a network's file system keeps of a file that was removed
             continue
         try:
             with path.open("r+", encoding="ascii") as ticket:
