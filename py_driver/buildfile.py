@@ -82,6 +82,7 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
     cell = variant.cell
     return {
         "name": variant.name,
+        "archs": variant.exact_archs,
         "torch": variant.needs.torch or "",
         "cxx_abi": variant.needs.abi or "",
         "stable_abi": cell.torch if cell.torch and cell.stable else "",

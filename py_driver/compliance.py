@@ -19,6 +19,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
 from py_driver.lock import exports_file, symbols_files
 from py_driver.manifest.keys import CAPABILITY, GFX
+from py_driver.variants.capabilities import plain_amd
 from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace
 
@@ -110,9 +111,9 @@ def expectations(library: Path) -> dict[str, str]:
     if isinstance(backend, dict):
         archs = backend.get("archs")
         if backend.get("type") == "cpu":
-            wanted["--archs"] = "none"
+            wanted["--metadata-archs"] = "none"
         elif isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(one)) for one in archs):
-            wanted["--archs"] = ",".join(archs)
+            wanted["--metadata-archs"] = ",".join(dict.fromkeys(map(plain_amd, archs)))
     return wanted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.manifest.model import UNIVERSAL, Depends
+from py_driver.variants.capabilities import plain_amd
 
 if TYPE_CHECKING:
     from py_driver.manifest.model import KernelDepend, Manifest
@@ -14,17 +15,18 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
     """The metadata of a backend.
 
     The `kernels` client takes names without `_` only, and has no universal backend: such a variant says `cpu`,
-    which the client reads and does not act on.
+    which the client reads and does not act on. Of an AMD GPU it knows the architecture without features, and looks
+    for that (kernels 0.17, `archs.py`).
 
     Args:
         manifest: what the project says.
         family: `cpu`, `cuda`, `rocm` or `universal`.
-        archs: the GPU architectures that the variant has, sorted; None for none.
+        archs: the GPU architectures that the variant has, sorted, with their features; None for none.
     """
     depends = tuple(manifest.depends.get(backend, Depends()) for backend in ("", family))
     backend: dict[str, Any] = {"type": "cpu" if family == UNIVERSAL else family}
     if archs is not None:
-        backend["archs"] = archs
+        backend["archs"] = sorted({plain_amd(arch) for arch in archs}) if family == "rocm" else archs
     metadata: dict[str, Any] = {
         "name": manifest.name.value.replace("_", "-"),
         "version": manifest.version,

@@ -10,7 +10,7 @@ from py_driver.manifest.model import TORCH, Bounds, values
 from py_driver.manifest.paths import HEADERS
 from py_driver.metadata import make_metadata
 from py_driver.variants.candidates import Candidate, candidates, describe, numbers
-from py_driver.variants.capabilities import Archs, choose, choose_amd
+from py_driver.variants.capabilities import Archs, choose, choose_amd, plain_amd
 from py_driver.variants.names import Cell, cuda_version, rocm_version, spell
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ class Variant(NamedTuple):
     def name(self) -> str:
         """The cell's identifier."""
         return spell(self.cell)
+
+    @property
+    def exact_archs(self) -> tuple[str, ...]:
+        """Its archs, if they have features, which metadata.json does not say; else none."""
+        archs = self.archs or ()
+        return archs if any(plain_amd(arch) != arch for arch in archs) else ()
 
 
 class Left(NamedTuple):

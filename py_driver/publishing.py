@@ -26,9 +26,10 @@ from py_driver.verifying import present
 from py_driver.workspace import one_at_a_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.output import Output
+    from py_driver.plan import Variant
     from py_driver.project import Project
     from py_driver.release import Built, File
 
@@ -120,7 +121,7 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     with one_at_a_time(plan, output):
         chosen = present(directory, plan, patterns)
         built = read_variants(directory, plan, chosen)
-        _check(directory, built, output)
+        _check(directory, zip(chosen, built, strict=True), output)
         about = [
             document
             for variant, one in zip(chosen, built, strict=True)
@@ -217,13 +218,18 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 
 
-def _check(directory: Path, built: Sequence[Built], output: Output) -> None:
+def _check(directory: Path, variants: Iterable[tuple[Variant, Built]], output: Output) -> None:
     """Check the extensions once more: what lies in build/ is what is published."""
-    places = [directory / file.path for one in built for file in one.files if file.path.endswith(_LIBRARY)]
+    places = {
+        directory / file.path: {"--archs": ",".join(variant.exact_archs)} if variant.exact_archs else {}
+        for variant, built in variants
+        for file in built.files
+        if file.path.endswith(_LIBRARY)
+    }
     if not places:
         return
     program = build_program(output)
-    checked = [check(program, path, expectations(path)) for path in places]
+    checked = [check(program, path, {**expectations(path), **exact}) for path, exact in places.items()]
     if wrong := [found for one in checked if (found := one.diagnostic())]:
         raise DriverError(wrong)
 

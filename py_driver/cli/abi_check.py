@@ -71,6 +71,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     }
     chosen = {flag: value for flag, value in given.items() if value is not None}
     wanted = {library: {**expectations(library), **chosen} for library in find_libraries(args.paths)}
+    if args.archs is not None:
+        for options in wanted.values():
+            options.pop("--metadata-archs", None)
     program = build_program(output)
     results = [check(program, library, options) for library, options in wanted.items()]
     wrong = [one for one in (result.diagnostic() for result in results) if one is not None]

@@ -10,8 +10,8 @@ _POLICY = {
     "torch_shims.txt": "--torch-shims",
 }
 
-def _archs(ctx, objects):
-    """The architectures to find in the extension; `none` if nothing of it was compiled for a GPU."""
+def _stated_archs(ctx, objects):
+    """The architectures that metadata.json states; `none` if nothing of the extension was compiled for a GPU."""
     if not [o for o in objects if o.basename.endswith((".cu.o", ".hip.o"))]:
         return "none"
     return ",".join(json.decode(ctx.attr.metadata).get("backend", {}).get("archs", []))
@@ -39,9 +39,11 @@ def check_extension(ctx, extension, objects, id):
     for file in ctx.files._policy:
         arguments.add(_POLICY[file.basename], file)
     arguments.add("--id", id)
-    archs = _archs(ctx, objects)
-    if archs:
-        arguments.add("--archs", archs)
+    stated = _stated_archs(ctx, objects)
+    if stated:
+        arguments.add("--metadata-archs", stated)
+    if ctx.attr.archs:
+        arguments.add_joined("--archs", ctx.attr.archs, join_with = ",")
     if ctx.attr.cxx_abi:
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
         arguments.add_all(objects, before_each = "--object")

@@ -101,6 +101,9 @@ kernel_variant = rule(
     implementation = _kernel_variant_impl,
     cfg = cell_transition,
     attrs = {
+        "archs": attr.string_list(
+            doc = "The GPU code to find in the extension, if it has features, as in `gfx942:xnack-`: metadata.json has none.",
+        ),
         "backend": attr.string(
             mandatory = True,
             doc = "`cpu`, or a version of CUDA or ROCm as in `cu130`, `rocm72`; without an extension also `cuda`, `universal`.",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import kernels.archs  # type: ignore[import-untyped]
+import kernels.validate  # type: ignore[import-untyped]
 import pytest
 from buildfile_test import GENERAL, TORCH, failure, make, names
 
@@ -64,7 +69,51 @@ def test_archs_are_those_that_both_name(tmp_path: Path) -> None:
     [archs] = {group.archs["rocm72"] for group in made.groups if group.name == "r"}
     assert archs.kept == ("gfx90a", "gfx942:xnack-", "gfx1100")
     assert [(one.arch, one.reason) for one in archs.dropped] == [("gfx940", "ROCm 7.2 does not compile for gfx940")]
-    assert made.variants[0].metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx90a", "gfx942:xnack-"]}
+    assert made.variants[0].metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx90a", "gfx942"]}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "fits"), [("gfx942:sramecc+:xnack-", True), ("gfx90a", True), ("gfx1100", True), ("gfx1201", False)]
+)
+def test_client_finds_its_gpu_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, *, fits: bool
+) -> None:
+    """The client is the real one; torch says of the GPU what it would."""
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        current_device=lambda: 0,
+        get_device_properties=lambda _: SimpleNamespace(gcnArchName=gpu),
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip="7.2")))
+    monkeypatch.setattr(kernels.archs, "has_torch", True)
+    built = {"id": "_r_rocm_0", "digest": {"algorithm": "sha256", "files": {}}}
+    (tmp_path / "metadata.json").write_text(json.dumps({**plan(tmp_path, ROCM + ARCHS).variants[0].metadata, **built}))
+    metadata = kernels.Metadata.read_from_file(tmp_path / "metadata.json")
+    validator = kernels.validate.ArchValidator()
+    if fits:
+        validator.validate_metadata(metadata=metadata, variant=CELL)
+    else:
+        with pytest.raises(RuntimeError, match="gfx1201 of the current device is not supported"):
+            validator.validate_metadata(metadata=metadata, variant=CELL)
+
+
+@pytest.mark.parametrize(
+    ("asked", "stated", "exact"),
+    [
+        (["gfx942:xnack-", "gfx942:xnack+", "gfx1100"], ["gfx1100", "gfx942"], True),
+        (["gfx90a:sramecc+:xnack-"], ["gfx90a"], True),
+        (["gfx90a", "gfx1100"], ["gfx1100", "gfx90a"], False),
+    ],
+)
+def test_features_are_checked_and_not_stated(
+    tmp_path: Path, asked: list[str], stated: list[str], *, exact: bool
+) -> None:
+    made = plan(tmp_path, f"{ROCM}rocm-archs = {json.dumps(asked)}\n")
+    assert made.variants[0].metadata["backend"]["archs"] == stated
+    assert made.variants[0].exact_archs == (tuple(sorted(asked)) if exact else ())
+    block = render(made, "").partition(f'    name = "{CELL}",')[2].partition("\n)\n")[0]
+    assert all((f'"{arch}"' in block) is exact for arch in asked if arch != "gfx1100")
+    assert ("archs = [" in block) is exact
 
 
 def test_default_archs_are_those_of_the_release(tmp_path: Path) -> None:

@@ -108,8 +108,9 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
             options.wanted.gpu = !main.is(value, "cpu");
             options.wanted.rocm = std.mem.startsWith(u8, value, "rocm");
         } else if (main.is(flag, "--archs")) {
-            options.wanted.code = if (main.is(value, "none")) &.{} else try device.declared(allocator, value) orelse
-                return main.fail("check: --archs is a list like 8.0,9.0a,12.0+PTX or gfx942, or none, not {s}", .{value});
+            options.wanted.code = try codes(allocator, flag, value);
+        } else if (main.is(flag, "--metadata-archs")) {
+            options.wanted.stated = try codes(allocator, flag, value);
         } else if (main.is(flag, "--versions")) {
             try policies.readTable(allocator, value, &options.policy.families);
         } else if (main.is(flag, "--python-abi")) {
@@ -150,6 +151,12 @@ fn readObject(allocator: std.mem.Allocator, path: []const u8) !rules.Object {
     return .{ .path = below, .names = names };
 }
 
+fn codes(allocator: std.mem.Allocator, flag: []const u8, list: []const u8) ![]const device.Code {
+    if (main.is(list, "none")) return &.{};
+    return try device.declared(allocator, list) orelse
+        main.fail("check: {s} is a list like 8.0,9.0a,12.0+PTX or gfx942, or none, not {s}", .{ flag, list });
+}
+
 fn asJson(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Check) ![]const u8 {
     const text = try std.json.stringifyAlloc(allocator, .{
         .file = try rules.clean(allocator, path),
@@ -167,10 +174,10 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
     const writer = text.writer();
     const name = try rules.clean(allocator, path);
     if (found.len == 0) {
-        const codes = try spellAll(allocator, work.code);
+        const spelled = try spellAll(allocator, work.code);
         try writer.print("{s}: compliant; GPU code: {s}\n", .{
             name,
-            if (codes.len == 0) "none" else try std.mem.join(allocator, " ", codes),
+            if (spelled.len == 0) "none" else try std.mem.join(allocator, " ", spelled),
         });
         for (work.notes.items) |note| try writer.print("  note: {s}\n", .{note});
         return text.items;
@@ -196,8 +203,8 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
     return text.items;
 }
 
-fn spellAll(allocator: std.mem.Allocator, codes: []const device.Code) ![]const []const u8 {
+fn spellAll(allocator: std.mem.Allocator, list: []const device.Code) ![]const []const u8 {
     var texts = std.ArrayList([]const u8).init(allocator);
-    for (codes) |one| try texts.append(try one.spell(allocator));
+    for (list) |one| try texts.append(try one.spell(allocator));
     return texts.items;
 }

@@ -172,6 +172,17 @@ pub fn declared(allocator: std.mem.Allocator, list: []const u8) !?[]const Code {
     return wanted.items;
 }
 
+/// The same code, each once, without the features of AMD's architectures: `gfx942` for `gfx942:xnack-`.
+pub fn plain(allocator: std.mem.Allocator, codes: []const Code) ![]const Code {
+    var found = std.ArrayList(Code).init(allocator);
+    for (codes) |one| {
+        const end = std.mem.indexOfScalar(u8, one.suffix, ':') orelse one.suffix.len;
+        const bare = Code{ .kind = one.kind, .arch = one.arch, .suffix = one.suffix[0..end] };
+        if (!has(found.items, bare)) try found.append(bare);
+    }
+    return found.items;
+}
+
 pub fn has(codes: []const Code, one: Code) bool {
     for (codes) |other| {
         if (one.equals(other)) return true;

@@ -10,8 +10,8 @@
 //!   step variant --id ID.txt --template METADATA.json --out DIR [--file NAME PATH]... [--extension PATH]
 //!   step bundle  --out DIR [--variant NAME DIR]...
 //!   step check   LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
-//!                [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--cxx-abi ABI [--object PATH]...]
-//!                [--torch-stable-abi M.N]
+//!                [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
+//!                [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!                [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
 //! An argument `@FILE` stands for the lines of FILE. Errors go to stderr as one line; the exit code is then 1, for

@@ -32,6 +32,8 @@ pub const Wanted = struct {
     code: ?[]const device.Code = null,
     /// What the library was linked from, less what is no file of the author's.
     objects: []const Object = &.{},
+    /// The same as metadata.json states it: of AMD's architectures no features.
+    stated: ?[]const device.Code = null,
 };
 
 /// An object, and the names in its symbol table.
@@ -403,9 +405,13 @@ pub const Check = struct {
     }
 
     fn gpuCode(self: *Check) elf.Error!void {
-        const wanted = self.wanted.code orelse return;
+        if (self.wanted.code) |wanted| try self.compare(wanted, self.code);
+        if (self.wanted.stated) |stated| try self.compare(stated, try device.plain(self.allocator, self.code));
+    }
+
+    fn compare(self: *Check, wanted: []const device.Code, found: []const device.Code) elf.Error!void {
         for (wanted) |one| {
-            if (!device.has(self.code, one)) try self.add(
+            if (!device.has(found, one)) try self.add(
                 "gpu-code",
                 try one.spell(self.allocator),
                 "declared, and not in the file",
@@ -413,7 +419,7 @@ pub const Check = struct {
                 "compile for it, or do not declare it",
             );
         }
-        for (self.code) |one| {
+        for (found) |one| {
             if (!device.has(wanted, one)) try self.add(
                 "gpu-code",
                 try one.spell(self.allocator),
