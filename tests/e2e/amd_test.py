@@ -67,6 +67,22 @@ def test_each_phase_is_a_step(row_sum: Built) -> None:
     assert planned(row_sum.result) == steps(row_sum.result)
 
 
+def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: Path) -> None:
+    project = copy_project(row_sum.project, base / "features")
+    _edit(project / "build.toml", '["gfx90a", "gfx942", "gfx1100", "gfx1201"]', '["gfx942:sramecc+:xnack-", "gfx1100"]')
+    driver = row_sum.driver
+    driver.build(project, ROCM)
+    metadata = json.loads((project / "build" / ROCM / "metadata.json").read_text())
+    assert metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx942"]}
+    named = {one.named for one in code_objects(_library(project / "build" / ROCM))}
+    assert named == {"gfx1100", "gfx942:sramecc+:xnack-"}
+    [checked] = json.loads(driver.run("abi-check", project / "build", "--json").stdout)["libraries"]
+    assert (checked["compliant"], set(checked["gpu-code"])) == (True, named)
+    driver.run("abi-check", project / "build", "--archs=gfx1100,gfx942:sramecc+:xnack-")
+    wrong = driver.run("abi-check", project / "build", "--archs=gfx1100,gfx942:xnack-", code=5)
+    assert "gfx942:sramecc+:xnack-: in the file, and not declared" in wrong.stdout
+
+
 def test_a_further_torch_compiles_no_device_code(row_sum: Built) -> None:
     result = row_sum.driver.build(row_sum.project, ROCM, _OLDER)
     assert steps(result) == (BINDING, hip_steps(len(_ARCHS)), BINDING + hip_steps(len(_ARCHS)))

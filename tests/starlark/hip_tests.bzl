@@ -161,6 +161,15 @@ def _link_test_impl(ctx):
 
 link_test = _make(_link_test_impl)
 
+def _check_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    [action] = actions_of(_nodes(env, "torch213-cxx11-rocm72"), "KernelCheck")
+    asserts.equals(env, ["gfx1100,gfx90a:xnack-,gfx942"], _after(action, "--archs"))
+    asserts.equals(env, ["gfx1100,gfx90a,gfx942"], _after(action, "--metadata-archs"))
+    return analysistest.end(env)
+
+check_test = _make(_check_test_impl)
+
 def hip_test_suite(name):
     """Declares the tests of compiling HIP.
 
@@ -171,6 +180,7 @@ def hip_test_suite(name):
         name,
         {
             "binding_for_rocm_is_rewritten_and_sees_the_torch_for_rocm": torch_test,
+            "check_gets_archs_with_features_and_as_metadata_states_them": check_test,
             "clang_is_told_all_defines_and_headers_where_it_preprocesses_hip": preprocess_test,
             "hip_source_is_compiled_as_it_stands": hip_source_test,
             "hipify_is_that_of_the_torch_or_the_default_one": hipify_test,
