@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from fetch_server import Server, noise, pinned, wheel
 
 from py_driver.errors import Code, DriverError
 from py_driver.fetch import transfer
+from py_driver.fetch.entry import Origin
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.pip_settings import PipSettings
 from py_driver.fetch.prefetch import fetch_all, fill_mirror
@@ -262,6 +264,16 @@ def test_two_programs_that_find_the_same_damage_fetch_once(server: Server, fetch
         done = list(pool.map(lambda n: get(server, fetcher, WHOLE, tmp_path / str(n)), range(2)))
     assert sorted(json.loads(one.stdout)["from"] for one in done) == ["network", "store"]
     assert server.spans(f"/files/{NAME}") == [""]
+
+
+def test_what_the_store_has_by_its_size(fetcher: Fetcher) -> None:
+    vendors = replace(WHOLE, size=0, origin=Origin.URL, url="https://vendor.example/x")
+    assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [False, False, False]
+    put(fetcher.fetch(WHOLE).path, BODY[:-1])
+    put(fetcher.fetch(SLIM).path, b"")
+    assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [False, True, True]
+    assert fetcher.fetch(WHOLE).path == fetcher.fetch(vendors).path != fetcher.fetch(SLIM).path
+    assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [True, True, True]
 
 
 def test_what_is_in_the_store_cannot_be_written(fetcher: Fetcher) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -13,6 +14,8 @@ from py_driver.project import plan_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from py_driver.plan import Plan
 
 COMPILED = """\
 [general]
@@ -140,13 +143,18 @@ ELSEWHERE = {
 }
 
 
-def ids(directory: Path, text: str) -> dict[str, str]:
-    """The unique id of each backend."""
+def make(directory: Path, text: str) -> Plan:
+    """The plan of a project with every file of FILES and the given build.toml."""
     for name in FILES:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(f"// {name}\n")
     (directory / "build.toml").write_text(text, encoding="utf-8")
-    plan = plan_directory(directory)
+    return plan_directory(directory)
+
+
+def ids(directory: Path, text: str) -> dict[str, str]:
+    """The unique id of each backend."""
+    plan = make(directory, text)
     return {
         one.backend: one.unique_id(plan.module, {name: (directory / name).read_bytes() for name in one.files})
         for one in plan.identities
@@ -173,8 +181,7 @@ def test_the_ids_that_a_file_changes(tmp_path: Path) -> None:
     before = ids(tmp_path, COMPILED)
     changed = {}
     for name in FILES:
-        ids(tmp_path, COMPILED)
-        plan = plan_directory(tmp_path)
+        plan = make(tmp_path, COMPILED)
         changed[name] = {
             one.backend
             for one in plan.identities
@@ -197,6 +204,36 @@ def test_the_ids_are_the_same_in_every_directory_and_not_of_every_package(tmp_pa
     package.parent.mkdir(parents=True)
     package.write_text("// torch-ext/re_lu/__init__.py\n")
     assert ids(tmp_path, early.replace("PLACE", "torch-ext")) != ids(tmp_path, early.replace("PLACE", "lib"))
+
+
+def test_the_settings_that_an_id_is_made_of(tmp_path: Path) -> None:
+    """Another word here is another id for every kernel that was ever built."""
+    plan = make(tmp_path, COMPILED.replace("[torch]\n", '[torch]\nstable-abi = { cuda = "2.9" }\n'))
+    common = {
+        "name": "re_lu",
+        "version": 2,
+        "binding": [["torch-ext/b.cpp", "torch-ext/b.h"], ["g", "h"], ["-DA", "-DB"]],
+    }
+    section = {"depends": ["torch"], "include": [], "cxx-flags": [], "cuda-flags": [], "capabilities": None}
+    cuda = {**section, "name": "g", "src": ["g/a.cu", "g/b.cu", "g/z.cuh"], "include": ["g", "h"],
+            "cxx-flags": ["-DC", "-DD"], "cuda-flags": ["-DE", "-DF"], "capabilities": ["8.0", "9.0"],
+            "cuda-minver": [13, 0]}  # fmt: skip
+    rocm = {**section, "name": "r", "src": ["g/c.cu"], "hip-flags": ["-DG", "-DH"],
+            "rocm-archs": ["gfx1100", "gfx942"], "cuda-minver": None}  # fmt: skip
+    cpu = {**section, "name": "c", "src": ["c.cpp"], "cuda-minver": None}
+    assert {one.backend: json.loads(canonical(one.settings)) for one in plan.identities} == {
+        "cpu": {**common, "backend": "cpu", "kernels": [cpu]},
+        "cuda": {**common, "backend": "cuda", "stable-abi": [2, 9], "kernels": [cuda]},
+        "rocm": {**common, "backend": "rocm", "kernels": [rocm]},
+    }
+    assert sorted(one.name for one in plan.identities) == ["cpu_id", "cuda_id", "rocm_id"]
+    bare = {"name": "re_lu", "version": 2, "binding": [[], [], []], "kernels": []}
+    assert [json.loads(canonical(one.settings)) for one in make(tmp_path, NOARCH).identities] == [
+        {**bare, "backend": backend} for backend in ALL.split()
+    ]
+    text = COMPILED.replace("[kernel.c]", SECTION.replace("kernel.n", "kernel.b") + "[kernel.c]") + SECTION
+    [kernels] = [one.settings["kernels"] for one in make(tmp_path, text).identities if one.backend == "cpu"]
+    assert [one["name"] for one in kernels] == ["b", "c", "n"]
 
 
 def test_an_id_is_what_the_rule_makes() -> None:
