@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROJECTS = Path(__file__).parent / "projects"
 SECONDS = 900
+SHARED = ("bazel", "store", "venvs")
+"""Of the cache, what tests take from this user's."""
 _ALWAYS = ("PATH", "RULES_TORCH_KERNELS_TESTS")
 
 CPU = "torch213-cxx11-cpu-x86_64-linux"

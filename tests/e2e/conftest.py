@@ -17,6 +17,7 @@ from clone import (
     CU130,
     PROJECTS,
     ROCM,
+    SHARED,
     TWO,
     Driver,
     copy_checkout,
@@ -31,8 +32,6 @@ from py_driver.fetch.store import Store, cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_SHARED = ("bazel", "store", "venvs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +75,7 @@ def pristine(base: Path) -> Path:
 
 
 def _links(*without: str) -> dict[str, Path]:
-    return {name: cache_root() / name for name in _SHARED if name not in without}
+    return {name: cache_root() / name for name in SHARED if name not in without}
 
 
 @pytest.fixture(scope="session")

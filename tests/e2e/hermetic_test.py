@@ -5,13 +5,31 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, CPU, CU130, ROCM, copy_project, cuda_steps, digests, hip_steps
+from clone import (
+    BINDING,
+    CPU,
+    CU130,
+    PROJECTS,
+    ROCM,
+    SHARED,
+    copy_project,
+    cuda_steps,
+    digests,
+    hip_steps,
+    make_cache,
+    remove,
+)
+
+from py_driver.fetch.store import cache_root
 
 if TYPE_CHECKING:
+    from clone import Driver
     from conftest import Built
 
 pytestmark = pytest.mark.e2e
@@ -82,18 +100,32 @@ def _c_library(to: Path) -> Path:
 
 @pytest.mark.parametrize("cell", [CPU, CU130, ROCM])
 def test_all_actions_run_in_a_root_that_has_nothing_else(relu: Built, base: Path, cell: str) -> None:
-    mounts = {}
+    (base / f"nothing-{cell}").mkdir()
+    library = base / f"nothing-{cell}"
     if cell == CU130:
         library = _c_library(base / "library")
-        (base / "shell").mkdir()
-        shutil.copy("/bin/sh", base / "shell")
-        mounts = {"/bin": base / "shell", "/lib": library, "/lib64": library}
-    options = ["--experimental_use_hermetic_linux_sandbox", "--platform_suffix=bare"]
-    options += [f"--sandbox_add_mount_pair={source}:{target}" for target, source in mounts.items()]
+    options = ["--platform_suffix=bare", *(f"--sandbox_add_mount_pair={library}:{name}" for name in ("/lib", "/lib64"))]
     label = f"//examples/relu:{cell}"
     ran = relu.driver.runners(base / f"bare-{cell}.json", *options, label)
     assert ran["linux-sandbox"] >= {CPU: 5, CU130: cuda_steps(6), ROCM: hip_steps(4)}[cell]
+    assert ran.get("processwrapper-sandbox", 0) <= 1  # the rules' own program
     assert digests(relu.driver.place(label, *options)) == digests(relu.build / cell)
+
+
+def test_driver_below_tmp_and_a_bazel_below_a_name_with_a_blank_and_a_comma(
+    clone: Driver, relu: Built, base: Path
+) -> None:
+    assert relu.build.is_dir()
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        root = shutil.copytree(clone.root, Path(name, "checkout"), ignore=shutil.ignore_patterns("build"))
+        place = base / "odd" / "a blank, a comma"
+        cache = make_cache(place / "cache", {one: cache_root() / one for one in SHARED})
+        command = (str(root / "driver"),)
+        driver = replace(clone, command=command, root=root, cache=cache, output=place / "output")
+        project = copy_project(PROJECTS / "tiny", Path(name, "tiny"))
+        driver.build(project, CPU, CU130)
+        assert {path.name for path in (project / "build").iterdir()} == {CPU, CU130}
+        remove(base / "odd")
 
 
 def test_undeclared_header_is_not_found(tiny: Built, base: Path) -> None:
