@@ -19,21 +19,21 @@ from py_driver.bazel.spawns import options as log_options
 from py_driver.collect import check_place, collect
 from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
-from py_driver.fetch.store import cache_root
-from py_driver.files import is_directory, is_file, write
 from py_driver.forecast import Forecast, describe, forecast, learned
 from py_driver.history import read_calls, read_costs, read_history, write_calls, write_history
 from py_driver.layout import MODULE_NAME
 from py_driver.libraries import library_entries
 from py_driver.lock import entries_for, rules_digest, toolchain_digests
 from py_driver.locking import check_user_lock
-from py_driver.memory import step_memory
 from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
 from py_driver.remote import REMOTE_JOBS, Remote, bazel_options, reachable
 from py_driver.steps import CellSteps, cells_of, places_of
+from py_driver.system.cache import cache_root
+from py_driver.system.files import is_directory, is_file, write
+from py_driver.system.memory import step_memory
 from py_driver.variants.capabilities import order
 from py_driver.variants.matrix import read_matrix
 from py_driver.variants.select import select

@@ -8,8 +8,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
-from py_driver.fetch.store import storage_errors
-from py_driver.scratch import scratch, sweep
+from py_driver.system.cache import storage_errors
+from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
     from pathlib import Path

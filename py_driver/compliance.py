@@ -10,7 +10,6 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py_driver.bazel.environment import curated
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import free_server
@@ -19,6 +18,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.layout import MODULE_NAME, module_root
 from py_driver.lock import exports_file, symbols_files
 from py_driver.manifest.keys import CAPABILITY, GFX
+from py_driver.system.environment import curated
 from py_driver.variants.capabilities import plain_amd
 from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace

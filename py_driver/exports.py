@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from py_driver.errors import Code, error
 from py_driver.fetch.entry import Entry, parse_entry
 from py_driver.fetch.fetcher import Fetcher
-from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.store import Store
+from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,9 +9,9 @@ import stat
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.files import contains, is_directory, is_file, is_readable
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.spelling import did_you_mean
+from py_driver.system.files import contains, is_directory, is_file, is_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,11 +13,11 @@ import stat
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from py_driver.bazel.environment import bare
 from py_driver.collect import BUILD
 from py_driver.errors import Code, error
-from py_driver.files import reading
 from py_driver.provenance import Sources
+from py_driver.system.environment import bare
+from py_driver.system.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

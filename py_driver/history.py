@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import tomli
 
 from py_driver.bazel.spawns import Call
-from py_driver.fetch.store import cache_root, storage_errors
-from py_driver.files import write
 from py_driver.forecast import Cost, History, Known
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

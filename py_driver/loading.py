@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import tomli
 
-from py_driver.bazel.environment import curated
 from py_driver.errors import Code, error
 from py_driver.lock import release_of
+from py_driver.system.environment import curated
+from py_driver.system.venv import ensure_venv
 from py_driver.variants.candidates import numbers
 from py_driver.variants.names import cuda_version
-from py_driver.venv import ensure_venv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

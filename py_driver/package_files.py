@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.files import contains, is_readable
 from py_driver.manifest.paths import path_problem
+from py_driver.system.files import contains, is_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from py_driver import __version__
 from py_driver.collect import BUILD, METADATA, SIGNATURE
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.files import reading
 from py_driver.manifest.keys import REPO_ID
+from py_driver.system.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

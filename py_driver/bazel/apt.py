@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from py_driver.bazel.environment import curated
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.debian import MIRROR_VARIABLE
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

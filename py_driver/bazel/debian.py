@@ -29,8 +29,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from py_driver.bazel import class_path, wheels
 from py_driver.bazel.apt import HELP, Apt, failure, require_programs
-from py_driver.bazel.environment import curated
 from py_driver.errors import Code, DriverError, error
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

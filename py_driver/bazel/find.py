@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from py_driver.bazel import debian
 from py_driver.bazel.apt import HELP
-from py_driver.bazel.environment import curated
 from py_driver.errors import Code, error
-from py_driver.fetch.store import cache_root
+from py_driver.system.cache import cache_root
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

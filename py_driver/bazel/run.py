@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from py_driver.bazel.console import Console, own_diagnostics
-from py_driver.bazel.environment import curated
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.rc import OPTION as ANNOUNCE
 from py_driver.bazel.sandbox import settings_file
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
-from py_driver.fetch.store import cache_root
-from py_driver.memory import machine_memory
 from py_driver.output import printable
+from py_driver.system.cache import cache_root
+from py_driver.system.environment import curated
+from py_driver.system.memory import machine_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
-from py_driver.fetch.store import storage_errors
-from py_driver.scratch import scratch
+from py_driver.system.cache import storage_errors
+from py_driver.system.scratch import scratch
 
 if TYPE_CHECKING:
     from py_driver.output import Output

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.bazel.find import OUTPUT_VARIABLE, Bazel
-from py_driver.fetch.store import cache_root, storage_errors
-from py_driver.files import path_digest
-from py_driver.memory import builds_at_once
-from py_driver.turns import turn
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import path_digest
+from py_driver.system.memory import builds_at_once
+from py_driver.system.turns import turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from py_driver.output import Output
-    from py_driver.turns import Turn
+    from py_driver.system.turns import Turn
 
 _IDLE_SECONDS: Final = 300
 """How long a server is kept that only builds at the same time need; it takes half a gigabyte."""

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.apt import HELP, failure
-from py_driver.bazel.environment import curated
 from py_driver.errors import Code, error
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     import os  # noqa: PLC0415  (`driver --help` needs none of these)
 
     from py_driver.cache_server import Serving, serve  # noqa: PLC0415
-    from py_driver.fetch.store import cache_root  # noqa: PLC0415
+    from py_driver.system.cache import cache_root  # noqa: PLC0415
 
     serving = Serving(
         directory=(args.directory or cache_root() / "served").absolute(),

@@ -37,10 +37,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
     from py_driver import exports  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.files import difference, write  # noqa: PLC0415
     from py_driver.layout import user_matrix  # noqa: PLC0415
     from py_driver.lock import exports_file  # noqa: PLC0415
     from py_driver.locking import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
+    from py_driver.system.files import difference, write  # noqa: PLC0415
 
     want, old = wanted(), {} if args.update else read()
     new, missing = complete(want, old, {})
@@ -101,7 +101,7 @@ def _old_symbols(lock: Lock) -> list[_Release]:
 def _read_symbols(release: _Release, output: Output) -> None:
     """Write what the libraries of a release define, or remove the file of one that names none."""
     from py_driver import symbols  # noqa: PLC0415
-    from py_driver.files import write  # noqa: PLC0415
+    from py_driver.system.files import write  # noqa: PLC0415
 
     if not release.lock.get("libraries"):
         release.path.unlink()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from py_driver.errors import Code, error
 from py_driver.fetch.download import sha256_of
 from py_driver.fetch.entry import Entry, Origin, parse_entry
-from py_driver.fetch.store import storage_errors
 from py_driver.fetch.transfer import OriginError, redacted
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

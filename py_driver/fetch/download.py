@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.fetch.http_client import CHUNK_BYTES, RangeNotSatisfiable
-from py_driver.fetch.store import storage_errors
 from py_driver.fetch.transfer import OriginError, redacted, retried
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,9 @@ from py_driver.fetch.package_index import PackageIndex, local_path
 from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
 from py_driver.fetch.slim_wheel import check_slim, write_slim
-from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.store import Store
 from py_driver.fetch.transfer import Meter, OriginError
+from py_driver.system.cache import cache_root
 
 MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
 """Environment variable that names a directory with archives, by file name, to look into first."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.fetcher import Fetched, Fetcher
-from py_driver.fetch.store import storage_errors
 from py_driver.fetch.transfer import Meter
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.fetch.ranged_file import RangedFile
-from py_driver.fetch.store import storage_errors
 from py_driver.fetch.transfer import OriginError
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

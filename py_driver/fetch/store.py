@@ -2,80 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from py_driver.fetch.entry import Entry
 
-CACHE_VARIABLE: Final = "RULES_TORCH_KERNELS_CACHE"
-"""Environment variable that names the cache directory."""
-
 _LOCK_POLL_SECONDS: Final = 0.1
 """How often a process that waits for another one's download looks again; short, as it is all it costs to be stopped."""
-
-_NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_ALLOWED: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
-
-
-def cache_root(environ: Mapping[str, str] | None = None) -> Path:
-    """The directory of everything the project caches for this user; not made yet.
-
-    Args:
-        environ: environment to look into (default: the process's own).
-
-    Raises:
-        DriverError: neither the cache variable, XDG_CACHE_HOME nor HOME says where (SET_UP).
-    """
-    environ = os.environ if environ is None else environ
-    if own := environ.get(CACHE_VARIABLE):
-        return Path(own).absolute()
-    base = environ.get("XDG_CACHE_HOME", "")
-    if not base.startswith("/"):  # the XDG specification: a relative path is to be ignored
-        home = environ.get("HOME", "")
-        if not home.startswith("/"):
-            raise error(
-                Code.SET_UP,
-                "there is no place for the cache: HOME is not set",
-                help=f"set HOME, or {CACHE_VARIABLE} to a directory with some gigabytes of space",
-            )
-        base = f"{home}/.cache"
-    return Path(base, "rules_torch_kernels")
-
-
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses below `path` into a DriverError.
-
-    Raises:
-        DriverError: no space or quota left (NO_SPACE), not allowed to write (PERMISSION).
-    """
-    try:
-        yield
-    except OSError as wrong:
-        if wrong.errno in _NO_SPACE:
-            raise error(
-                Code.NO_SPACE,
-                f"no space left for {path}: {wrong.strerror}",
-                help=f"free some space, or set {CACHE_VARIABLE} to a directory on a larger disk; "
-                "what was fetched so far is kept",
-            ) from wrong
-        if wrong.errno in _NOT_ALLOWED:
-            raise error(
-                Code.PERMISSION,
-                f"cannot write {path}: {wrong.strerror}",
-                help=f"make it writable, or set {CACHE_VARIABLE} to a directory that is",
-            ) from wrong
-        raise
 
 
 class Store:

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Final
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, Origin
 from py_driver.fetch.slim_wheel import is_broken
-from py_driver.fetch.store import storage_errors
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

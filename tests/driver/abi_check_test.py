@@ -15,7 +15,7 @@ import pytest
 from py_driver import __main__, building, compliance
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
-from py_driver.venv import ensure_venv
+from py_driver.system.venv import ensure_venv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.bazel.environment import curated
 from py_driver.bazel.events import read_events
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.run import run
 from py_driver.cli.bazel import workspace_root
 from py_driver.errors import Code, DriverError, ExitCode
 from py_driver.output import Output
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

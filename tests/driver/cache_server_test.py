@@ -11,8 +11,8 @@ import pytest
 
 from py_driver.cache_server import Serving, command, serve
 from py_driver.errors import Code, DriverError
-from py_driver.fetch.store import CACHE_VARIABLE
 from py_driver.output import Output
+from py_driver.system.cache import CACHE_VARIABLE
 
 
 @pytest.fixture(autouse=True)

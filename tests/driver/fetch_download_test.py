@@ -18,8 +18,9 @@ from py_driver.errors import Code, DriverError
 from py_driver.fetch import transfer
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.pip_settings import PipSettings
-from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.store import Store
 from py_driver.fetch.transfer import Meter
+from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from py_driver import memory
+from py_driver.system import memory
 
 MEMINFO = "MemTotal:        8388608 kB\nMemFree:          100 kB\n"
 V1, V2 = "3:cpu:/\n7:memory:/a/b\n", "0::/a/b\n"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from py_driver import memory
 from py_driver.bazel.find import OUTPUT_VARIABLE, Bazel, Source
 from py_driver.bazel.servers import Server, free_server
-from py_driver.fetch.store import CACHE_VARIABLE
 from py_driver.output import Output
+from py_driver.system import memory
+from py_driver.system.cache import CACHE_VARIABLE
 
 _NAME = "rules_torch_kernels~~toolchains~torch_kernels_cc"
 _BAZEL = Bazel(path=Path("/bazel"), version="7.7.1", source=Source.PATH, startup=("--startup",))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import Code, DriverError
-from py_driver.turns import Turn, turn
+from py_driver.system.turns import Turn, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ _SECONDS = 30
 _HOLD = """
 import sys
 from pathlib import Path
-from py_driver.turns import turn
+from py_driver.system.turns import turn
 
 queue, log, name, places = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 

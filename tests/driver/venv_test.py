@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from py_driver.errors import Code, DriverError
-from py_driver.fetch.store import CACHE_VARIABLE
 from py_driver.output import Output
-from py_driver.venv import ensure_venv
+from py_driver.system.cache import CACHE_VARIABLE
+from py_driver.system.venv import ensure_venv
 
 pytestmark = pytest.mark.e2e
 
@@ -91,7 +91,7 @@ def test_interpreter_that_cannot_make_environments(output: Output, tmp_path: Pat
 
 def test_killed_half_way_is_made_anew(cache: Path, output: Output, package: str) -> None:
     code = (
-        "import sys; from py_driver.venv import ensure_venv; from py_driver.output import Output;"
+        "import sys; from py_driver.system.venv import ensure_venv; from py_driver.output import Output;"
         "ensure_venv('test', [sys.argv[1]], Output())"
     )
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -109,7 +109,7 @@ def test_killed_half_way_is_made_anew(cache: Path, output: Output, package: str)
 
 def test_interrupted_alone_leaves_no_pip(cache: Path) -> None:
     code = (
-        "import sys; from py_driver.venv import ensure_venv; from py_driver.output import Output;"
+        "import sys; from py_driver.system.venv import ensure_venv; from py_driver.output import Output;"
         "ensure_venv('test', ['nothing'], Output())"
     )
     with socket.create_server(("127.0.0.1", 0)) as silent:

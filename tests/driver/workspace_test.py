@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import Code, DriverError
-from py_driver.fetch.store import CACHE_VARIABLE
 from py_driver.output import Output
 from py_driver.project import plan_directory
+from py_driver.system.cache import CACHE_VARIABLE
 from py_driver.workspace import Workspace, one_at_a_time, workspace_for
 
 if TYPE_CHECKING:

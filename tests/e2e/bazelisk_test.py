@@ -17,8 +17,8 @@ from clone import stop_server
 from py_driver.bazel import debian, find
 from py_driver.bazel.find import Bazel, Source, find_bazel
 from py_driver.bazel.run import run
-from py_driver.fetch.store import cache_root
 from py_driver.output import Output
+from py_driver.system.cache import cache_root
 
 pytestmark = pytest.mark.e2e
 

@@ -16,9 +16,9 @@ import pytest
 from amd import code_objects
 from clone import CPU, CU130, PROJECTS, ROCM, ROOT, copy_project
 
-from py_driver.bazel.environment import curated
 from py_driver.loading import python_for
 from py_driver.output import Output
+from py_driver.system.environment import curated
 from py_driver.variants.names import parse
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from clone import (
 )
 from hostile import mounts_of_our_own, poison, set_traps, within
 
-from py_driver.fetch.store import Store, cache_root
+from py_driver.fetch.store import Store
+from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pytest
 from clone import PROJECTS, copy_project, planned, steps
 from elftools.elf.elffile import ELFFile
 
-from py_driver.bazel.environment import curated
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,7 @@ from clone import (
     remove,
 )
 
-from py_driver.fetch.store import cache_root
+from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from clone import Driver

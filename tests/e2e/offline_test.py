@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import CPU, CU130, PROJECTS, TWO, copy_project, digests, make_cache
 
-from py_driver.fetch.store import cache_root
+from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from pathlib import Path

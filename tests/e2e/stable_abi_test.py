@@ -11,9 +11,9 @@ from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps, steps
 from conftest import Built
 from elftools.elf.elffile import ELFFile
 
-from py_driver.bazel.environment import curated
 from py_driver.loading import python_for
 from py_driver.output import Output
+from py_driver.system.environment import curated
 from py_driver.variants.names import parse
 
 if TYPE_CHECKING:

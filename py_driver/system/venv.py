@@ -11,9 +11,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from py_driver.bazel.environment import curated
 from py_driver.errors import Code, error
-from py_driver.fetch.store import cache_root, storage_errors
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.fetch.store import storage_errors
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
