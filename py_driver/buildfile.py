@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.identity import canonical, label_order
-from py_driver.variants.names import ALL
+from py_driver.matrix.cells import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,22 +21,23 @@ from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.forecast import Forecast, describe, forecast, learned
 from py_driver.history import read_calls, read_costs, read_history, write_calls, write_history
-from py_driver.layout import MODULE_NAME
-from py_driver.libraries import library_entries
-from py_driver.lock import entries_for, rules_digest, toolchain_digests
-from py_driver.locking import check_user_lock
+from py_driver.matrix.archs import order
+from py_driver.matrix.installation import MODULE_NAME
+from py_driver.matrix.libraries import library_entries
+from py_driver.matrix.lock import entries_for, rules_digest, toolchain_digests
+from py_driver.matrix.lock_update import check_user_lock
+from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.select import select
 from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
 from py_driver.remote import REMOTE_JOBS, Remote, bazel_options, reachable
+from py_driver.resources import resource
 from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.system.cache import cache_root
 from py_driver.system.files import is_directory, is_file, write
 from py_driver.system.memory import step_memory
-from py_driver.variants.capabilities import order
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.select import select
 from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ _ACTIONS = "actions"
 
 _ACTIONS_SIZE = "20G"
 """What Bazel lets them grow to: when its server idles, it deletes those that were not used for the longest time."""
-
-_TEMPLATE = Path(__file__).parent / "resources" / "report.html.j2"
 
 PYTHON_VARIABLE = "RULES_TORCH_KERNELS_PYTHON"
 """Names the Python that repository rules run."""
@@ -289,7 +288,7 @@ def _write_report(  # noqa: PLR0913  (what a report is made of, where it goes, a
 
     made = make_report(name, cells, steps, _action_output, earlier)
     facts = page.with_suffix(".json")
-    write(page, as_html(made, _TEMPLATE.read_text(encoding="utf-8")).encode())
+    write(page, as_html(made, resource("report.html.j2")).encode())
     write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())
     output.say(f"wrote {printable(str(page))} and {printable(str(facts))}")
 

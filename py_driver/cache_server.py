@@ -24,6 +24,7 @@ from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.unpacking import Selection, unpack
 from py_driver.relay import relay
 from py_driver.remote import SOCKET_LENGTH
+from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from py_driver.output import Output
 
-_RESOURCE: Final = Path(__file__).parent / "resources" / "buildbox.toml"
 _SERVER: Final = "buildbox-casd"
 _SOCKET: Final = "socket"
 _LOCK: Final = "lock"
@@ -68,7 +68,7 @@ def programs(name: str, output: Output) -> Path:
     Raises:
         DriverError: see `Fetcher.fetch` and `unpack`.
     """
-    table = tomli.loads(_RESOURCE.read_text(encoding="utf-8"))[name]
+    table = tomli.loads(resource("buildbox.toml"))[name]
     inside = table.pop("inside")
     entry = parse_entry(table)
     place = cache_root() / "tools" / f"{name}-{entry.sha256[:12]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import tomli
@@ -12,16 +12,17 @@ import tomli
 from py_driver import __version__
 from py_driver.errors import DriverError
 from py_driver.interface import offers, schemas
-from py_driver.manifest.keys import CAPABILITY, GFX
+from py_driver.matrix.archs import order
+from py_driver.matrix.backends import CAPABILITY, GFX
+from py_driver.matrix.cells import parse
+from py_driver.resources import resource
 from py_driver.templates import render
-from py_driver.variants.capabilities import order
-from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from py_driver.manifest.model import Manifest
-    from py_driver.variants.names import Cell
+    from py_driver.matrix.cells import Cell
 
 CARD: Final = "README.md"
 """Its path in the repository."""
@@ -112,7 +113,7 @@ def make_card(
 
 def _licence(name: str) -> dict[str, str]:
     """The licence in the card's metadata; one that the Hub has no identifier for goes by its name."""
-    known = tomli.loads((Path(__file__).parent / "resources" / "licenses.toml").read_text(encoding="utf-8"))
+    known = tomli.loads(resource("licenses.toml"))
     if name.lower() in known["identifiers"]:
         return {"license": name.lower()}
     return {"license": _OTHER} if name.lower() == _OTHER else {"license": _OTHER, "license_name": name}

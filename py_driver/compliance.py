@@ -15,12 +15,12 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import free_server
 from py_driver.building import PYTHON_VARIABLE
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.layout import MODULE_NAME, module_root
-from py_driver.lock import exports_file, symbols_files
-from py_driver.manifest.keys import CAPABILITY, GFX
+from py_driver.matrix.archs import plain_amd
+from py_driver.matrix.backends import CAPABILITY, GFX
+from py_driver.matrix.cells import is_identifier, parse
+from py_driver.matrix.installation import MODULE_NAME, module_root
+from py_driver.matrix.lock import exports_file, symbols_files
 from py_driver.system.environment import curated
-from py_driver.variants.capabilities import plain_amd
-from py_driver.variants.names import is_identifier, parse
 from py_driver.workspace import common_workspace
 
 if TYPE_CHECKING:

@@ -111,6 +111,21 @@ class Span(NamedTuple):
     text: str = ""
 
 
+class Note(NamedTuple):
+    """Something that the author of a build.toml should know and that is no error, e.g. a backend that is not built."""
+
+    message: str
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.span.file}:{self.span.line}:{self.span.column}: {self.message}"
+
+    def as_json(self) -> dict[str, str | int]:
+        """The note as a value for JSON."""
+        span = self.span
+        return {"file": span.file, "line": span.line, "column": span.column, "message": self.message}
+
+
 class Diagnostic(NamedTuple):
     """One thing that is wrong.
 

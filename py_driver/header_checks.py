@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code
 from py_driver.includes import TORCH_FOLDERS, first_use, scan
 from py_driver.manifest.locate import Source
-from py_driver.manifest.model import BUILT, TORCH, values
+from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import HEADERS, path_problem
+from py_driver.matrix.backends import BUILT
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:

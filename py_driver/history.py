@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli
 
 from py_driver.bazel.spawns import Call
 from py_driver.forecast import Cost, History, Known
+from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from py_driver.misses import Calls
 
@@ -98,7 +99,7 @@ def write_calls(project: str, calls: Calls) -> None:
 
 def read_costs() -> Mapping[str, tuple[Cost, Cost]]:
     """What steps of each kind are taken for before one was measured, without and with torch's headers in sight."""
-    text = (Path(__file__).parent / "resources" / "steps.toml").read_text(encoding="utf-8")
+    text = resource("steps.toml")
     found = {}
     for mnemonic, one in tomli.loads(text).items():
         plain, torch = (Cost(memory=m, seconds=s) for m, s in zip(one["memory"], one["seconds"], strict=True))

@@ -7,23 +7,24 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tomli
 
 from py_driver.errors import Code, error
-from py_driver.lock import release_of
+from py_driver.matrix.cells import cuda_version
+from py_driver.matrix.lock import release_of
+from py_driver.resources import resource
 from py_driver.system.environment import curated
 from py_driver.system.venv import ensure_venv
 from py_driver.variants.candidates import numbers
-from py_driver.variants.names import cuda_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from py_driver.matrix.cells import Cell
     from py_driver.output import Output
-    from py_driver.variants.names import Cell
 
 EXAMPLE = "example.py"
 """The script of a project that loads its kernel from `build/` and uses it."""
@@ -32,7 +33,6 @@ _PROBE = """
 import json, torch
 print(json.dumps([torch.__version__, torch.version.cuda, torch.version.hip]))
 """
-_RESOURCE = Path(__file__).parent / "resources" / "load.toml"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +93,7 @@ def python_for(cells: Sequence[Cell], output: Output) -> str:
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
-    facts = tomli.loads(_RESOURCE.read_text(encoding="utf-8"))
+    facts = tomli.loads(resource("load.toml"))
     requirements = [f"kernels=={facts['kernels']}", *facts["requirements"]]
     there = importable_torch()
     if there and any(fits(there, cell) for cell in cells):

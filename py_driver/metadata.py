@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.manifest.model import UNIVERSAL, Depends
-from py_driver.variants.capabilities import plain_amd
+from py_driver.manifest.model import Depends
+from py_driver.matrix.archs import plain_amd
+from py_driver.matrix.backends import UNIVERSAL
 
 if TYPE_CHECKING:
     from py_driver.manifest.model import KernelDepend, Manifest

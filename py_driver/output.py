@@ -14,8 +14,7 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from py_driver.errors import Diagnostic, DriverError, Span
-    from py_driver.manifest.model import Note
+    from py_driver.errors import Diagnostic, DriverError, Note, Span
 
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
 _NO_TERMINAL = 80

@@ -8,19 +8,19 @@ from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.identity import make_identity
 from py_driver.manifest.model import TORCH, Bounds, values
 from py_driver.manifest.paths import HEADERS
+from py_driver.matrix.archs import Archs, choose, choose_amd, plain_amd
+from py_driver.matrix.cells import Cell, cuda_version, rocm_version, spell
 from py_driver.metadata import make_metadata
 from py_driver.variants.candidates import Candidate, candidates, describe, numbers
-from py_driver.variants.capabilities import Archs, choose, choose_amd, plain_amd
-from py_driver.variants.names import Cell, cuda_version, rocm_version, spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from py_driver.errors import Span
+    from py_driver.errors import Note, Span
     from py_driver.identity import Identity
-    from py_driver.manifest.model import Kernel, Manifest, Note, Texts
+    from py_driver.manifest.model import Kernel, Manifest, Texts
+    from py_driver.matrix.releases import Matrix
     from py_driver.project import Project
-    from py_driver.variants.matrix import Matrix
 
 
 _GPUS = ("cuda", "rocm")

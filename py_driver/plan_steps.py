@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.identity import canonical
 from py_driver.includes import TORCH_FOLDERS, scan
 from py_driver.manifest.model import TORCH
-from py_driver.variants.names import cuda_version
+from py_driver.matrix.cells import cuda_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Code, DriverError, error
 from py_driver.file_checks import FileChecker
 from py_driver.header_checks import check_includes
-from py_driver.manifest.model import BUILT, TORCH
+from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
 from py_driver.manifest.semantics import check
 from py_driver.manifest.text import SIZE_LIMIT
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.releases import read_matrix
 from py_driver.package_files import package_files
 from py_driver.plan import make_plan
-from py_driver.variants.matrix import read_matrix
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from py_driver.manifest.model import Manifest, Note
+    from py_driver.errors import Note
+    from py_driver.manifest.model import Manifest
+    from py_driver.matrix.releases import Matrix
     from py_driver.plan import Plan
-    from py_driver.variants.matrix import Matrix
 
 MANIFEST = "build.toml"
 """The name of the manifest."""

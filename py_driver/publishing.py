@@ -16,12 +16,12 @@ from py_driver.compliance import build_program, check, expectations
 from py_driver.errors import Code, DriverError, error
 from py_driver.git import sources
 from py_driver.hub import Hub
+from py_driver.matrix.releases import read_matrix
 from py_driver.plan import make_plan
 from py_driver.project import MANIFEST, load
 from py_driver.provenance import documents
 from py_driver.release import Changes, changes, make_file, read_metadata, read_variants, target
 from py_driver.system.files import contains, is_file, reading
-from py_driver.variants.matrix import read_matrix
 from py_driver.verifying import present
 from py_driver.workspace import one_at_a_time
 

@@ -22,7 +22,8 @@ from py_driver.collect import BUILD, differences
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.git import sources
-from py_driver.locking import check_user_lock
+from py_driver.matrix.lock_update import check_user_lock
+from py_driver.matrix.releases import read_matrix
 from py_driver.output import printable
 from py_driver.plan import make_plan
 from py_driver.project import MANIFEST, load
@@ -33,7 +34,6 @@ from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import bare
 from py_driver.system.files import is_directory
 from py_driver.system.scratch import scratch, sweep
-from py_driver.variants.matrix import read_matrix
 from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from py_driver.buildfile import render
 from py_driver.errors import Code, error
-from py_driver.layout import MODULE_NAME, label_prefix, module_root
-from py_driver.lock import read_user_lock, user_lock, user_symbols
+from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
+from py_driver.matrix.lock import read_user_lock, user_lock, user_symbols
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import path_digest
 from py_driver.system.turns import turn

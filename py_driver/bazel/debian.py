@@ -23,13 +23,13 @@ import tomllib
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from py_driver.bazel import class_path, wheels
 from py_driver.bazel.apt import HELP, Apt, failure, require_programs
 from py_driver.errors import Code, DriverError, error
+from py_driver.resources import resource
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ _REMOVE_SECONDS = 0.1
 
 @cache
 def _resource() -> tuple[dict[str, Any], str]:
-    content = resources.files("py_driver").joinpath("resources/bazel-debian.toml").read_bytes()
-    return tomllib.loads(content.decode()), hashlib.sha256(content).hexdigest()[:12]
+    content = resource("bazel-debian.toml")
+    return tomllib.loads(content), hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 def version() -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from py_driver import __version__
 from py_driver.errors import Code, error
-from py_driver.layout import MATRIX_VARIABLE
+from py_driver.matrix.installation import MATRIX_VARIABLE
 from py_driver.output import terminal_width
 from py_driver.spelling import did_you_mean
 

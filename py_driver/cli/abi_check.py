@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
-from py_driver.manifest.keys import CAPABILITY, GFX
+from py_driver.matrix.backends import CAPABILITY, GFX
 
 if TYPE_CHECKING:
     from py_driver.cli import Subparsers

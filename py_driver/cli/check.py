@@ -30,10 +30,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: all that `project.load` raises; ARCH_DROPPED.
     """
-    from py_driver.manifest.model import CURRENT, Note  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
     from py_driver.plan import make_plan  # noqa: PLC0415
     from py_driver.project import load  # noqa: PLC0415
-    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
 
     matrix = read_matrix()
     project = load(args.directory, matrix)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import VERBS, sentence
 from py_driver.errors import Code, ExitCode, error
+from py_driver.resources import resource
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
-_RESOURCE = Path(__file__).parents[1] / "resources" / "codes.toml"
 _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -55,7 +54,7 @@ def read_texts() -> dict[Code, dict[str, str]]:
     """The `title` and the `text` of every error; the text is Markdown, without a line break at its ends."""
     import tomli  # noqa: PLC0415  (`driver --help` does not need it)
 
-    tables = tomli.loads(_RESOURCE.read_text(encoding="utf-8"))
+    tables = tomli.loads(resource("codes.toml"))
     return {
         code: {"title": tables[code.number]["title"], "text": tables[code.number]["text"].strip("\n")} for code in Code
     }

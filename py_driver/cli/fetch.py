@@ -46,13 +46,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
             `fill_mirror` raise.
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.libraries import library_entries, locked  # noqa: PLC0415
-    from py_driver.lock import entries_for  # noqa: PLC0415
-    from py_driver.locking import check_user_lock  # noqa: PLC0415
+    from py_driver.matrix.cells import parse, spell  # noqa: PLC0415
+    from py_driver.matrix.libraries import library_entries, locked  # noqa: PLC0415
+    from py_driver.matrix.lock import entries_for  # noqa: PLC0415
+    from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
+    from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
+    from py_driver.matrix.select import select  # noqa: PLC0415
     from py_driver.spelling import did_you_mean  # noqa: PLC0415
-    from py_driver.variants.matrix import read_matrix  # noqa: PLC0415
-    from py_driver.variants.names import parse, spell  # noqa: PLC0415
-    from py_driver.variants.select import select  # noqa: PLC0415
 
     check_user_lock()
     for name in args.depends:

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             generated; PERMISSION; and all that `plan_directory` raises.
     """
     from py_driver.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.layout import label_prefix  # noqa: PLC0415
+    from py_driver.matrix.installation import label_prefix  # noqa: PLC0415
     from py_driver.project import plan_directory  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 

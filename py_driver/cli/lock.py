@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.cli import Subparsers
-    from py_driver.locking import Lock
+    from py_driver.matrix.lock_update import Lock
     from py_driver.output import Output
 
 
@@ -36,10 +36,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
-    from py_driver import exports  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.layout import user_matrix  # noqa: PLC0415
-    from py_driver.lock import exports_file  # noqa: PLC0415
-    from py_driver.locking import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
+    from py_driver.matrix import torch_symbols  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.matrix.installation import user_matrix  # noqa: PLC0415
+    from py_driver.matrix.lock import exports_file  # noqa: PLC0415
+    from py_driver.matrix.lock_update import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
     want, old = wanted(), {} if args.update else read()
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             write(path, texts.new.encode())
             output.say(f"wrote {path}")
-    unread = not user_matrix() and exports.read_table(exports_file())[0] != exports.columns_of(new["torch"])
+    unread = not user_matrix() and torch_symbols.read_table(exports_file())[0] != torch_symbols.columns_of(new["torch"])
     old_symbols = _old_symbols(new)
     if (stale or unread or old_symbols) and args.check:
         if unread:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.STALE_LOCK, "the lock is not what the matrix says", help="run `driver lock`")
     if unread:
         with output.task("reading what torch exports") as task:
-            write(exports_file(), exports.update(exports_file(), new["torch"], task.update))
+            write(exports_file(), torch_symbols.update(exports_file(), new["torch"], task.update))
             task.done(f"{len(new['torch'])} releases")
         output.say(f"wrote {exports_file()}")
     for one in old_symbols:
@@ -86,21 +86,21 @@ class _Release(NamedTuple):
 
 def _old_symbols(lock: Lock) -> list[_Release]:
     """The releases of a lock whose files are of other archives, are missing, or are there for nothing."""
-    from py_driver import symbols  # noqa: PLC0415
-    from py_driver.layout import user_matrix  # noqa: PLC0415
-    from py_driver.lock import symbols_file  # noqa: PLC0415
+    from py_driver.matrix import library_symbols  # noqa: PLC0415
+    from py_driver.matrix.installation import user_matrix  # noqa: PLC0415
+    from py_driver.matrix.lock import symbols_file  # noqa: PLC0415
 
     releases = [
         _Release(kind, version, release, symbols_file(kind, version, user_matrix()))
-        for kind in symbols.NAMES
+        for kind in library_symbols.NAMES
         for version, release in lock.get(kind, {}).items()
     ]
-    return [one for one in releases if not symbols.is_current(one.path, one.lock)]
+    return [one for one in releases if not library_symbols.is_current(one.path, one.lock)]
 
 
 def _read_symbols(release: _Release, output: Output) -> None:
     """Write what the libraries of a release define, or remove the file of one that names none."""
-    from py_driver import symbols  # noqa: PLC0415
+    from py_driver.matrix import library_symbols  # noqa: PLC0415
     from py_driver.system.files import write  # noqa: PLC0415
 
     if not release.lock.get("libraries"):
@@ -108,7 +108,7 @@ def _read_symbols(release: _Release, output: Output) -> None:
         output.say(f"removed {release.path}")
         return
     with output.task("reading what libraries define") as task:
-        content = symbols.read(release.kind, release.version, release.lock, task.update)
-        task.done(f"{symbols.NAMES[release.kind]} {release.version}")
+        content = library_symbols.read(release.kind, release.version, release.lock, task.update)
+        task.done(f"{library_symbols.NAMES[release.kind]} {release.version}")
     write(release.path, content)
     output.say(f"wrote {release.path}")

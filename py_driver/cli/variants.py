@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.matrix.archs import Archs
     from py_driver.output import Output
     from py_driver.plan import Plan, Variant
-    from py_driver.variants.capabilities import Archs
 
 
 def add(subparsers: Subparsers) -> None:
@@ -35,8 +35,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: all that `plan_directory` raises.
     """
+    from py_driver.matrix.archs import order  # noqa: PLC0415
     from py_driver.project import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.variants.capabilities import order  # noqa: PLC0415
 
     plan = plan_directory(args.directory, strict_archs=args.strict_archs)
     if args.json:
@@ -63,7 +63,7 @@ def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
 
 
 def _as_json(plan: Plan) -> dict[str, Any]:
-    from py_driver.variants.names import spell  # noqa: PLC0415
+    from py_driver.matrix.cells import spell  # noqa: PLC0415
 
     variants = [
         {
@@ -91,7 +91,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     """Print what each variant shown asks for and gets, variants alike together, and what is not built at all."""
-    from py_driver.variants.names import spell  # noqa: PLC0415
+    from py_driver.matrix.cells import spell  # noqa: PLC0415
 
     alike: dict[tuple[str, ...], list[str]] = {}
     for variant in shown:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.model import NOARCH, TORCH, UNIVERSAL, Bounds, Depends, Framework, Hub, Located, Manifest
+from py_driver.manifest.model import NOARCH, TORCH, Bounds, Depends, Framework, Hub, Located, Manifest
 from py_driver.manifest.names import project_name
 from py_driver.manifest.parts import (
     PYTHON_PACKAGES,
@@ -17,6 +17,7 @@ from py_driver.manifest.parts import (
     read_tagged_kernels,
 )
 from py_driver.manifest.paths import path_problem
+from py_driver.matrix.backends import UNIVERSAL
 
 if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Text, Texts

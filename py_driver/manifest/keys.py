@@ -85,12 +85,6 @@ class Table(NamedTuple):
         return next((key for key in self.keys if key.name == name and key.is_in(edition)), None)
 
 
-CAPABILITY = r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?"
-"""What a CUDA capability looks like: `8.0`, `9.0a`, `10.0f`, `12.0+PTX`."""
-
-GFX = r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*"
-"""What an AMD architecture looks like: `gfx942`, `gfx90a:xnack-`."""
-
 GIT_URL = r"(https?|git|ssh|git\+(ssh|https?))://\S+|[^@\s/:]+@[^:\s]+:\S+"
 """What upstream takes as the address of a git repository."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from py_driver.matrix.backends import BUILT, UNIVERSAL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,18 +16,6 @@ T_co = TypeVar("T_co", covariant=True)
 
 CURRENT = 5
 """The edition that upstream's kernel-builder writes, and `driver upgrade`."""
-
-UNIVERSAL = "universal"
-"""Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
-
-BUILT = ("cpu", "cuda", "rocm")
-"""The backends that are built."""
-
-BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
-"""The backends that build.toml knows; those not in BUILT are read and left out with a note."""
-
-KERNEL_BACKENDS = ("cpu", "cuda", "metal", "rocm", "xpu")
-"""The backends that kernel sections can be for."""
 
 TORCH = "torch"
 """The dependency that lets sources include torch's headers, and the usual framework table."""
@@ -65,21 +55,6 @@ Texts = tuple[Text, ...]
 def values(texts: Texts) -> tuple[str, ...]:
     """What texts say, without their places."""
     return tuple(text.value for text in texts)
-
-
-class Note(NamedTuple):
-    """Something that the reader of build.toml should know and that is no error, e.g. a backend not built yet."""
-
-    message: str
-    span: Span
-
-    def __str__(self) -> str:
-        return f"{self.span.file}:{self.span.line}:{self.span.column}: {self.message}"
-
-    def as_json(self) -> dict[str, str | int]:
-        """The note as a value for JSON."""
-        span = self.span
-        return {"file": span.file, "line": span.line, "column": span.column, "message": self.message}
 
 
 class Bounds(NamedTuple):

@@ -6,20 +6,9 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags, check_hip_flags
-from py_driver.manifest.model import (
-    BACKENDS,
-    BUILT,
-    NOARCH,
-    TORCH,
-    TVM_FFI,
-    Bounds,
-    Depends,
-    Framework,
-    Kernel,
-    KernelDepend,
-    Located,
-)
+from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
+from py_driver.matrix.backends import BACKENDS, BUILT
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:

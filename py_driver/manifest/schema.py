@@ -18,10 +18,11 @@ import json
 import re
 from typing import Any
 
-from py_driver.manifest.keys import CAPABILITY, GFX, VERSION, Key, Kind, Table
-from py_driver.manifest.model import BACKENDS, CURRENT, KERNEL_BACKENDS, NOARCH, TORCH, TVM_FFI
+from py_driver.manifest.keys import VERSION, Key, Kind, Table
+from py_driver.manifest.model import CURRENT, NOARCH, TORCH, TVM_FFI
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.tables import table
+from py_driver.matrix.backends import BACKENDS, CAPABILITY, GFX, KERNEL_BACKENDS
 
 Schema = dict[str, Any]
 """A JSON Schema, as JSON has it."""

@@ -6,9 +6,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from py_driver.errors import Code, Diagnostic, DriverError, Span
+from py_driver.errors import Code, Diagnostic, DriverError, Note, Span
 from py_driver.manifest.keys import VERSION, Key, Kind, Table
-from py_driver.manifest.model import CURRENT, Located, Note
+from py_driver.manifest.model import CURRENT, Located
 from py_driver.manifest.tables import TABLES, table
 from py_driver.spelling import did_you_mean, nearest
 

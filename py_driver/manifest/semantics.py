@@ -6,21 +6,22 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
-from py_driver.libraries import locked
-from py_driver.manifest.model import BUILT, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, UNIVERSAL, Bounds
+from py_driver.manifest.model import CURRENT, STABLE_SINCE, TORCH, TVM_FFI, Bounds
 from py_driver.manifest.paths import HEADERS
+from py_driver.matrix.archs import base, choose, choose_amd, plain_amd
+from py_driver.matrix.backends import BUILT, UNIVERSAL
+from py_driver.matrix.cells import ALL, is_identifier
+from py_driver.matrix.libraries import locked
 from py_driver.spelling import did_you_mean
 from py_driver.variants.candidates import numbers
-from py_driver.variants.capabilities import base, choose, choose_amd, plain_amd
-from py_driver.variants.names import ALL, is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from py_driver.manifest.model import Kernel, Located, Manifest, Texts, Version
     from py_driver.manifest.section import Findings
-    from py_driver.variants.capabilities import Archs
-    from py_driver.variants.matrix import Cuda, Matrix, Rocm
+    from py_driver.matrix.archs import Archs
+    from py_driver.matrix.releases import Cuda, Matrix, Rocm
 
 _FEATURES = r"(:sramecc[+-])?(:xnack[+-])?"
 """What may follow an AMD architecture, in clang's order."""

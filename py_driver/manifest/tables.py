@@ -7,8 +7,9 @@ its parser in the `kernels` wheel 0.17.2 answers.
 
 from __future__ import annotations
 
-from py_driver.manifest.keys import CAPABILITY, EXTENSION, GFX, GIT_REF, GIT_URL, REPO_ID, Key, Kind, Table
-from py_driver.manifest.model import BACKENDS, DEPENDS, KERNEL_BACKENDS
+from py_driver.manifest.keys import EXTENSION, GIT_REF, GIT_URL, REPO_ID, Key, Kind, Table
+from py_driver.manifest.model import DEPENDS
+from py_driver.matrix.backends import BACKENDS, CAPABILITY, GFX, KERNEL_BACKENDS
 
 _PYTHON_DEPENDS = Key(
     name="python-depends",

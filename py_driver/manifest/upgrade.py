@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import tomlkit
 
 from py_driver.errors import Code, DriverError, error
-from py_driver.manifest.model import BACKENDS, CURRENT, NOARCH, TORCH, TVM_FFI, UNIVERSAL, Located, Manifest
+from py_driver.manifest.model import CURRENT, NOARCH, TORCH, TVM_FFI, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.reader import read
 from py_driver.manifest.statements import Statements, comments
+from py_driver.matrix.backends import BACKENDS, UNIVERSAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

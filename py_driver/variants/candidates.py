@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.variants.names import Cell
+from py_driver.matrix.cells import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from py_driver.manifest.model import Bounds, Framework, Version
-    from py_driver.variants.matrix import Matrix
+    from py_driver.matrix.releases import Matrix
 
 _ABI = "cxx11"
 

@@ -14,7 +14,7 @@ from py_driver.cli import VERBS
 from py_driver.errors import Code, Span
 from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
 from py_driver.manifest.keys import Key, Kind, Table
-from py_driver.manifest.model import BUILT, CURRENT, Located
+from py_driver.manifest.model import CURRENT, Located
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.paths import HEADERS, SOURCES
 from py_driver.manifest.reader import read
@@ -22,8 +22,9 @@ from py_driver.manifest.schema import example
 from py_driver.manifest.section import Findings
 from py_driver.manifest.semantics import check
 from py_driver.manifest.tables import TABLES
-from py_driver.variants.capabilities import choose
-from py_driver.variants.matrix import read_matrix
+from py_driver.matrix.archs import choose
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.releases import read_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable

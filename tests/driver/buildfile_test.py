@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from py_driver import __version__
 from py_driver.buildfile import HEADER, quote, render
 from py_driver.errors import Code, DriverError
-from py_driver.layout import label_prefix, module_root
+from py_driver.matrix.cells import spell
+from py_driver.matrix.installation import label_prefix, module_root
+from py_driver.matrix.releases import read_matrix
 from py_driver.project import plan_directory
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import spell
 
 if TYPE_CHECKING:
     from py_driver.plan import Plan

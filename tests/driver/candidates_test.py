@@ -8,9 +8,9 @@ import pytest
 from buildfile_test import CPU, CUDA, GENERAL, TORCH, make, names
 
 from py_driver.buildfile import render
+from py_driver.matrix.cells import spell
+from py_driver.matrix.releases import read_matrix
 from py_driver.variants.candidates import numbers
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import spell
 
 if TYPE_CHECKING:
     from pathlib import Path

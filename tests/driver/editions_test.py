@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.model import BACKENDS, CURRENT, Manifest
+from py_driver.manifest.model import CURRENT, Manifest
 from py_driver.manifest.reader import read
 from py_driver.manifest.tables import TABLES
+from py_driver.matrix.backends import BACKENDS
 
 EDITION_0 = """\
 [general]

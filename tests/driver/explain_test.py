@@ -17,7 +17,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.manifest.reader import read
 from py_driver.manifest.semantics import check
 from py_driver.manifest.tables import table
-from py_driver.variants.matrix import read_matrix
+from py_driver.matrix.releases import read_matrix
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "errors.md"

@@ -15,9 +15,18 @@ from hypothesis import strategies as st
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.exports import LIBRARIES, Column, columns_of, defined, hash_of, read_table, update, write_table
-from py_driver.lock import exports_file
-from py_driver.locking import read
+from py_driver.matrix.lock import exports_file
+from py_driver.matrix.lock_update import read
+from py_driver.matrix.torch_symbols import (
+    LIBRARIES,
+    Column,
+    columns_of,
+    defined,
+    hash_of,
+    read_table,
+    update,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +152,7 @@ def test_a_table_of_other_wheels_is_stale(
     columns, table = read_table(exports_file())
     path = tmp_path / "torch_exports.bin"
     path.write_bytes(write_table((columns[0]._replace(sha256="0"), *columns[1:]), table))
-    monkeypatch.setattr("py_driver.lock.exports_file", lambda: path)
+    monkeypatch.setattr("py_driver.matrix.lock.exports_file", lambda: path)
     assert __main__.main(["lock", "--check"]) == 1
     said = capsys.readouterr().err
     assert f"{path} is not of these torch wheels" in said

@@ -15,11 +15,11 @@ from buildfile_test import TORCH as TORCH_SECTION
 from py_driver import __main__
 from py_driver.building import archives
 from py_driver.errors import Code, DriverError
-from py_driver.layout import MATRIX_VARIABLE
-from py_driver.lock import entries_for
-from py_driver.locking import complete, wanted
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import parse
+from py_driver.matrix.cells import parse
+from py_driver.matrix.installation import MATRIX_VARIABLE
+from py_driver.matrix.lock import entries_for
+from py_driver.matrix.lock_update import complete, wanted
+from py_driver.matrix.releases import read_matrix
 from py_driver.workspace import workspace_for
 
 if TYPE_CHECKING:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fetch_server import noise, pinned, wheel
 
-from py_driver import __main__, libraries, lock
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import spell
+from py_driver import __main__
+from py_driver.matrix import libraries, lock
+from py_driver.matrix.cells import spell
+from py_driver.matrix.releases import read_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from py_driver.fetch.entry import Entry
-    from py_driver.variants.names import Cell
+    from py_driver.matrix.cells import Cell
 
 BODY = wheel({"demo/data": noise(100_000)})
 DEFAULT = [spell(cell) for cell, bundled in read_matrix().cells() if bundled]

@@ -13,7 +13,7 @@ import pytest
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.unpacking import unpack
-from py_driver.lock import read_part
+from py_driver.matrix.lock import read_part
 
 pytestmark = pytest.mark.e2e
 

@@ -10,9 +10,9 @@ from buildfile_test import CPU, GENERAL, TORCH, failure, make
 
 from py_driver.buildfile import render
 from py_driver.building import archives
-from py_driver.libraries import library_entries, locked
-from py_driver.lock import entries_for, lock_files
 from py_driver.manifest.model import DEPENDS
+from py_driver.matrix.libraries import library_entries, locked
+from py_driver.matrix.lock import entries_for, lock_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ import pytest
 from py_driver import loading
 from py_driver.errors import Code, DriverError
 from py_driver.loading import Torch, fits, importable_torch, python_for, run_example
-from py_driver.lock import release_of
+from py_driver.matrix.cells import parse
+from py_driver.matrix.lock import release_of
 from py_driver.output import Output
-from py_driver.variants.names import parse
 
 _PYTHON = """#!/bin/sh
 PYTHONPATH={place} exec {python} "$@"

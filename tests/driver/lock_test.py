@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from py_driver import lock
-from py_driver.lock import entries_for, release_of
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import Cell, parse
+from py_driver.matrix import lock
+from py_driver.matrix.cells import Cell, parse
+from py_driver.matrix.lock import entries_for, release_of
+from py_driver.matrix.releases import read_matrix
 
 
 def _names(*identifiers: str) -> list[str]:

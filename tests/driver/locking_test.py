@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fetch_server import Server, wheel
 
-from py_driver import __main__, lock, locking
+from py_driver import __main__
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.entry import Origin
-from py_driver.locking import Wish, complete, look_up, read, wanted
-from py_driver.variants import matrix
+from py_driver.matrix import lock
+from py_driver.matrix import lock_update as locking
+from py_driver.matrix import releases as matrix
+from py_driver.matrix.lock_update import Wish, complete, look_up, read, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

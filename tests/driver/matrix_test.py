@@ -8,10 +8,10 @@ from typing import Any
 import tomli
 
 from py_driver.fetch.entry import parse_entry
-from py_driver.layout import module_root
-from py_driver.lock import entries_for
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import Cell
+from py_driver.matrix.cells import Cell
+from py_driver.matrix.installation import module_root
+from py_driver.matrix.lock import entries_for
+from py_driver.matrix.releases import read_matrix
 
 _TOOLCHAINS = module_root() / "toolchains"
 _COMPILERS = {"nvidia-cuda-nvcc", "nvidia-cuda-toolkit", "cuda_nvcc"}

@@ -16,16 +16,16 @@ from buildfile_test import GENERAL, TORCH, failure, make, names
 
 from py_driver.buildfile import render
 from py_driver.errors import Code
-from py_driver.lock import entries_for, read_part
 from py_driver.manifest.flags import check_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
+from py_driver.matrix.archs import order
+from py_driver.matrix.cells import Cell, parse, rocm_version, spell
+from py_driver.matrix.lock import entries_for, read_part
+from py_driver.matrix.releases import read_matrix
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.steps import CellStep, Did, place_of
-from py_driver.variants.capabilities import order
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import Cell, parse, rocm_version, spell
 
 if TYPE_CHECKING:
     from py_driver.plan import Plan

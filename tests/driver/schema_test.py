@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.manifest.model import CURRENT, KERNEL_BACKENDS, NOARCH, TORCH, TVM_FFI
+from py_driver.manifest.model import CURRENT, NOARCH, TORCH, TVM_FFI
 from py_driver.manifest.reader import read
 from py_driver.manifest.schema import make_schema
 from py_driver.manifest.tables import TABLES, table
+from py_driver.matrix.backends import KERNEL_BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fetch_server import Server, wheel
 
-from py_driver import __main__, locking
+from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.exports import soname
-from py_driver.layout import MATRIX_VARIABLE
-from py_driver.lock import read_part, symbols_file, symbols_files, user_symbols
-from py_driver.symbols import is_current, read
+from py_driver.matrix import lock_update as locking
+from py_driver.matrix.installation import MATRIX_VARIABLE
+from py_driver.matrix.library_symbols import is_current, read
+from py_driver.matrix.lock import read_part, symbols_file, symbols_files, user_symbols
+from py_driver.matrix.torch_symbols import soname
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

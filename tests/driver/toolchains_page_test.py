@@ -12,11 +12,11 @@ import pytest
 from py_driver import __main__
 from py_driver.cli import VERBS
 from py_driver.fetch.entry import Origin
-from py_driver.layout import module_root
-from py_driver.lock import entries_for
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import parse, spell
-from py_driver.variants.select import select
+from py_driver.matrix.cells import parse, spell
+from py_driver.matrix.installation import module_root
+from py_driver.matrix.lock import entries_for
+from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.select import select
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "toolchains.md"

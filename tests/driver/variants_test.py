@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from py_driver.errors import Code, DriverError
-from py_driver.variants.capabilities import choose, loose_intersection
-from py_driver.variants.matrix import read_matrix
-from py_driver.variants.names import Cell, cuda_version, parse, spell
-from py_driver.variants.select import expand, select
+from py_driver.matrix.archs import choose, loose_intersection
+from py_driver.matrix.cells import Cell, cuda_version, parse, spell
+from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.select import expand, select
 
 CUDA = read_matrix().cuda_release("13.0")
 OLD = "7.0;7.2;7.5;8.0;8.6;8.7;8.9;9.0"

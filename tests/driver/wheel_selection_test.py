@@ -16,9 +16,9 @@ import pytest
 from kernels.variants import parse_variant, resolve_variants  # type: ignore[import-untyped]
 
 from py_driver import wheel_loader
-from py_driver.manifest.model import BACKENDS, UNIVERSAL
+from py_driver.matrix.backends import BACKENDS, UNIVERSAL
+from py_driver.matrix.cells import parse
 from py_driver.release import Built
-from py_driver.variants.names import parse
 from py_driver.wheel import describe
 from py_driver.wheel_loader import Variant, choose, look
 

@@ -14,8 +14,8 @@ from amd import code_objects
 from clone import RELU
 from elftools.elf.elffile import ELFFile
 
-from py_driver.variants.capabilities import order
-from py_driver.variants.names import parse
+from py_driver.matrix.archs import order
+from py_driver.matrix.cells import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

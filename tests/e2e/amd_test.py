@@ -12,8 +12,8 @@ from clone import BINDING, ROCM, copy_project, digests, hip_steps, planned, step
 from conftest import Built
 
 from py_driver.loading import python_for
+from py_driver.matrix.cells import parse
 from py_driver.output import Output
-from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

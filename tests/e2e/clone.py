@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.lock import entries_for
-from py_driver.variants.names import Cell
+from py_driver.matrix.cells import Cell
+from py_driver.matrix.lock import entries_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

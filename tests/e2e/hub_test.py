@@ -14,9 +14,9 @@ import pytest
 from clone import CPU, copy_project
 
 from py_driver.loading import python_for
+from py_driver.matrix.cells import parse
 from py_driver.output import Output
 from py_driver.system.environment import curated
-from py_driver.variants.names import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

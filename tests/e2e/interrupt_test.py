@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import CPU, TWO, copy_project, digests, make_mirror, steps, wait_for_process
 
-from py_driver.lock import entries_for
+from py_driver.matrix.lock import entries_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ import pytest
 from clone import BINDING, CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, make_cache, planned, steps
 from conftest import Built
 
-from py_driver.lock import read_part
+from py_driver.matrix.lock import read_part
 
 pytestmark = pytest.mark.e2e
 

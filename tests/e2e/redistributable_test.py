@@ -15,8 +15,8 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import Selection, unpack
-from py_driver.lock import read_part
-from py_driver.variants.matrix import read_table
+from py_driver.matrix.lock import read_part
+from py_driver.matrix.releases import read_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from clone import BINDING, CPU, CU130, RELU, cuda_steps, digests, hip_steps, steps
 
 from py_driver import __version__
-from py_driver.variants.names import parse
+from py_driver.matrix.cells import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from conftest import Built
 from elftools.elf.elffile import ELFFile
 
 from py_driver.loading import python_for
+from py_driver.matrix.cells import parse
 from py_driver.output import Output
 from py_driver.system.environment import curated
-from py_driver.variants.names import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from hub import served
 
 from py_driver.fetch.store import Store
-from py_driver.lock import entries_for
+from py_driver.matrix.cells import Cell
+from py_driver.matrix.lock import entries_for
 from py_driver.system.cache import cache_root
-from py_driver.variants.names import Cell
 
 if TYPE_CHECKING:
     from conftest import Built

@@ -33,7 +33,7 @@ def symbol_stubs(rctx, zig, table, without):
     Args:
         rctx: repository_ctx.
         zig: Label of the program that compiles and links.
-        table: Label of the table, whose layout py_driver/symbols.py tells; None for no libraries.
+        table: Label of the table, whose layout py_driver/matrix/library_symbols.py tells; None for no libraries.
         without: string, a SONAME for which none is made.
 
     Returns:

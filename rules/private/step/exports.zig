@@ -1,5 +1,5 @@
 //! Reads which symbols the libraries of each torch release define: toolchains/lock/torch_exports.bin, whose layout is
-//! told in py_driver/exports.py, which writes it.
+//! told in py_driver/matrix/torch_symbols.py, which writes it.
 const std = @import("std");
 const main = @import("main.zig");
 

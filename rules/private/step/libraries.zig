@@ -1,5 +1,5 @@
 //! Reads which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/*.symbols, whose layout is told
-//! in py_driver/symbols.py, which writes them.
+//! in py_driver/matrix/library_symbols.py, which writes them.
 const std = @import("std");
 const main = @import("main.zig");
 

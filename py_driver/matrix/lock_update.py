@@ -13,10 +13,10 @@ from py_driver.fetch.debian import resolve_debian
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.resolution import resolve, resolve_slim
-from py_driver.layout import user_matrix
-from py_driver.lock import lock_files, read_user_lock, user_lock
-from py_driver.variants.extension import read_extension
-from py_driver.variants.matrix import read_table
+from py_driver.matrix.installation import user_matrix
+from py_driver.matrix.lock import lock_files, read_user_lock, user_lock
+from py_driver.matrix.releases import read_table
+from py_driver.matrix.user_matrix import read_extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

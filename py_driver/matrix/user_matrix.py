@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.manifest.keys import CAPABILITY
+from py_driver.matrix.backends import CAPABILITY
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:

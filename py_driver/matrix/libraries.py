@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _lock() -> dict[str, Any]:
-    from py_driver.lock import read_part  # noqa: PLC0415
+    from py_driver.matrix.lock import read_part  # noqa: PLC0415
 
     return {f"cutlass_{version.replace('.', '_')}": entry for version, entry in read_part("cutlass").items()}
 

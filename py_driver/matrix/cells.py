@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from py_driver.errors import Code, error
-from py_driver.manifest.model import BACKENDS, UNIVERSAL
+from py_driver.matrix.backends import BACKENDS, UNIVERSAL
 
 # Compiled when they are first used, which `driver check` never does.
 _BACKEND = r"cpu|cu\d{2}\d|rocm[1-9]\d"

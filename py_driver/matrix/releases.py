@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli
 
-from py_driver.layout import module_root, user_matrix
-from py_driver.variants.extension import extended
-from py_driver.variants.names import Cell
+from py_driver.matrix.cells import Cell
+from py_driver.matrix.installation import module_root, user_matrix
+from py_driver.matrix.user_matrix import extended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.errors import Code, error
-from py_driver.exports import defined, soname
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
-from py_driver.layout import module_root
+from py_driver.matrix.installation import module_root
+from py_driver.matrix.torch_symbols import defined, soname
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ def module_root() -> Path:
     Raises:
         DriverError: SET_UP if neither is there, so the installation is broken.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for root in (package / "module", package.parent):
         if (root / "toolchains" / "matrix.toml").is_file():
             return root

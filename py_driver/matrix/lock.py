@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, error
 from py_driver.fetch.entry import Entry, parse_entry
-from py_driver.layout import module_root, user_matrix
-from py_driver.variants.names import cuda_version, rocm_version
+from py_driver.matrix.cells import cuda_version, rocm_version
+from py_driver.matrix.installation import module_root, user_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from py_driver.variants.names import Cell
+    from py_driver.matrix.cells import Cell
 
 
 def lock_files() -> dict[str, Path]:
@@ -29,7 +29,7 @@ def lock_files() -> dict[str, Path]:
 
 
 def exports_file() -> Path:
-    """What the torch releases of the lock export, see `py_driver.exports`; the user's own releases are not in it.
+    """What the torch releases of the lock export, see `torch_symbols`; the user's own releases are not in it.
 
     Raises:
         DriverError: SET_UP if the installation is broken.
@@ -38,7 +38,7 @@ def exports_file() -> Path:
 
 
 def symbols_file(kind: str, version: str, matrix: Path | None) -> Path:
-    """What the libraries of a release define, see `py_driver.symbols`; whether the file is there or not.
+    """What the libraries of a release define, see `py_driver.matrix.library_symbols`; whether the file is there or not.
 
     Args:
         kind: `cuda` or `rocm`.

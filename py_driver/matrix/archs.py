@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from py_driver.variants.matrix import Cuda, Rocm
+    from py_driver.matrix.releases import Cuda, Rocm
 
 _PTX = "+PTX"
 _AMD = "gfx"
