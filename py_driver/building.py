@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
+from py_driver.bazel.remote import REMOTE_JOBS, Remote, bazel_options, reachable
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
 from py_driver.bazel.servers import free_server
@@ -32,7 +33,6 @@ from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan_steps import Settings, expected_steps
 from py_driver.project import plan_directory
-from py_driver.remote import REMOTE_JOBS, Remote, bazel_options, reachable
 from py_driver.resources import resource
 from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.system.cache import cache_root

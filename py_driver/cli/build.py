@@ -90,8 +90,8 @@ def options_of(args: argparse.Namespace) -> Options:
     Raises:
         DriverError: see `remote_of`.
     """
+    from py_driver.bazel.remote import remote_of  # noqa: PLC0415
     from py_driver.building import Options  # noqa: PLC0415  (`driver --help` does without them)
-    from py_driver.remote import remote_of  # noqa: PLC0415
 
     return Options(
         jobs=args.jobs,

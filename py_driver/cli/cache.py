@@ -45,11 +45,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Serve; the server's exit code.
 
     Raises:
-        DriverError: see `py_driver.cache_server.serve`.
+        DriverError: see `py_driver.bazel.cache_server.serve`.
     """
     import os  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    from py_driver.cache_server import Serving, serve  # noqa: PLC0415
+    from py_driver.bazel.cache_server import Serving, serve  # noqa: PLC0415
     from py_driver.system.cache import cache_root  # noqa: PLC0415
 
     serving = Serving(

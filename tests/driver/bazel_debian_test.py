@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.bazel import apt, class_path, debian
+from py_driver.debian import apt, class_path
+from py_driver.debian import provide as debian
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.bazel import debian, find
+from py_driver.bazel import find
 from py_driver.bazel.find import Source, find_bazel
+from py_driver.debian import provide as debian
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 

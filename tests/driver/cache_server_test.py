@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from py_driver.cache_server import Serving, command, serve
+from py_driver.bazel.cache_server import Serving, command, serve
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 from py_driver.system.cache import CACHE_VARIABLE

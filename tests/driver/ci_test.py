@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from py_driver.remote import config_file, remote_of
+from py_driver.bazel.remote import config_file, remote_of
 
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "docs" / "ci"

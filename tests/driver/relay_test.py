@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.relay import owner, relay
+from py_driver.bazel.relay import owner, relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from py_driver import __main__
+from py_driver.bazel.remote import Remote, bazel_options, config_file, reachable, read_headers, remote_of
 from py_driver.errors import Code, DriverError
-from py_driver.remote import Remote, bazel_options, config_file, reachable, read_headers, remote_of
 
 CANARY = "s3cret-t0ken"
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import stop_server
 
-from py_driver.bazel import debian
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.run import run
+from py_driver.debian import provide as debian
 from py_driver.errors import DriverError
 from py_driver.output import Output
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from clone import stop_server
 
-from py_driver.bazel import debian, find
+from py_driver.bazel import find
 from py_driver.bazel.find import Bazel, Source, find_bazel
 from py_driver.bazel.run import run
+from py_driver.debian import provide as debian
 from py_driver.output import Output
 from py_driver.system.cache import cache_root
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import tomli
 
+from py_driver.bazel.relay import relay
+from py_driver.bazel.remote import SOCKET_LENGTH
 from py_driver.bazel.sandbox import worker_files
 from py_driver.errors import Code, error
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.unpacking import Selection, unpack
-from py_driver.relay import relay
-from py_driver.remote import SOCKET_LENGTH
 from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
 

@@ -26,8 +26,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from py_driver.bazel import class_path, wheels
-from py_driver.bazel.apt import HELP, Apt, failure, require_programs
+from py_driver.debian import class_path, wheels
+from py_driver.debian.apt import HELP, Apt, failure, require_programs
 from py_driver.errors import Code, DriverError, error
 from py_driver.resources import resource
 from py_driver.system.environment import curated

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from py_driver.bazel.apt import HELP, failure
+from py_driver.debian.apt import HELP, failure
 from py_driver.errors import Code, error
 from py_driver.system.environment import curated
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import tomli
 
+from py_driver.bazel.relay import relay
 from py_driver.errors import Code, error
-from py_driver.relay import relay
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Bazel out of Debian's packages."""
