@@ -31,8 +31,8 @@ from py_driver.matrix.releases import read_matrix
 from py_driver.matrix.select import select
 from py_driver.misses import calls_of
 from py_driver.output import printable
+from py_driver.plan.plan import plan_directory
 from py_driver.plan_steps import Settings, expected_steps
-from py_driver.project import plan_directory
 from py_driver.resources import resource
 from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.system.cache import cache_root
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.misses import Calls
     from py_driver.output import Output
-    from py_driver.plan import Plan, Variant
+    from py_driver.plan.plan import Plan, Variant
     from py_driver.plan_steps import Step
     from py_driver.steps import CellStep
     from py_driver.workspace import Workspace

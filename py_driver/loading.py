@@ -14,10 +14,10 @@ import tomli
 from py_driver.errors import Code, error
 from py_driver.matrix.cells import cuda_version
 from py_driver.matrix.lock import release_of
+from py_driver.plan.candidates import numbers
 from py_driver.resources import resource
 from py_driver.system.environment import curated
 from py_driver.system.venv import ensure_venv
-from py_driver.variants.candidates import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,15 +7,15 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.identity import canonical
-from py_driver.includes import TORCH_FOLDERS, scan
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.cells import cuda_version
+from py_driver.plan.identity import canonical
+from py_driver.plan.includes import TORCH_FOLDERS, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from py_driver.plan import Group, Plan, Variant
+    from py_driver.plan.plan import Group, Plan, Variant
 
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""

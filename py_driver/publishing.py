@@ -17,8 +17,8 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.git import sources
 from py_driver.hub import Hub
 from py_driver.matrix.releases import read_matrix
-from py_driver.plan import make_plan
-from py_driver.project import MANIFEST, load
+from py_driver.plan.plan import make_plan
+from py_driver.plan.project import MANIFEST, load
 from py_driver.provenance import documents
 from py_driver.release import Changes, changes, make_file, read_metadata, read_variants, target
 from py_driver.system.files import contains, is_file, reading
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.output import Output
-    from py_driver.plan import Variant
-    from py_driver.project import Project
+    from py_driver.plan.plan import Variant
+    from py_driver.plan.project import Project
     from py_driver.release import Built, File
 
 _MAIN = "main"

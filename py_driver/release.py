@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.manifest.model import Manifest
-    from py_driver.plan import Plan, Variant
+    from py_driver.plan.plan import Plan, Variant
 
 _CACHE = "__pycache__"
 """What Python leaves where it loads a variant; it is no part of it."""

@@ -25,8 +25,8 @@ from py_driver.git import sources
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.releases import read_matrix
 from py_driver.output import printable
-from py_driver.plan import make_plan
-from py_driver.project import MANIFEST, load
+from py_driver.plan.plan import make_plan
+from py_driver.plan.project import MANIFEST, load
 from py_driver.provenance import Sources, read_statement, statement_path
 from py_driver.release import target
 from py_driver.steps import read_steps
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from py_driver.building import Options
     from py_driver.manifest.model import Manifest
     from py_driver.output import Output
-    from py_driver.plan import Plan, Variant
+    from py_driver.plan.plan import Plan, Variant
 
 _DIFFOSCOPE = "diffoscope"
 _SHOWN = 5

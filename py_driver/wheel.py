@@ -16,8 +16,8 @@ from py_driver import __version__, wheel_loader
 from py_driver.collect import BUILD
 from py_driver.errors import Code, error
 from py_driver.matrix.cells import Cell, cuda_version, parse, rocm_version
+from py_driver.plan.candidates import numbers
 from py_driver.release import make_file
-from py_driver.variants.candidates import numbers
 from py_driver.wheel_loader import PLACE, Variant
 
 if TYPE_CHECKING:

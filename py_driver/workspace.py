@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from py_driver.buildfile import render
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
 from py_driver.matrix.lock import read_user_lock, user_lock, user_symbols
+from py_driver.plan.buildfile import render
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import path_digest
 from py_driver.system.turns import turn
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.output import Output
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 _MODULE = """\"\"\"Kernel projects of this user, one package each; written and rewritten by the driver.\"\"\"
 

@@ -33,8 +33,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
-    from py_driver.plan import make_plan  # noqa: PLC0415
-    from py_driver.project import load  # noqa: PLC0415
+    from py_driver.plan.plan import make_plan  # noqa: PLC0415
+    from py_driver.plan.project import load  # noqa: PLC0415
 
     matrix = read_matrix()
     project = load(args.directory, matrix)

@@ -36,9 +36,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: STALE_BUILD_FILE if `--check` finds a difference; FOREIGN_FILE if the BUILD.bazel there is not
             generated; PERMISSION; and all that `plan_directory` raises.
     """
-    from py_driver.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.matrix.installation import label_prefix  # noqa: PLC0415
-    from py_driver.project import plan_directory  # noqa: PLC0415
+    from py_driver.plan.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
     plan = plan_directory(args.directory, strict_archs=args.strict_archs)

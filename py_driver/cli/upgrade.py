@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.manifest.model import CURRENT  # noqa: PLC0415
     from py_driver.manifest.reader import read  # noqa: PLC0415
     from py_driver.manifest.upgrade import upgrade  # noqa: PLC0415
-    from py_driver.project import MANIFEST, read_manifest  # noqa: PLC0415
+    from py_driver.plan.project import MANIFEST, read_manifest  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415  (`driver --help` needs none of these)
 
     path = args.directory / MANIFEST

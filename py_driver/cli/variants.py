@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from py_driver.cli import Subparsers
     from py_driver.matrix.archs import Archs
     from py_driver.output import Output
-    from py_driver.plan import Plan, Variant
+    from py_driver.plan.plan import Plan, Variant
 
 
 def add(subparsers: Subparsers) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: all that `plan_directory` raises.
     """
     from py_driver.matrix.archs import order  # noqa: PLC0415
-    from py_driver.project import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.plan.plan import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
 
     plan = plan_directory(args.directory, strict_archs=args.strict_archs)
     if args.json:

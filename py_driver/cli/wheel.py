@@ -36,8 +36,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
             project raise.
     """
     from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
-    from py_driver.plan import make_plan  # noqa: PLC0415
-    from py_driver.project import load  # noqa: PLC0415
+    from py_driver.plan.plan import make_plan  # noqa: PLC0415
+    from py_driver.plan.project import load  # noqa: PLC0415
     from py_driver.release import read_variants  # noqa: PLC0415
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.verifying import present  # noqa: PLC0415

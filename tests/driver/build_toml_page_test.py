@@ -20,11 +20,11 @@ from py_driver.manifest.paths import HEADERS, SOURCES
 from py_driver.manifest.reader import read
 from py_driver.manifest.schema import example
 from py_driver.manifest.section import Findings
-from py_driver.manifest.semantics import check
 from py_driver.manifest.tables import TABLES
 from py_driver.matrix.archs import choose
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.releases import read_matrix
+from py_driver.plan.checks import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from py_driver import __version__
-from py_driver.buildfile import HEADER, quote, render
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import spell
 from py_driver.matrix.installation import label_prefix, module_root
 from py_driver.matrix.releases import read_matrix
-from py_driver.project import plan_directory
+from py_driver.plan.buildfile import HEADER, quote, render
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from buildfile_test import CPU, CUDA, GENERAL, TORCH, make, names
 
-from py_driver.buildfile import render
 from py_driver.matrix.cells import spell
 from py_driver.matrix.releases import read_matrix
-from py_driver.variants.candidates import numbers
+from py_driver.plan.buildfile import render
+from py_driver.plan.candidates import numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 _ALONE = GENERAL.replace('["cpu", "cuda"]', '["cuda"]')
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver import __main__, cli
-from py_driver.buildfile import HEADER
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
+from py_driver.plan.buildfile import HEADER
 
 if TYPE_CHECKING:
     import argparse

@@ -15,9 +15,9 @@ from py_driver import __main__
 from py_driver.cli.explain import find, read_texts, spell
 from py_driver.errors import Code, DriverError
 from py_driver.manifest.reader import read
-from py_driver.manifest.semantics import check
 from py_driver.manifest.tables import table
 from py_driver.matrix.releases import read_matrix
+from py_driver.plan.checks import check
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "errors.md"

@@ -25,7 +25,7 @@ from py_driver.workspace import workspace_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "toolchains.md"
 TORCH = """[[torch]]
@@ -141,7 +141,7 @@ def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path,
 
 @pytest.fixture
 def one_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    from py_driver.project import plan_directory  # noqa: PLC0415
+    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
 
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
     return plan_directory(Path(__file__).parents[1] / "e2e" / "projects" / "tiny")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver import __main__
-from py_driver.buildfile import HEADER
+from py_driver.plan.buildfile import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

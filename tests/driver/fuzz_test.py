@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from py_driver.errors import DriverError
-from py_driver.includes import first_use, scan
 from py_driver.manifest.keys import Kind
 from py_driver.manifest.reader import read
 from py_driver.manifest.section import ERROR_LIMIT
 from py_driver.manifest.tables import TABLES
 from py_driver.manifest.text import PART_LIMIT, SIZE_LIMIT
+from py_driver.plan.includes import first_use, scan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from py_driver.identity import Identity, canonical, label_order
 from py_driver.manifest.model import Framework, Kernel, Manifest
-from py_driver.project import plan_directory
+from py_driver.plan.identity import Identity, canonical, label_order
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 COMPILED = """\
 [general]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from buildfile_test import CPU, GENERAL, TORCH, failure, make
 
-from py_driver.buildfile import render
 from py_driver.building import archives
 from py_driver.manifest.model import DEPENDS
 from py_driver.matrix.libraries import library_entries, locked
 from py_driver.matrix.lock import entries_for, lock_files
+from py_driver.plan.buildfile import render
 
 if TYPE_CHECKING:
     from pathlib import Path

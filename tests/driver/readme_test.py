@@ -11,7 +11,7 @@ import tomli
 
 from py_driver import __main__, cli
 from py_driver.errors import ExitCode
-from py_driver.project import plan_directory
+from py_driver.plan.plan import plan_directory
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nasty import PLACES, STRINGS, write
 
-from py_driver.buildfile import render
 from py_driver.errors import DriverError
 from py_driver.manifest.section import unsafe_character
-from py_driver.project import plan_directory
+from py_driver.plan.buildfile import render
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 _RULES = {"load", "package", "kernel_id", "kernel_objects", "kernel_variant", "kernel_bundle"}
 _CLEAN = {"cxx": "-DX=", "cuda": "-DX=", "binding": "-DX=", "upstream": "https://", "source": "https://"}

@@ -9,13 +9,13 @@ import pytest
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.includes import scan
-from py_driver.project import plan_directory
+from py_driver.plan.includes import scan
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 MANIFEST = """\
 [general]

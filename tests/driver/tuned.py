@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver import __version__
-from py_driver.project import plan_directory
+from py_driver.plan.plan import plan_directory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -14,7 +14,7 @@ import pytest
 
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
-from py_driver.project import plan_directory
+from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
 from py_driver.workspace import Workspace, one_at_a_time, workspace_for
 

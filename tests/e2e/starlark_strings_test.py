@@ -14,12 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "driver"))
 from nasty import STRINGS, write
 
 from py_driver.manifest.section import unsafe_character
-from py_driver.project import plan_directory
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
     from clone import Driver
 
-    from py_driver.plan import Plan
+    from py_driver.plan.plan import Plan
 
 pytestmark = pytest.mark.e2e
 

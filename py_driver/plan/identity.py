@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from py_driver.manifest.model import Kernel
-    from py_driver.project import Project
+    from py_driver.plan.project import Project
 
 
 _FORMAT = b"rules_torch_kernels id 1"

@@ -12,8 +12,8 @@ from py_driver.matrix.archs import base, choose, choose_amd, plain_amd
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.cells import ALL, is_identifier
 from py_driver.matrix.libraries import locked
+from py_driver.plan.candidates import numbers
 from py_driver.spelling import did_you_mean
-from py_driver.variants.candidates import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

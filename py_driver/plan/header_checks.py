@@ -7,20 +7,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.includes import TORCH_FOLDERS, first_use, scan
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import HEADERS, path_problem
 from py_driver.matrix.backends import BUILT
+from py_driver.plan.includes import TORCH_FOLDERS, first_use, scan
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from py_driver.includes import Include
     from py_driver.manifest.model import Manifest, Texts
     from py_driver.manifest.section import Findings
+    from py_driver.plan.includes import Include
 
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024

@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.identity import make_identity
 from py_driver.manifest.model import TORCH, Bounds, values
 from py_driver.manifest.paths import HEADERS
 from py_driver.matrix.archs import Archs, choose, choose_amd, plain_amd
 from py_driver.matrix.cells import Cell, cuda_version, rocm_version, spell
-from py_driver.metadata import make_metadata
-from py_driver.variants.candidates import Candidate, candidates, describe, numbers
+from py_driver.matrix.releases import read_matrix
+from py_driver.plan.candidates import Candidate, candidates, describe, numbers
+from py_driver.plan.identity import make_identity
+from py_driver.plan.metadata import make_metadata
+from py_driver.plan.project import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from py_driver.errors import Note, Span
-    from py_driver.identity import Identity
     from py_driver.manifest.model import Kernel, Manifest, Texts
     from py_driver.matrix.releases import Matrix
-    from py_driver.project import Project
+    from py_driver.plan.identity import Identity
+    from py_driver.plan.project import Project
 
 
 _GPUS = ("cuda", "rocm")
@@ -126,6 +129,16 @@ class Plan(NamedTuple):
     def files(self) -> frozenset[str]:
         """All files that variants are made from, relative to the project; build.toml is none of them."""
         return frozenset(name for identity in self.identities for name in identity.files)
+
+
+def plan_directory(directory: Path, *, strict_archs: bool = False) -> Plan:
+    """What is built of the project in a directory, for the driver's own matrix.
+
+    Raises:
+        DriverError: all that `load` and `make_plan` raise.
+    """
+    matrix = read_matrix()
+    return make_plan(load(directory, matrix), matrix, strict_archs=strict_archs)
 
 
 def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:

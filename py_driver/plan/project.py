@@ -6,16 +6,14 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, DriverError, error
-from py_driver.file_checks import FileChecker
-from py_driver.header_checks import check_includes
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
-from py_driver.manifest.semantics import check
 from py_driver.manifest.text import SIZE_LIMIT
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.releases import read_matrix
-from py_driver.package_files import package_files
-from py_driver.plan import make_plan
+from py_driver.plan.checks import check
+from py_driver.plan.file_checks import FileChecker
+from py_driver.plan.header_checks import check_includes
+from py_driver.plan.package_files import package_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Matrix
-    from py_driver.plan import Plan
 
 MANIFEST = "build.toml"
 """The name of the manifest."""
@@ -85,16 +82,6 @@ def load(directory: Path, matrix: Matrix) -> Project:
         python=python,
         notes=findings.notes(),
     )
-
-
-def plan_directory(directory: Path, *, strict_archs: bool = False) -> Plan:
-    """What is built of the project in a directory, for the driver's own matrix.
-
-    Raises:
-        DriverError: all that `load` and `make_plan` raise.
-    """
-    matrix = read_matrix()
-    return make_plan(load(directory, matrix), matrix, strict_archs=strict_archs)
 
 
 def read_manifest(directory: Path) -> bytes:
