@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.building import archives
+from py_driver.building.abi_check import build_program, check, expectations
+from py_driver.building.build import archives
+from py_driver.building.collect import BUILD, METADATA
+from py_driver.building.workspace import one_at_a_time
 from py_driver.card import BENCHMARKS, CARD, MADE, make_card
-from py_driver.collect import BUILD, METADATA
-from py_driver.compliance import build_program, check, expectations
 from py_driver.errors import Code, DriverError, error
 from py_driver.git import sources
 from py_driver.hub import Hub
@@ -23,7 +24,6 @@ from py_driver.provenance import documents
 from py_driver.release import Changes, changes, make_file, read_metadata, read_variants, target
 from py_driver.system.files import contains, is_file, reading
 from py_driver.verifying import present
-from py_driver.workspace import one_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

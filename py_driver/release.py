@@ -11,7 +11,7 @@ import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
-from py_driver.collect import BUILD, METADATA, SIGNATURE
+from py_driver.building.collect import BUILD, METADATA, SIGNATURE
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
 from py_driver.system.files import reading

@@ -17,8 +17,10 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
 from py_driver.bazel.servers import build_turn
-from py_driver.building import PYTHON_VARIABLE, archives, choose, limits, settings
-from py_driver.collect import BUILD, differences
+from py_driver.building.build import PYTHON_VARIABLE, archives, choose, limits, settings
+from py_driver.building.collect import BUILD, differences
+from py_driver.building.executed import read_steps
+from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.git import sources
@@ -29,18 +31,16 @@ from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.provenance import Sources, read_statement, statement_path
 from py_driver.release import target
-from py_driver.steps import read_steps
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import bare
 from py_driver.system.files import is_directory
 from py_driver.system.scratch import scratch, sweep
-from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from py_driver.bazel.find import Bazel
-    from py_driver.building import Options
+    from py_driver.building.build import Options
     from py_driver.manifest.model import Manifest
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant

@@ -12,8 +12,8 @@ from py_driver.errors import DriverError, ExitCode, as_json
 from py_driver.matrix.backends import CAPABILITY, GFX
 
 if TYPE_CHECKING:
+    from py_driver.building.abi_check import Checked
     from py_driver.cli import Subparsers
-    from py_driver.compliance import Checked
     from py_driver.output import Output
 
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library; all that building the
             program raises.
     """
-    from py_driver.compliance import build_program, check, expectations, find_libraries  # noqa: PLC0415  (slow)
+    from py_driver.building.abi_check import build_program, check, expectations, find_libraries  # noqa: PLC0415  (slow)
 
     given = {
         "--torch": args.torch,

@@ -11,7 +11,7 @@ from py_driver.cli import VERBS, add_variants, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
-    from py_driver.building import Options
+    from py_driver.building.build import Options
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
@@ -91,7 +91,7 @@ def options_of(args: argparse.Namespace) -> Options:
         DriverError: see `remote_of`.
     """
     from py_driver.bazel.remote import remote_of  # noqa: PLC0415
-    from py_driver.building import Options  # noqa: PLC0415  (`driver --help` does without them)
+    from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` does without them)
 
     return Options(
         jobs=args.jobs,
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.building.build`.
     """
-    from py_driver.building import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.build import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
 
     done = build(args.directory, args.variant, output, options_of(args))
     if args.json:

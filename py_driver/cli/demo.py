@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: see `py_driver.building.build`; LOAD_FAILED if the example fails.
     """
     from py_driver.building import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.loading import python_for, run_example  # noqa: PLC0415
+    from py_driver.building.example import python_for, run_example  # noqa: PLC0415
 
     done = build(args.directory, args.variant, output, options_of(args))
     python = python_for([built.variant.cell for built in done.cells], output)

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: USAGE; see `py_driver.verifying`; NOT_REPRODUCED, one for each variant that is not the same.
     """
-    from py_driver.building import Options  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.verifying import Release, failures, verify  # noqa: PLC0415
 
     if not args.published and (args.repo_id or args.branch):

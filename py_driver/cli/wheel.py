@@ -35,6 +35,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: CHANGED_BUILD or UNSUPPORTED; NO_SPACE or PERMISSION; what `verifying.present` and reading the
             project raise.
     """
+    from py_driver.building.workspace import one_at_a_time  # noqa: PLC0415
     from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
@@ -42,7 +43,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.verifying import present  # noqa: PLC0415
     from py_driver.wheel import make_wheel  # noqa: PLC0415
-    from py_driver.workspace import one_at_a_time  # noqa: PLC0415
 
     matrix = read_matrix()
     project = load(args.directory, matrix)

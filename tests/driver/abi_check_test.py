@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from py_driver import __main__, building, compliance
+from py_driver import __main__
+from py_driver.building import abi_check as compliance
+from py_driver.building import build as building
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 from py_driver.system.venv import ensure_venv

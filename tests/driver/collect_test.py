@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from py_driver import collect as module
-from py_driver.collect import check_place, collect
+from py_driver.building import collect as module
+from py_driver.building.collect import check_place, collect
 from py_driver.errors import Code, DriverError
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_interrupt_between_two_renames_restores_the_old_variant(
 
 _RUN = """
 import os, pathlib, shutil, signal, sys
-from py_driver import collect as module
+from py_driver.building import collect as module
 source, project, point = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 def stop(*_arguments):
     print("here", flush=True)

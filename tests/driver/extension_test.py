@@ -13,14 +13,14 @@ from buildfile_test import CPU, GENERAL, make
 from buildfile_test import TORCH as TORCH_SECTION
 
 from py_driver import __main__
-from py_driver.building import archives
+from py_driver.building.build import archives
+from py_driver.building.workspace import workspace_for
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
 from py_driver.matrix.installation import MATRIX_VARIABLE
 from py_driver.matrix.lock import entries_for
 from py_driver.matrix.lock_update import complete, wanted
 from py_driver.matrix.releases import read_matrix
-from py_driver.workspace import workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from py_driver import loading
+from py_driver.building import example as loading
+from py_driver.building.example import Torch, fits, importable_torch, python_for, run_example
 from py_driver.errors import Code, DriverError
-from py_driver.loading import Torch, fits, importable_torch, python_for, run_example
 from py_driver.matrix.cells import parse
 from py_driver.matrix.lock import release_of
 from py_driver.output import Output

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from py_driver.bazel.spawns import Call, Spawn
-from py_driver.misses import NEW, SAME, Misses, calls_of, place_key
-from py_driver.steps import CellStep, Did, Place
+from py_driver.building.executed import CellStep, Did, Place
+from py_driver.building.rerun_reasons import NEW, SAME, Misses, calls_of, place_key
 
 PLACE = Place(source="a.cu", section="g", mnemonic="CudaAssemble", arch="sm_80")
 KEY = place_key("v", PLACE)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from py_driver import __main__, building
+from py_driver import __main__
 from py_driver.bazel.spawns import Spawn
+from py_driver.building import build as building
+from py_driver.building.executed import count_steps, trace_steps
+from py_driver.building.report import Report, as_html, as_json, columns, header_share, make_report, ptx_code, runs
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
-from py_driver.report import Report, as_html, as_json, columns, header_share, make_report, ptx_code, runs
-from py_driver.steps import count_steps, trace_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -385,8 +386,8 @@ def test_place_that_holds_no_report_is_refused_before_anything_is_built(tmp_path
 
 def test_builds_without_a_report_do_not_load_what_makes_it() -> None:
     program = (
-        "import sys; import py_driver.building, py_driver.cli.build;"
-        "print(sorted({'jinja2', 'py_driver.report'} & set(sys.modules)))"
+        "import sys; import py_driver.building.build, py_driver.cli.build;"
+        "print(sorted({'jinja2', 'py_driver.building.report'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

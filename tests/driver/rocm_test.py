@@ -14,6 +14,8 @@ import kernels.validate  # type: ignore[import-untyped]
 import pytest
 from buildfile_test import GENERAL, TORCH, failure, make, names
 
+from py_driver.building.executed import CellStep, Did, place_of
+from py_driver.building.expected import Settings, expected_steps
 from py_driver.errors import Code
 from py_driver.manifest.flags import check_hip_flags
 from py_driver.manifest.locate import Source
@@ -24,12 +26,10 @@ from py_driver.matrix.cells import Cell, parse, rocm_version, spell
 from py_driver.matrix.lock import entries_for, read_part
 from py_driver.matrix.releases import read_matrix
 from py_driver.plan.buildfile import render
-from py_driver.plan_steps import Settings, expected_steps
-from py_driver.steps import CellStep, Did, place_of
 
 if TYPE_CHECKING:
+    from py_driver.building.expected import Step
     from py_driver.plan.plan import Plan
-    from py_driver.plan_steps import Step
 
 CELL = "torch213-cxx11-rocm72-x86_64-linux"
 ROCM = """\

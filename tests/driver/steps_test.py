@@ -9,7 +9,7 @@ import pytest
 
 from py_driver.bazel.events import Events
 from py_driver.bazel.spawns import Spawn
-from py_driver.steps import (
+from py_driver.building.executed import (
     CellStep,
     CellSteps,
     Did,

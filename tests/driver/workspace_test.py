@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from py_driver.building.workspace import Workspace, one_at_a_time, workspace_for
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
-from py_driver.workspace import Workspace, one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

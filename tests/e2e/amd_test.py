@@ -11,7 +11,7 @@ from amd import code_objects
 from clone import BINDING, ROCM, copy_project, digests, hip_steps, planned, steps
 from conftest import Built
 
-from py_driver.loading import python_for
+from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
 from py_driver.output import Output
 

@@ -9,7 +9,7 @@ import pytest
 from clone import PROJECTS
 from elftools.elf.elffile import ELFFile
 
-from py_driver import building
+from py_driver.building import build as building
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 

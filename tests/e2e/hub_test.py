@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import CPU, copy_project
 
-from py_driver.loading import python_for
+from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
 from py_driver.output import Output
 from py_driver.system.environment import curated

@@ -11,7 +11,7 @@ from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps, steps
 from conftest import Built
 from elftools.elf.elffile import ELFFile
 
-from py_driver.loading import python_for
+from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
 from py_driver.output import Output
 from py_driver.system.environment import curated

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from py_driver.misses import Misses, place_key
+from py_driver.building.executed import MNEMONICS, CellSteps, Did, places_of
+from py_driver.building.rerun_reasons import Misses, place_key
 from py_driver.output import printable
-from py_driver.steps import MNEMONICS, CellSteps, Did, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from py_driver.misses import Calls
-    from py_driver.steps import CellStep, Place
+    from py_driver.building.executed import CellStep, Place
+    from py_driver.building.rerun_reasons import Calls
 
     Read = Callable[[str], bytes | None]
     Group = list[tuple[Place, CellStep]]
@@ -222,7 +222,7 @@ def make_report(
     Args:
         name: of the project.
         cells: their counts, in the order of the build.
-        steps: what each step did for each cell; see `py_driver.steps.trace_steps`.
+        steps: what each step did for each cell; see `py_driver.building.executed.trace_steps`.
         read: the content of a file that the build made, by its SHA-256; None if it is not there.
         earlier: how steps were called in earlier builds.
     """

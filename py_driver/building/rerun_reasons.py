@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.steps import Did
+from py_driver.building.executed import Did
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from py_driver.bazel.spawns import Call
-    from py_driver.steps import CellStep, Place
+    from py_driver.building.executed import CellStep, Place
 
 Calls = dict[str, "Call"]
 """How steps were called, by `place_key`."""

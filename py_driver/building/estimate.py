@@ -13,14 +13,14 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.plan_steps import AFTER
-from py_driver.steps import Did
+from py_driver.building.executed import Did
+from py_driver.building.expected import AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from py_driver.plan_steps import Step
-    from py_driver.steps import CellStep, Place
+    from py_driver.building.executed import CellStep, Place
+    from py_driver.building.expected import Step
 
 _REMEMBERED = 8
 """Of a step, what it read in so many builds is known."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tomli
 
 from py_driver.bazel.spawns import Call
-from py_driver.forecast import Cost, History, Known
+from py_driver.building.estimate import Cost, History, Known
 from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import write
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from py_driver.misses import Calls
+    from py_driver.building.rerun_reasons import Calls
 
 VERSION = 1
 """Of the shape of the file; one of another version is as good as none."""

@@ -17,11 +17,15 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import say_if_weak
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import options as log_options
-from py_driver.collect import check_place, collect
+from py_driver.building.collect import check_place, collect
+from py_driver.building.estimate import Forecast, describe, forecast, learned
+from py_driver.building.executed import CellSteps, cells_of, places_of
+from py_driver.building.expected import Settings, expected_steps
+from py_driver.building.history import read_calls, read_costs, read_history, write_calls, write_history
+from py_driver.building.rerun_reasons import calls_of
+from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
-from py_driver.forecast import Forecast, describe, forecast, learned
-from py_driver.history import read_calls, read_costs, read_history, write_calls, write_history
 from py_driver.matrix.archs import order
 from py_driver.matrix.installation import MODULE_NAME
 from py_driver.matrix.libraries import library_entries
@@ -29,29 +33,25 @@ from py_driver.matrix.lock import entries_for, rules_digest, toolchain_digests
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.releases import read_matrix
 from py_driver.matrix.select import select
-from py_driver.misses import calls_of
 from py_driver.output import printable
 from py_driver.plan.plan import plan_directory
-from py_driver.plan_steps import Settings, expected_steps
 from py_driver.resources import resource
-from py_driver.steps import CellSteps, cells_of, places_of
 from py_driver.system.cache import cache_root
 from py_driver.system.files import is_directory, is_file, write
 from py_driver.system.memory import step_memory
-from py_driver.workspace import one_at_a_time, workspace_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
+    from py_driver.building.executed import CellStep
+    from py_driver.building.expected import Step
+    from py_driver.building.rerun_reasons import Calls
+    from py_driver.building.workspace import Workspace
     from py_driver.fetch.entry import Entry
-    from py_driver.misses import Calls
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
-    from py_driver.plan_steps import Step
-    from py_driver.steps import CellStep
-    from py_driver.workspace import Workspace
 
 _ACTIONS = "actions"
 """Where the results of actions are kept, below the cache."""
@@ -284,7 +284,7 @@ def _write_report(  # noqa: PLR0913  (what a report is made of, where it goes, a
     page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], earlier: Calls, output: Output
 ) -> None:
     """Write a page, and the same as JSON beside it."""
-    from py_driver.report import as_html, as_json, make_report  # noqa: PLC0415  (few builds need it)
+    from py_driver.building.report import as_html, as_json, make_report  # noqa: PLC0415  (few builds need it)
 
     made = make_report(name, cells, steps, _action_output, earlier)
     facts = page.with_suffix(".json")

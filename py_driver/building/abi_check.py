@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import free_server
-from py_driver.building import PYTHON_VARIABLE
+from py_driver.building.build import PYTHON_VARIABLE
+from py_driver.building.workspace import common_workspace
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.archs import plain_amd
 from py_driver.matrix.backends import CAPABILITY, GFX
@@ -21,7 +22,6 @@ from py_driver.matrix.cells import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
 from py_driver.matrix.lock import exports_file, symbols_files
 from py_driver.system.environment import curated
-from py_driver.workspace import common_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
