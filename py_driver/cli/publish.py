@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
-    from py_driver.publishing import Publication
+    from py_driver.publishing.publish import Publication
 
 
 def add(subparsers: Subparsers) -> None:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.publishing.publish`.
     """
-    from py_driver.publishing import Wish, publish  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.publish import Wish, publish  # noqa: PLC0415  (`driver --help` needs none of these)
 
     wish = Wish(
         repo_id=args.repo_id,

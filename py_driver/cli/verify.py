@@ -30,10 +30,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Verify; the exit code.
 
     Raises:
-        DriverError: USAGE; see `py_driver.verifying`; NOT_REPRODUCED, one for each variant that is not the same.
+        DriverError: USAGE; see `py_driver.publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same.
     """
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.verifying import Release, failures, verify  # noqa: PLC0415
+    from py_driver.publishing.verify import Release, failures, verify  # noqa: PLC0415
 
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch are of what is published", help="add --published")

@@ -39,10 +39,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
-    from py_driver.release import read_variants  # noqa: PLC0415
+    from py_driver.publishing.release import read_variants  # noqa: PLC0415
+    from py_driver.publishing.verify import present  # noqa: PLC0415
+    from py_driver.publishing.wheel import make_wheel  # noqa: PLC0415
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.verifying import present  # noqa: PLC0415
-    from py_driver.wheel import make_wheel  # noqa: PLC0415
 
     matrix = read_matrix()
     project = load(args.directory, matrix)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from py_driver.card import make_card
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
+from py_driver.publishing.card import make_card
 
 _SPAN = Source("build.toml", "").span(0, 1)
 _CELL = "torch213-cxx11-rocm72-x86_64-linux"

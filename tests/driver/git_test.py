@@ -13,7 +13,7 @@ import tuned
 from tuned import CANARY, FILES, publish
 
 from py_driver.errors import Code, DriverError
-from py_driver.git import sources
+from py_driver.publishing.git import sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from py_driver.interface import Offer, offers, schemas
+from py_driver.publishing.public_api import Offer, offers, schemas
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from py_driver import __version__
 from py_driver.fetch.entry import Entry, Origin
 from py_driver.matrix.cells import parse
 from py_driver.matrix.lock import entries_for
-from py_driver.provenance import package_url
+from py_driver.publishing.provenance import package_url
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kernels.variants import parse_variant, resolve_variants  # type: ignore[import-untyped]
 
-from py_driver import wheel_loader
 from py_driver.matrix.backends import BACKENDS, UNIVERSAL
 from py_driver.matrix.cells import parse
-from py_driver.release import Built
-from py_driver.wheel import describe
-from py_driver.wheel_loader import Variant, choose, look
+from py_driver.publishing import wheel_loader
+from py_driver.publishing.release import Built
+from py_driver.publishing.wheel import describe
+from py_driver.publishing.wheel_loader import Variant, choose, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,8 +22,8 @@ from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
-from py_driver.release import Built, make_file
-from py_driver.wheel import DISTRIBUTIONS, LOADER, make_wheel
+from py_driver.publishing.release import Built, make_file
+from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel
 
 project = tuned.project
 

@@ -23,14 +23,14 @@ from py_driver.building.executed import read_steps
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
-from py_driver.git import sources
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.releases import read_matrix
 from py_driver.output import printable
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
-from py_driver.provenance import Sources, read_statement, statement_path
-from py_driver.release import target
+from py_driver.publishing.git import sources
+from py_driver.publishing.provenance import Sources, read_statement, statement_path
+from py_driver.publishing.release import target
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import bare
 from py_driver.system.files import is_directory
@@ -214,7 +214,7 @@ def _published(
     manifest: Manifest, plan: Plan, patterns: Sequence[str], release: Release, output: Output
 ) -> Iterator[_Place]:
     """What the Hub has of a project, brought here for as long as this lasts."""
-    from py_driver.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
+    from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
 
     repo_id, branch = target(manifest, release.repo_id, release.branch)
     hub = Hub(repo_id)

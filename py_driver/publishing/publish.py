@@ -13,17 +13,17 @@ from py_driver.building.abi_check import build_program, check, expectations
 from py_driver.building.build import archives
 from py_driver.building.collect import BUILD, METADATA
 from py_driver.building.workspace import one_at_a_time
-from py_driver.card import BENCHMARKS, CARD, MADE, make_card
 from py_driver.errors import Code, DriverError, error
-from py_driver.git import sources
-from py_driver.hub import Hub
 from py_driver.matrix.releases import read_matrix
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
-from py_driver.provenance import documents
-from py_driver.release import Changes, changes, make_file, read_metadata, read_variants, target
+from py_driver.publishing.card import BENCHMARKS, CARD, MADE, make_card
+from py_driver.publishing.git import sources
+from py_driver.publishing.hub import Hub
+from py_driver.publishing.provenance import documents
+from py_driver.publishing.release import Changes, changes, make_file, read_metadata, read_variants, target
+from py_driver.publishing.verify import present
 from py_driver.system.files import contains, is_file, reading
-from py_driver.verifying import present
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
     from py_driver.plan.project import Project
-    from py_driver.release import Built, File
+    from py_driver.publishing.release import Built, File
 
 _MAIN = "main"
 _LIBRARY = ".so"

@@ -13,14 +13,14 @@ from urllib.parse import quote
 from py_driver import __version__
 from py_driver.building.collect import SIGNATURE
 from py_driver.fetch.entry import Origin
-from py_driver.release import make_file
+from py_driver.publishing.release import make_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from py_driver.fetch.entry import Entry
     from py_driver.manifest.model import Manifest
-    from py_driver.release import Built, File
+    from py_driver.publishing.release import Built, File
 
 _NAME: Final = "rules_torch_kernels"
 _BUILD_TYPE: Final = f"urn:{_NAME}:build:1"

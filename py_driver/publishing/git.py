@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.collect import BUILD
 from py_driver.errors import Code, error
-from py_driver.provenance import Sources
+from py_driver.publishing.provenance import Sources
 from py_driver.system.environment import bare
 from py_driver.system.files import reading
 

@@ -12,19 +12,20 @@ import zipfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from py_driver import __version__, wheel_loader
+from py_driver import __version__
 from py_driver.building.collect import BUILD
 from py_driver.errors import Code, error
 from py_driver.matrix.cells import Cell, cuda_version, parse, rocm_version
 from py_driver.plan.candidates import numbers
-from py_driver.release import make_file
-from py_driver.wheel_loader import PLACE, Variant
+from py_driver.publishing import wheel_loader
+from py_driver.publishing.release import make_file
+from py_driver.publishing.wheel_loader import PLACE, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
-    from py_driver.release import Built, File
+    from py_driver.publishing.release import Built, File
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 _PLATFORM = "manylinux_2_28_x86_64"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver import __version__
 from py_driver.errors import Code, DriverError, error
-from py_driver.release import Changes, File, Remote
+from py_driver.publishing.release import Changes, File, Remote
 
 try:
     from httpx2 import HTTPError

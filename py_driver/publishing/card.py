@@ -11,12 +11,12 @@ import tomli
 
 from py_driver import __version__
 from py_driver.errors import DriverError
-from py_driver.interface import offers, schemas
 from py_driver.matrix.archs import order
 from py_driver.matrix.backends import CAPABILITY, GFX
 from py_driver.matrix.cells import parse
+from py_driver.publishing.public_api import offers, schemas
+from py_driver.publishing.templates import render
 from py_driver.resources import resource
-from py_driver.templates import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,1 @@
+"""What is done with variants once they are built: published, verified, put into a wheel."""
