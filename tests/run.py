@@ -57,6 +57,7 @@ def lint(python: str, output: Output) -> list[list[str]]:
         [python, "-m", "ruff", "check", "--quiet", "."],
         [python, "-m", "ruff", "format", "--check", "--quiet", "."],
         [python, "-m", "mypy", "--no-error-summary"],
+        [str(Path(python).with_name("lint-imports")), "--no-logo", "--no-cache"],
         [*check, "-warnings=all", *starlark],
         [*check, "-warnings=-bzl-visibility", _PRIVATE_LOADS],
         *([str(ROOT / "driver"), "gen", "--check", f"examples/{name}"] for name in ("relu", "row_sum")),

@@ -25,9 +25,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Build, load, run, and print what came of it; the exit code.
 
     Raises:
-        DriverError: see `py_driver.building.build`; LOAD_FAILED if the example fails.
+        DriverError: see `building.build`; LOAD_FAILED if the example fails.
     """
-    from py_driver.building import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.build import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.building.example import python_for, run_example  # noqa: PLC0415
 
     done = build(args.directory, args.variant, output, options_of(args))

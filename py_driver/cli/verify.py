@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Verify; the exit code.
 
     Raises:
-        DriverError: USAGE; see `py_driver.publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same.
+        DriverError: USAGE; see `publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same.
     """
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.publishing.verify import Release, failures, verify  # noqa: PLC0415
