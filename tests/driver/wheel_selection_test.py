@@ -20,7 +20,7 @@ from py_driver.matrix.cells import parse
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import Built
 from py_driver.publishing.wheel import describe
-from py_driver.publishing.wheel_loader import Variant, choose, look
+from py_driver.publishing.wheel_loader import Here, Variant, choose, look, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -199,6 +199,40 @@ def test_message_of_a_free_threaded_python() -> None:
     [variant] = described(["torch213-cxx11-cpu-x86_64-linux"])
     with pytest.raises(ImportError, match="is for Python's stable ABI, which this free-threaded Python"):
         choose("wl", [variant], look(torch_of("2.13.0"))._replace(abi3=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "torch"),
+    [
+        ("torch213-cxx98-cu132-x86_64-linux", ["for torch 2.13", "for the C++ ABI cxx98"]),
+        ("torch-stable-abi213-cu132-x86_64-linux", ["for torch 2.13 or later", "for the backend cuda"]),
+    ],
+)
+def test_the_first_of_several_reasons_is_told(name: str, torch: list[str]) -> None:
+    here = Here("", "rocm", torch=(2, 9), abi="cxx11", toolkit=(12, 4), platform="aarch64-linux", abi3=False)
+    told = [refusal(described([name])[0], here)]
+    steps: list[dict[str, Any]] = [
+        {"abi3": True},
+        {"platform": "x86_64-linux"},
+        {"torch": (2, 13)},
+        {"abi": "cxx98"},
+        {"family": "cuda"},
+        {"toolkit": (13, 0)},
+        {"toolkit": (13, 2)},
+    ]
+    for step in steps:
+        here = here._replace(**step)
+        told.append(refusal(described([name])[0], here))
+    free = "for Python's stable ABI, which this free-threaded Python does not have"
+    assert told == [
+        free,
+        "for x86_64-linux",
+        *torch,
+        "for the backend cuda",
+        "for CUDA 13",
+        "for CUDA 13.2 or later",
+        "",
+    ]
 
 
 def test_loader_is_python_3_9() -> None:
