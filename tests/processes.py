@@ -23,6 +23,8 @@ _SECONDS = 600
 _LONG_SECONDS = 3600
 _LONG = ("e2e", "slow")
 _PATIENCE = 5
+_SERVER = "bazel("
+_PATIENCE_OF_SERVERS = 60
 _POLL_SECONDS = 0.05
 
 
@@ -61,7 +63,7 @@ def pytest_timeout_set_timer() -> Generator[None, Any, Any]:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
-    """Fail a test that leaves a process; Bazel's servers stay until the end of the end-to-end tests."""
+    """Fail a test that leaves a process; Bazel's servers stay until the end of the run."""
     before = _left().keys()
     yield
     if not any(request.node.get_closest_marker(name) for name in _LONG):
@@ -72,8 +74,10 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that leaves a process."""
-    if left := _after_a_while(()):
+    """End the servers of Bazel that were started for the tests, and fail a run that leaves another process."""
+    servers = [process for process, command in _left().items() if command.startswith(_SERVER)]
+    _end(servers, signal.SIGTERM)
+    if left := _after_a_while((), _PATIENCE_OF_SERVERS if servers else _PATIENCE):
         _end(left)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -96,9 +100,9 @@ def _left() -> dict[int, str]:
     return found
 
 
-def _after_a_while(known: Iterable[int]) -> dict[int, str]:
+def _after_a_while(known: Iterable[int], patience: float = _PATIENCE) -> dict[int, str]:
     """Processes besides some that are known, once they have had the time to end."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         left = {process: command for process, command in _left().items() if process not in known}
         if not left or time.monotonic() > deadline:
@@ -106,7 +110,7 @@ def _after_a_while(known: Iterable[int]) -> dict[int, str]:
         time.sleep(_POLL_SECONDS)
 
 
-def _end(processes: Iterable[int]) -> None:
+def _end(processes: Iterable[int], how: signal.Signals = signal.SIGKILL) -> None:
     for process in processes:
         with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, how)
