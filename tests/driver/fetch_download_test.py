@@ -244,9 +244,18 @@ sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
 def test_a_store_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
+    for name in ("file", "cache/store/sha256"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
     fetcher = Fetcher(Store(tmp_path / "file"), None, PipSettings(indexes=(f"{server.url}/simple",)))
-    assert failure_of(fetcher).diagnostics[0].code is Code.PERMISSION
+    for failure, place in (
+        (failure_of(fetcher), tmp_path / "file/store/lock" / pinned(BODY).key),
+        (failure_of(fetcher_for(server, tmp_path)), tmp_path / "cache/store/sha256" / pinned(BODY).sha256),
+    ):
+        [diagnostic] = failure.diagnostics
+        assert diagnostic.code is Code.PERMISSION
+        assert diagnostic.message.startswith(f"cannot write {place}: ")
+        assert diagnostic.help == "make it writable, or set RULES_TORCH_KERNELS_CACHE to a directory that is"
 
 
 def test_where_the_cache_is(tmp_path: Path) -> None:
