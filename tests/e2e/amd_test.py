@@ -118,7 +118,7 @@ def test_phases_make_the_code_that_one_call_of_clang_makes(row_sum: Built, tmp_p
     query = f'mnemonic("Hip(Preprocess|DeviceCompile)", deps({label}))'
     found = json.loads(row_sum.driver.bazel("aquery", "--output=jsonproto", "--noinclude_artifacts", query))["actions"]
     calls = [one["arguments"] for one in found if "--offload-arch=gfx942" in one["arguments"]]
-    [preprocess] = [call for call in calls if "-E" in call]
+    [preprocess] = [call[call.index("--") + 1 :] for call in calls if "-E" in call]
     [compile_] = [call for call in calls if "-S" in call]
     root = row_sum.driver.root.joinpath(row_sum.driver.bazel("info", "execution_root").strip())
     [split] = root.glob("bazel-out/*/bin/examples/row_sum/row_sum_rocm.objects/csrc/row_sum.cu.phases/gfx942/device.s")
