@@ -1,4 +1,4 @@
-"""Checks libraries with the program that the build checks them with: rules/private/step/check.zig."""
+"""Checks libraries with the program that the build checks them with: rules/private/tools/abi_check/check.zig."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from py_driver.output import Output
 
-_PROGRAM = f"@{MODULE_NAME}//rules/private/step"
+_PROGRAM = f"@{MODULE_NAME}//rules/private/tools:abi_check"
 _POLICY = {
     "--libraries": "libraries.txt",
     "--python-abi": "python_stable_abi.txt",
@@ -160,7 +160,7 @@ def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
     policy = module_root() / "rules" / "private" / "policy"
     flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
     flags |= {"--torch-exports": str(exports_file()), **options}
-    command = [str(program), "check", str(library.resolve()), "--json"]
+    command = [str(program), str(library.resolve()), "--json"]
     command += [word for pair in flags.items() for word in pair]
     # Of a library that is in no variant's directory the backend is not known; the names of what it needs say the rest.
     known, backend = symbols_files(), options.get("--backend")

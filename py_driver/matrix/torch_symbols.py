@@ -3,7 +3,7 @@
 The file is one line of JSON, `{"columns": [{"torch", "sha256", "abi", "backend"}, ...], "count": N}`, then N hashes,
 ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask says that column i
 defines it. Numbers are little-endian, a mask has as many bytes as the columns need. The compliance check,
-rules/private/step/exports.zig, reads it too.
+rules/private/tools/abi_check/exports.zig, reads it too.
 """
 
 from __future__ import annotations

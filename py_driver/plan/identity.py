@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _FORMAT = b"rules_torch_kernels id 1"
 _DIGITS = 12
-"""Both as in rules/private/step/identity.zig."""
+"""Both as in rules/private/tools/assemble/identity.zig."""
 
 
 class Identity(NamedTuple):

@@ -35,7 +35,7 @@ def check_extension(ctx, extension, objects, id):
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
-    arguments.add("check", extension)
+    arguments.add(extension)
     for file in ctx.files._policy:
         arguments.add(_POLICY[file.basename], file)
     arguments.add("--id", id)
@@ -58,7 +58,7 @@ def check_extension(ctx, extension, objects, id):
         arguments.add("--torch-stable-abi", ctx.attr.stable_abi)
     arguments.add("--report", report)
     ctx.actions.run(
-        executable = ctx.executable._step,
+        executable = ctx.executable._abi_check,
         arguments = [arguments],
         inputs = [extension, id, ctx.file._torch_exports] + symbols + objects + ctx.files._policy,
         outputs = [report],

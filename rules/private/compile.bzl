@@ -190,16 +190,16 @@ def guarded(ctx, compiler):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
 
     Args:
-        ctx: rule context, with the attribute `_step`.
+        ctx: rule context, with the attribute `_compile`.
         compiler: File, a static clang.
 
     Returns:
         dict, `executable` and `tools` of an action; and Args, those that come first.
     """
     arguments = ctx.actions.args()
-    arguments.add_all(["compile", "--"])
+    arguments.add_all(["guarded", "--"])
     arguments.add(compiler)
-    return {"executable": ctx.executable._step, "tools": [compiler]}, arguments
+    return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
 
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = None):
     """Runs the host compiler."""

@@ -3,7 +3,7 @@
 Split, a phase is an action of its own, but for all that preprocess, which are one: there the headers cost more than the
 work. The key of an action is what it reads: what is preprocessed to the same text is compiled once, a further
 architecture compiles for that one alone, and architectures are compiled beside each other. Every phase runs the command
-that `nvcc --dryrun` names for it (step/nvcc.zig), so both ways make the same code. What nvcc includes into the host's
+that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways make the same code. What nvcc includes into the host's
 code as text, the code of all architectures, is an object of its own beside it.
 """
 
@@ -119,7 +119,7 @@ def _nvcc(arguments, job, archs):
 
 def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
     ctx.actions.run(
-        executable = ctx.executable._step,
+        executable = ctx.executable._compile,
         arguments = arguments,
         inputs = inputs,
         tools = [job.cuda.host.compiler, job.cuda.host.launcher, job.cuda.nvcc],

@@ -115,8 +115,8 @@ def compile_hip(ctx, job, source, object):
     arguments.add("--out", bundle)
     for arch, code in codes.items():
         arguments.add_all(["--code", arch, code])
-    step = {"executable": ctx.executable._step}
-    _run(ctx, job, source, "HipBundle", "Bundling the code of", [arguments], codes.values(), bundle, step)
+    program = {"executable": ctx.executable._compile}
+    _run(ctx, job, source, "HipBundle", "Bundling the code of", [arguments], codes.values(), bundle, program)
     firsts.append(bundle)
     for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
     host_text = ctx.actions.declare_file(directory + "host.hipi")

@@ -16,7 +16,7 @@ def _kernel_bundle_impl(ctx):
         arguments.add("--variant", variant.variant)
         arguments.add_all([variant.directory], expand_directories = False)
     ctx.actions.run(
-        executable = ctx.executable._step,
+        executable = ctx.executable._assemble,
         arguments = [arguments],
         inputs = [variant.directory for variant in variants],
         outputs = [directory],
@@ -41,8 +41,8 @@ kernel_bundle = rule(
             mandatory = True,
             doc = "The cells, each a kernel_variant; each sets its own configuration.",
         ),
-        "_step": attr.label(
-            default = "//rules/private/step",
+        "_assemble": attr.label(
+            default = "//rules/private/tools:assemble",
             executable = True,
             cfg = "exec",
         ),

@@ -21,7 +21,7 @@ def _kernel_id_impl(ctx):
     arguments.add("--text", text)
     arguments.add_all(ctx.files.srcs, map_each = _named)
     ctx.actions.run(
-        executable = ctx.executable._step,
+        executable = ctx.executable._assemble,
         arguments = [arguments],
         inputs = ctx.files.srcs,
         outputs = [header, text],
@@ -83,6 +83,11 @@ kernel_id = rule(
             mandatory = True,
             doc = "All source files of the kernel for this backend, Python files too.",
         ),
+        "_assemble": attr.label(
+            default = "//rules/private/tools:assemble",
+            executable = True,
+            cfg = "exec",
+        ),
         "_linked": attr.label_list(
             default = ["//rules/private/include:id.cpp", "//rules/private/include:module.cpp"],
             allow_files = True,
@@ -90,11 +95,6 @@ kernel_id = rule(
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",
             allow_single_file = True,
-        ),
-        "_step": attr.label(
-            default = "//rules/private/step",
-            executable = True,
-            cfg = "exec",
         ),
     },
     provides = [KernelIdInfo],

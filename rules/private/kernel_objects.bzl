@@ -185,6 +185,11 @@ kernel_objects = rule(
             doc = "Sources; each becomes one object. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
+        "_compile": attr.label(
+            default = "//rules/private/tools:compile",
+            executable = True,
+            cfg = "exec",
+        ),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
         "_libraries": attr.label_list(default = _libraries, providers = [CutlassSdkInfo]),
@@ -194,11 +199,6 @@ kernel_objects = rule(
             allow_single_file = True,
         ),
         "_stable_abi": attr.label(default = "//rules/settings:stable_abi"),
-        "_step": attr.label(
-            default = "//rules/private/step",
-            executable = True,
-            cfg = "exec",
-        ),
         "_torch": attr.label(default = "//rules/settings:torch"),
     },
     provides = [KernelObjectsInfo],

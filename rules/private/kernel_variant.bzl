@@ -73,7 +73,7 @@ def _kernel_variant_impl(ctx):
     if extension:
         arguments.add("--extension", extension)
     ctx.actions.run(
-        executable = ctx.executable._step,
+        executable = ctx.executable._assemble,
         arguments = [arguments],
         inputs = files.values() + [identity.text, template, ops] + ([extension] if extension else []),
         outputs = [directory],
@@ -140,16 +140,21 @@ kernel_variant = rule(
         "torch": attr.string(
             doc = "Version of torch to build against, e.g. `2.13`; empty for variants without an extension.",
         ),
+        "_abi_check": attr.label(
+            default = "//rules/private/tools:abi_check",
+            executable = True,
+            cfg = "exec",
+        ),
+        "_assemble": attr.label(
+            default = "//rules/private/tools:assemble",
+            executable = True,
+            cfg = "exec",
+        ),
         "_exports": attr.label(
             default = "//rules/private/include:exports.map",
             allow_single_file = True,
         ),
         "_policy": attr.label(default = "//rules/private/policy"),
-        "_step": attr.label(
-            default = "//rules/private/step",
-            executable = True,
-            cfg = "exec",
-        ),
         "_torch_exports": attr.label(
             default = "//toolchains/lock:torch_exports.bin",
             allow_single_file = True,

@@ -10,12 +10,14 @@ def _zig_binary_impl(ctx):
     arguments.add("build-exe")
     arguments.add_all(["-target", "x86_64-linux-none", "-OReleaseSmall", "-fstrip", "-fsingle-threaded"])
     arguments.add_all(["--cache-dir", ".zig-cache", "--global-cache-dir", ".zig-cache"])
-    arguments.add(ctx.file.main)
+    arguments.add_all(["--dep", "common"])
+    arguments.add(ctx.file.main, format = "-Mroot=%s")
+    arguments.add(ctx.file.common, format = "-Mcommon=%s")
     arguments.add(program, format = "-femit-bin=%s")
     ctx.actions.run(
         executable = sdk.compiler,
         arguments = [arguments],
-        inputs = depset(ctx.files.srcs, transitive = [sdk.zig_files]),
+        inputs = depset(ctx.files.srcs + [ctx.file.common], transitive = [sdk.zig_files]),
         outputs = [program],
         mnemonic = "ZigBuild",
         progress_message = "Building %{label}",
@@ -29,8 +31,13 @@ zig_binary = rule(
     # The cell that asks for the program has no part in it: without this it would be built once for every cell.
     cfg = neutral_transition,
     attrs = {
+        "common": attr.label(
+            allow_single_file = [".zig"],
+            mandatory = True,
+            doc = "A file that programs share: the module `common`.",
+        ),
         "main": attr.label(allow_single_file = [".zig"], mandatory = True, doc = "The root source file."),
-        "srcs": attr.label_list(allow_files = [".zig"], mandatory = True, doc = "All source files."),
+        "srcs": attr.label_list(allow_files = [".zig"], mandatory = True, doc = "All source files of this program alone."),
     },
     executable = True,
     toolchains = ["//toolchains/cc:toolchain_type"],

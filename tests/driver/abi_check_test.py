@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 ABI = ROOT / "tests" / "abi"
 LIBRARIES = ABI / "libraries"
-STEP = ROOT / "rules" / "private" / "step"
+TOOLS = ROOT / "rules" / "private" / "tools"
 JUDGES = ["kernel-abi-check==0.14.1", "auditwheel==6.8.2", "abi3audit==0.0.26"]
 
 CPU = "torch213-*-cpu-*"
@@ -311,7 +311,8 @@ def test_damaged_files_do_not_crash_it(zig: Path, tmp_path: Path) -> None:
     safe = tmp_path / "safe"
     options = ["-target", "x86_64-linux-none", "-OReleaseSafe", "-fsingle-threaded"]
     caches = ["--cache-dir", str(tmp_path), "--global-cache-dir", str(tmp_path)]
-    subprocess.run([zig, "build-exe", *options, *caches, STEP / "main.zig", f"-femit-bin={safe}"], check=True)
+    modules = ["--dep", "common", f"-Mroot={TOOLS / 'abi_check' / 'check.zig'}", f"-Mcommon={TOOLS / 'common.zig'}"]
+    subprocess.run([zig, "build-exe", *options, *caches, *modules, f"-femit-bin={safe}"], check=True)
     wholes = [path.read_bytes() for path in sorted(LIBRARIES.glob("*.so"))]
     dice = random.Random(20261121)  # noqa: S311  (damage, not secrets)
     path = tmp_path / "x.so"

@@ -237,7 +237,7 @@ def test_the_settings_that_an_id_is_made_of(tmp_path: Path) -> None:
 
 
 def test_an_id_is_what_the_rule_makes() -> None:
-    """As rules/private/step/identity.zig: each field after its length, files in buildifier's order."""
+    """As rules/private/tools/assemble/identity.zig: each field after its length, files in buildifier's order."""
     identity = Identity(name="cpu_id", backend="cpu", settings={"b": ["é", None], "a": {"d": 1, "c": 2}},
                         files=("a-b.cu", "a.cu", "a.b/c.cu"))  # fmt: skip
     assert canonical(identity.settings) == '{"a":{"c":2,"d":1},"b":["\\u00e9",null]}'

@@ -51,7 +51,7 @@ class Step:
 @pytest.fixture
 def step(relu: Built, tmp_path: Path) -> Step:
     root = Path(relu.driver.bazel("info", "execution_root").strip())
-    program = next(root.glob("bazel-out/*exec*/bin/rules/private/step/step_program"))
+    program = next(root.glob("bazel-out/*exec*/bin/rules/private/tools/compile_program"))
     (tmp_path / "base.ii").write_text(_TEXT)
     (tmp_path / "base.ptx").write_text(".version 9.0\n.target sm_80, debug\n.entry kernel() // sm_80\n")
     (tmp_path / "base.stub").write_text("stub\n")

@@ -109,7 +109,7 @@ def test_a_cache_that_is_killed_in_the_middle(clone: Driver, serve: Callable[...
     driver = another(clone, place)
     server = wait_for_process("buildbox-casd", address.rpartition(":")[2])
     with driver.start("build", project, f"--variant={CU130}", "--json", f"--remote-cache={address}") as process:
-        wait_for_process("step", "phase", str(place))
+        wait_for_process("compile_program", "phase", str(place))
         os.kill(server, signal.SIGKILL)
         out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err

@@ -30,18 +30,22 @@ _MNEMONICS = [
     "ZigBuild",
 ]
 
-# What Bazel itself makes for the rules: files with a fixed content or another name, and the runfiles of the step program.
+# What Bazel itself makes for the rules: files with a fixed content or another name, and the runfiles of the programs.
 _BAZELS = ["FileWrite", "Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "Symlink", "SymlinkTree"]
 
 # The packages that files of the repository may come from.
 _PACKAGES = [
     "rules/private/include/",
     "rules/private/policy/",
-    "rules/private/step/",
+    "rules/private/tools/",
     "tests/starlark/project/",
     "toolchains/hipify/",
     "toolchains/lock/",
 ]
+
+# The actions that do not compile, and what they do.
+_ASSEMBLES = ["KernelBundle", "KernelId", "KernelVariant"]
+_CHECKS = ["KernelCheck"]
 
 def _make(implementation):
     return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])
@@ -142,6 +146,40 @@ def _symbols_test_impl(ctx):
 
 symbols_test = _make(_symbols_test_impl)
 
+def _kind(action):
+    return "assembles" if action.mnemonic in _ASSEMBLES else "checks" if action.mnemonic in _CHECKS else "compiles"
+
+def _programs_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    users = {}
+    for action in _actions(env):
+        for program in [file.basename for file in action.inputs.to_list() if file.basename.endswith("_program")]:
+            users.setdefault(program, {})[_kind(action)] = None
+    for program, kinds in users.items():
+        asserts.equals(env, 1, len(kinds), "%s is an input of what %s" % (program, " and of what ".join(kinds)))
+    asserts.equals(env, ["assembles", "checks", "compiles"], sorted([kind for kinds in users.values() for kind in kinds]))
+    return analysistest.end(env)
+
+programs_test = _make(_programs_test_impl)
+
+def _program_sources_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    users = {}
+    builds = [action for action in _actions(env) if action.mnemonic == "ZigBuild"]
+    asserts.equals(env, 3, len(builds), "programs")
+    for action in builds:
+        [program] = [file.basename for file in action.outputs.to_list()]
+        sources = [file for file in action.inputs.to_list() if file.path.startswith("rules/")]
+        asserts.true(env, len(sources) > 1, _named(action, "no sources of its own"))
+        for source in sources:
+            users.setdefault(source.path, {})[program] = None
+    for source, programs in users.items():
+        wanted = 3 if source.endswith("/common.zig") else 1
+        asserts.equals(env, wanted, len(programs), "%s is an input of %s" % (source, ", ".join(programs)))
+    return analysistest.end(env)
+
+program_sources_test = _make(_program_sources_test_impl)
+
 def action_test_suite(name):
     """Declares the tests of every action.
 
@@ -159,6 +197,8 @@ def action_test_suite(name):
             "actions_see_one_version_of_each_sdk": sdks_test,
             "checks_alone_read_what_libraries_define_and_of_one_release": symbols_test,
             "compile_actions_do_not_name_their_cell": cell_names_test,
+            "compiling_assembling_and_checking_have_no_program_in_common": programs_test,
+            "programs_have_no_source_but_one_in_common": program_sources_test,
         },
         target_under_test = "//tests/starlark/project:bundle",
     )

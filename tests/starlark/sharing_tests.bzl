@@ -99,8 +99,9 @@ def _neutral_test_impl(ctx):
     env = analysistest.begin(ctx)
     asserts.equals(env, 1, _count(env, "id"), "an id is the same for every cell")
     nodes = analysistest.target_under_test(env)[GraphInfo].nodes
-    steps = [node for node in nodes if node.name == "step"]
-    asserts.equals(env, 1, len(steps), "the step program is built once for all cells")
+    for program in ["abi_check", "assemble", "compile"]:
+        built = [node for node in nodes if node.name == program]
+        asserts.equals(env, 1, len(built), "%s is built once for all cells" % program)
     return analysistest.end(env)
 
 neutral_test = _make(_neutral_test_impl)

@@ -3,7 +3,7 @@
 //!
 //! Layout: System V ABI, chapter 4.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 const elf = std.elf;
 
 /// Names of sections and of the symbol, one table for both.
@@ -72,7 +72,7 @@ pub fn write(
     put(bytes, table, std.mem.asBytes(&symbols));
     put(bytes, sections[4].sh_offset, names.bytes.items);
     put(bytes, headers, std.mem.asBytes(&sections));
-    try main.write(path, bytes);
+    try common.write(path, bytes);
 }
 
 fn header(name: u32, kind: u32, offset: u64, size: u64, alignment: u64) elf.Elf64_Shdr {

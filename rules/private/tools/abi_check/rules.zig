@@ -1,6 +1,6 @@
 //! The rules of compliance, one function each. Every finding is reported, not the first alone.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 const elf = @import("elf.zig");
 const device = @import("device.zig");
 const mangled = @import("mangled.zig");
@@ -181,7 +181,7 @@ pub const Check = struct {
 
     fn uniqueSymbols(self: *Check) elf.Error!void {
         for (self.library.symbols) |symbol| {
-            if (symbol.binding == elf.STB_GNU_UNIQUE) try self.add(
+            if (symbol.binding == std.elf.STB_GNU_UNIQUE) try self.add(
                 "unique-symbol",
                 symbol.name,
                 "one for the whole process (STB_GNU_UNIQUE): two versions of a kernel would share it",
@@ -196,10 +196,10 @@ pub const Check = struct {
         const help = "hide it: `-fvisibility=hidden` and a version script with `global: PyInit_*; local: *;`";
         var found = false;
         for (self.library.symbols) |symbol| {
-            if (!symbol.defined or symbol.binding == elf.STB_LOCAL or !symbol.visible) continue;
+            if (!symbol.defined or symbol.binding == std.elf.STB_LOCAL or !symbol.visible) continue;
             const is_init = std.mem.startsWith(u8, symbol.name, prefix);
             const module = if (is_init) symbol.name[prefix.len..] else "";
-            if (is_init and (self.wanted.module == null or main.is(self.wanted.module.?, module))) {
+            if (is_init and (self.wanted.module == null or common.is(self.wanted.module.?, module))) {
                 found = true;
             } else try self.add("exported-symbol", symbol.name, "exported; other libraries could bind to it", .{}, help);
         }
@@ -213,18 +213,15 @@ pub const Check = struct {
     }
 
     fn hardening(self: *Check) elf.Error!void {
-        const stack_kind = 0x6474e551;
-        const relro_kind = 0x6474e552;
-        const executable = 1;
-        const stack = self.library.segment(stack_kind);
-        if (stack == null or stack.?.flags & executable != 0) try self.add(
+        const stack = self.library.segment(std.elf.PT_GNU_STACK);
+        if (stack == null or stack.?.flags & std.elf.PF_X != 0) try self.add(
             "executable-stack",
             "PT_GNU_STACK",
             "{s}",
             .{if (stack == null) "missing, so the stack becomes executable" else "asks for an executable stack"},
             "link with `-z noexecstack`",
         );
-        if (self.library.segment(relro_kind) == null) try self.add(
+        if (self.library.segment(std.elf.PT_GNU_RELRO) == null) try self.add(
             "relro",
             "PT_GNU_RELRO",
             "missing: what the loader has bound stays writable",
@@ -249,7 +246,7 @@ pub const Check = struct {
 
     fn cxxAbi(self: *Check) elf.Error!void {
         const abi = self.wanted.cxx_abi orelse return;
-        const new = main.is(abi, "cxx11");
+        const new = common.is(abi, "cxx11");
         for (self.library.symbols) |symbol| {
             if (symbol.defined or !mangled.isTorch(symbol.name)) continue;
             const other = if (new) mangled.isCxx98(symbol.name) else mangled.isCxx11(symbol.name);
@@ -269,7 +266,7 @@ pub const Check = struct {
     /// cow-stdexcept.o with it, which asks for old strings whatever it is linked to.
     fn cxxAbiOfObjects(self: *Check) elf.Error!void {
         const abi = self.wanted.cxx_abi orelse return;
-        const new = main.is(abi, "cxx11");
+        const new = common.is(abi, "cxx11");
         for (self.wanted.objects) |object| {
             var example: ?[]const u8 = null;
             var count: usize = 0;
@@ -321,7 +318,7 @@ pub const Check = struct {
         const of_abi = table.of(torch, wheel, abi, self.wanted.gpu);
         const columns = if (of_abi == 0) of_release else of_abi;
         for (self.library.symbols) |symbol| {
-            if (symbol.defined or symbol.binding != elf.STB_GLOBAL or self.isVersioned(symbol)) continue;
+            if (symbol.defined or symbol.binding != std.elf.STB_GLOBAL or self.isVersioned(symbol)) continue;
             if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
             if (self.wanted.gpu and try self.isOfGpuLibrary(symbol.name)) continue;
             // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
@@ -392,14 +389,14 @@ pub const Check = struct {
 
     fn needs(self: *const Check, name: []const u8) bool {
         for (self.library.needed) |one| {
-            if (main.is(one, name)) return true;
+            if (common.is(one, name)) return true;
         }
         return false;
     }
 
     fn isRecorded(self: *const Check, name: []const u8) bool {
         for (self.gpu_libraries) |one| {
-            if (main.is(one.name, name)) return true;
+            if (common.is(one.name, name)) return true;
         }
         return false;
     }

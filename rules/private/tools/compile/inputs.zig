@@ -3,7 +3,7 @@
 //! The compiler lists each file that a directive has read or found (`#include`, `#embed`, `__has_include`). A file counts
 //! as an input if it lies below the working directory, where a sandbox and an executor lay out an action's inputs.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 const dryrun = @import("dryrun.zig");
 
 /// What has an assembler read a file.
@@ -13,14 +13,14 @@ const directives = [_][]const u8{ ".incbin", ".include" };
 const pinned = "external/";
 
 /// Runs a compiler, whose command line follows `--`, and fails if it has read anything but inputs.
-pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
-    if (!main.is(try arguments.value("compile"), "--")) return main.fail("compile: no such flag", .{});
+pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    if (!common.is(try arguments.value("guarded"), "--")) return common.fail("guarded: no such flag", .{});
     const command = arguments.items[arguments.at..];
     var out: []const u8 = "";
     for (command, 0..) |word, i| {
-        if (main.is(word, "-o") and i + 1 < command.len) out = command[i + 1];
+        if (common.is(word, "-o") and i + 1 < command.len) out = command[i + 1];
     }
-    if (out.len == 0) return main.fail("compile: no -o", .{});
+    if (out.len == 0) return common.fail("guarded: no -o", .{});
     const environment = try std.process.getEnvMap(allocator);
     try dryrun.execute(allocator, try listing(allocator, command, out), &environment);
     try check(allocator, out);
@@ -41,20 +41,20 @@ pub fn listing(allocator: std.mem.Allocator, command: []const []const u8, out: [
 /// Fails if a command of `listing` has read anything but inputs; the list is deleted.
 pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
     const list = try listName(allocator, out);
-    const text = try main.read(allocator, list);
+    const text = try common.read(allocator, list);
     std.fs.cwd().deleteFile(list) catch {};
     const directory = try std.process.getCwdAlloc(allocator);
-    var rest: []const u8 = text[(std.mem.indexOf(u8, text, ": ") orelse return main.fail("no dependencies in {s}", .{list})) + 2 ..];
+    var rest: []const u8 = text[(std.mem.indexOf(u8, text, ": ") orelse return common.fail("no dependencies in {s}", .{list})) + 2 ..];
     while (try nextName(allocator, &rest)) |name| {
         const path = try inside(allocator, directory, name) orelse return refuse(out, name);
         if (std.mem.startsWith(u8, path, pinned)) continue;
-        if (try assembled(allocator, directory, try main.read(allocator, path))) |foreign| return refuse(out, foreign);
+        if (try assembled(allocator, directory, try common.read(allocator, path))) |foreign| return refuse(out, foreign);
     }
 }
 
-fn refuse(out: []const u8, name: []const u8) main.Failure {
+fn refuse(out: []const u8, name: []const u8) common.Failure {
     std.fs.cwd().deleteFile(out) catch {};
-    return main.fail("{s} is read here and is no input of the action; list what a source reads in build.toml, and name " ++
+    return common.fail("{s} is read here and is no input of the action; list what a source reads in build.toml, and name " ++
         "it by its path in the project", .{name});
 }
 

@@ -4,7 +4,7 @@
 //!
 //! A command is known by its program and its flags, never by its place, so one reading fits all versions of nvcc.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const inputs = @import("inputs.zig");
 const object = @import("object.zig");
@@ -34,16 +34,16 @@ const Sharing = enum { off, on, check };
 ///
 /// The module id, which makes the names of internal symbols unique among the files of a program, is ours: nvcc's has
 /// the absolute path of the source in it and, of a file without external symbols, the process id.
-pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var section: []const u8 = "";
     var name: []const u8 = "";
     while (arguments.next()) |flag| {
-        if (main.is(flag, "--")) break;
-        if (main.is(flag, "--section")) {
+        if (common.is(flag, "--")) break;
+        if (common.is(flag, "--section")) {
             section = try arguments.value(flag);
-        } else if (main.is(flag, "--source")) {
+        } else if (common.is(flag, "--source")) {
             name = try arguments.value(flag);
-        } else return main.fail("nvcc: no such flag: {s}", .{flag});
+        } else return common.fail("nvcc: no such flag: {s}", .{flag});
     }
     const id = try moduleId(allocator, section, name);
     const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], true);
@@ -52,10 +52,10 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         var i: usize = 0;
         while (i < command.len) : (i += 1) {
             const word = command[i];
-            if (main.is(word, "--gen_module_id_file")) continue;
+            if (common.is(word, "--gen_module_id_file")) continue;
             try words.append(if (std.mem.startsWith(u8, word, ident_flag)) try ident(allocator, name) else word);
             if (i + 1 == command.len) break;
-            if (main.is(word, "--module_id_file_name")) try main.write(command[i + 1], id);
+            if (common.is(word, "--module_id_file_name")) try common.write(command[i + 1], id);
             if (namesSource(word)) {
                 try words.append(name);
                 i += 1;
@@ -76,19 +76,19 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
 /// The host comes first and alone, so that what is wrong for all of them is said once; then all architectures at once.
 ///
 /// Each time nvcc is asked with the one architecture, so that no text depends on which others there are.
-pub fn preprocess(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const Text = struct { phase: Phase, out: []const u8, gencode: []const u8 };
     var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
     var texts = std.ArrayList(Text).init(allocator);
     while (arguments.next()) |flag| {
-        if (main.is(flag, "--")) break;
+        if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (main.is(flag, "--arch-list")) {
+        if (common.is(flag, "--arch-list")) {
             work.arch_list = value;
-        } else if (main.is(flag, "--host") or main.is(flag, "--device")) {
-            const phase: Phase = if (main.is(flag, "--host")) .@"host-preprocess" else .@"device-preprocess";
+        } else if (common.is(flag, "--host") or common.is(flag, "--device")) {
+            const phase: Phase = if (common.is(flag, "--host")) .@"host-preprocess" else .@"device-preprocess";
             try texts.append(.{ .phase = phase, .out = value, .gencode = try arguments.value(flag) });
-        } else return main.fail("preprocess: no such flag: {s}", .{flag});
+        } else return common.fail("preprocess: no such flag: {s}", .{flag});
     }
     var children = std.ArrayList(std.process.Child).init(allocator);
     for (texts.items) |text| {
@@ -115,49 +115,49 @@ fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
     var chosen: ?[][]const u8 = null;
     for (plan.commands) |command| {
         if (phaseOf(command) != phase) continue;
-        if (chosen != null) return main.fail("this nvcc runs {s} more than once; compile in one step", .{@tagName(phase)});
+        if (chosen != null) return common.fail("this nvcc runs {s} more than once; compile in one step", .{@tagName(phase)});
         chosen = command;
     }
-    return chosen orelse main.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
+    return chosen orelse common.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
 }
 
 /// Runs the one command of a phase, with files of ours in place of nvcc's.
-pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn runPhase(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const called = try arguments.value("phase");
-    const phase = std.meta.stringToEnum(Phase, called) orelse return main.fail("no such phase: {s}", .{called});
+    const phase = std.meta.stringToEnum(Phase, called) orelse return common.fail("no such phase: {s}", .{called});
     var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
     var sharing = Sharing.off;
     var target: []const u8 = "";
     while (arguments.next()) |flag| {
-        if (main.is(flag, "--")) break;
+        if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (main.is(flag, "--source")) {
+        if (common.is(flag, "--source")) {
             work.name = value;
-        } else if (main.is(flag, "--section")) {
+        } else if (common.is(flag, "--section")) {
             work.section = value;
-        } else if (main.is(flag, "--out")) {
+        } else if (common.is(flag, "--out")) {
             work.out = value;
-        } else if (main.is(flag, "--stub")) {
+        } else if (common.is(flag, "--stub")) {
             work.stub = value;
-        } else if (main.is(flag, "--target")) {
+        } else if (common.is(flag, "--target")) {
             target = value;
-        } else if (main.is(flag, "--share")) {
-            sharing = std.meta.stringToEnum(Sharing, value) orelse return main.fail("phase: no such sharing: {s}", .{value});
-        } else if (main.is(flag, "--in")) {
+        } else if (common.is(flag, "--share")) {
+            sharing = std.meta.stringToEnum(Sharing, value) orelse return common.fail("phase: no such sharing: {s}", .{value});
+        } else if (common.is(flag, "--in")) {
             try work.inputs.put(value, try arguments.value(flag));
-        } else return main.fail("phase: no such flag: {s}", .{flag});
+        } else return common.fail("phase: no such flag: {s}", .{flag});
     }
     const shared = if (sharing == .off) null else try work.sharedPtx(target);
     if (sharing == .on) if (shared) |ptx| {
-        try main.write(work.out, ptx);
-        return main.write(work.stub, try main.read(allocator, try work.input("base-stub")));
+        try common.write(work.out, ptx);
+        return common.write(work.stub, try common.read(allocator, try work.input("base-stub")));
     };
     const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], false);
     const command = try only(plan, phase);
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
     const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
     const words = switch (phase) {
-        .@"host-preprocess", .@"device-preprocess" => return main.fail("phase: {s} is a step of its own", .{called}),
+        .@"host-preprocess", .@"device-preprocess" => return common.fail("phase: {s} is a step of its own", .{called}),
         .frontend => try work.frontend(command, module_id),
         .cicc => try work.cicc(command, module_id, scratch),
         .ptxas => try work.ptxas(command),
@@ -165,17 +165,17 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
         .@"host-compile" => try work.compile(command),
     };
     const own = phase == .frontend or phase == .cicc;
-    if (own) try main.write(module_id, try moduleId(allocator, work.section, work.name));
+    if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
     try dryrun.execute(allocator, words, &plan.environment);
     if (own) std.fs.cwd().deleteFile(module_id) catch {};
     if (phase == .fatbinary)
-        try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try main.read(allocator, scratch));
+        try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try common.read(allocator, scratch));
     std.fs.cwd().deleteFile(scratch) catch {};
     if (phase == .cicc) {
         try work.cleanStub();
         try leaveDirectory(allocator, work.out);
-        if (shared) |ptx| if (!main.is(ptx, try main.read(allocator, work.out)))
-            return main.fail("{s}: preprocessed for {s} it is the text of a lower architecture, but its PTX is another; " ++
+        if (shared) |ptx| if (!common.is(ptx, try common.read(allocator, work.out)))
+            return common.fail("{s}: preprocessed for {s} it is the text of a lower architecture, but its PTX is another; " ++
                 "compile it without ptx_sharing", .{ work.name, target });
     }
 }
@@ -184,24 +184,24 @@ pub fn runPhase(allocator: std.mem.Allocator, arguments: *main.Arguments) !void 
 /// source, and no option of it does without.
 fn leaveDirectory(allocator: std.mem.Allocator, path: []const u8) !void {
     const directory = try std.mem.concat(allocator, u8, &.{ "\"", try std.process.getCwdAlloc(allocator), "/" });
-    const text = try main.read(allocator, path);
+    const text = try common.read(allocator, path);
     if (std.mem.indexOf(u8, text, directory) == null) return;
-    try main.write(path, try std.mem.replaceOwned(u8, allocator, text, directory, "\""));
+    try common.write(path, try std.mem.replaceOwned(u8, allocator, text, directory, "\""));
 }
 
 /// Which phase a command is; null for others.
 fn phaseOf(command: []const []const u8) ?Phase {
     const program = std.fs.path.basename(command[0]);
-    if (main.is(program, "cudafe++")) return .frontend;
-    if (main.is(program, "cicc")) return .cicc;
-    if (main.is(program, "ptxas")) return .ptxas;
-    if (main.is(program, "fatbinary")) return .fatbinary;
+    if (common.is(program, "cudafe++")) return .frontend;
+    if (common.is(program, "cicc")) return .cicc;
+    if (common.is(program, "ptxas")) return .ptxas;
+    if (common.is(program, "fatbinary")) return .fatbinary;
     var preprocesses = false;
     var for_device = false;
     var compiles = false;
     for (command[1..]) |word| {
-        if (main.is(word, "-E")) preprocesses = true;
-        if (main.is(word, "-c")) compiles = true;
+        if (common.is(word, "-E")) preprocesses = true;
+        if (common.is(word, "-c")) compiles = true;
         if (std.mem.startsWith(u8, word, "-D__CUDA_ARCH__=")) for_device = true;
     }
     if (preprocesses) return if (for_device) .@"device-preprocess" else .@"host-preprocess";
@@ -210,7 +210,7 @@ fn phaseOf(command: []const []const u8) ?Phase {
 
 /// Whether the name of the source follows: nvcc hashes it into the names of symbols, and writes it into line tables.
 fn namesSource(word: []const u8) bool {
-    return main.is(word, "--orig_src_path_name") or main.is(word, "--orig_src_file_name");
+    return common.is(word, "--orig_src_path_name") or common.is(word, "--orig_src_file_name");
 }
 
 /// How fatbinary is told, with line information, what the code was made from.
@@ -221,7 +221,7 @@ fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
 /// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package and of that
 /// for which it is compiled; an extension may have it more than once, compiled with other flags.
 fn moduleId(allocator: std.mem.Allocator, section: []const u8, name: []const u8) ![]const u8 {
-    if (section.len == 0 or name.len == 0) return main.fail("nvcc: --section and --source are missing", .{});
+    if (section.len == 0 or name.len == 0) return common.fail("nvcc: --section and --source are missing", .{});
     var digest: [32]u8 = undefined;
     std.crypto.hash.sha2.Sha256.hash(try std.mem.concat(allocator, u8, &.{ section, ":", name }), &digest, .{});
     const base = try allocator.dupe(u8, std.fs.path.basename(name));
@@ -249,13 +249,13 @@ const Work = struct {
     inputs: std.StringHashMap([]const u8),
 
     fn input(self: *Work, role: []const u8) ![]const u8 {
-        return self.inputs.get(role) orelse main.fail("phase: nvcc needs {s}, which is no input", .{role});
+        return self.inputs.get(role) orelse common.fail("phase: nvcc needs {s}, which is no input", .{role});
     }
 
     fn preprocess(self: *Work, command: []const []const u8) ![][]const u8 {
         var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
-            if (main.is(word, "-o")) try editor.replace(self.out) else try editor.keep(word);
+            if (common.is(word, "-o")) try editor.replace(self.out) else try editor.keep(word);
         }
         return editor.words.items;
     }
@@ -263,10 +263,10 @@ const Work = struct {
     fn frontend(self: *Work, command: []const []const u8, module_id: []const u8) ![][]const u8 {
         var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
-            if (try editor.common(word, module_id)) continue;
-            if (main.is(word, "--gen_c_file_name")) {
+            if (try editor.keepShared(word, module_id)) continue;
+            if (common.is(word, "--gen_c_file_name")) {
                 try editor.replace(self.out);
-            } else if (main.is(word, "--stub_file_name")) {
+            } else if (common.is(word, "--stub_file_name")) {
                 try editor.replace(stub_name);
             } else try editor.keep(word);
         }
@@ -276,14 +276,14 @@ const Work = struct {
     fn cicc(self: *Work, command: []const []const u8, module_id: []const u8, scratch: []const u8) ![][]const u8 {
         var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
-            if (try editor.common(word, module_id)) continue;
-            if (main.is(word, "--gen_c_file_name") or main.is(word, "--gen_device_file_name")) {
+            if (try editor.keepShared(word, module_id)) continue;
+            if (common.is(word, "--gen_c_file_name") or common.is(word, "--gen_device_file_name")) {
                 try editor.replace(scratch);
-            } else if (main.is(word, "--stub_file_name")) {
+            } else if (common.is(word, "--stub_file_name")) {
                 try editor.replace(self.stub);
-            } else if (main.is(word, "--include_file_name")) {
+            } else if (common.is(word, "--include_file_name")) {
                 try editor.replace(fatbin_name);
-            } else if (main.is(word, "-o")) {
+            } else if (common.is(word, "-o")) {
                 try editor.replace(self.out);
             } else try editor.keep(word);
         }
@@ -293,7 +293,7 @@ const Work = struct {
     fn ptxas(self: *Work, command: []const []const u8) ![][]const u8 {
         var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
-            if (main.is(word, "-o")) {
+            if (common.is(word, "-o")) {
                 try editor.replace(self.out);
             } else if (std.mem.endsWith(u8, word, ".ptx")) {
                 try editor.words.append(try self.input("code"));
@@ -321,9 +321,9 @@ const Work = struct {
     /// `--image3=kind=elf,sm=80,file=...` with the file that is ours.
     fn image(self: *Work, word: []const u8) ![]const u8 {
         const file_key = "file=";
-        const at = std.mem.indexOf(u8, word, file_key) orelse return main.fail("nvcc: no file in {s}", .{word});
+        const at = std.mem.indexOf(u8, word, file_key) orelse return common.fail("nvcc: no file in {s}", .{word});
         const sm_key = ",sm=";
-        const start = (std.mem.indexOf(u8, word, sm_key) orelse return main.fail("nvcc: no sm in {s}", .{word})) + sm_key.len;
+        const start = (std.mem.indexOf(u8, word, sm_key) orelse return common.fail("nvcc: no sm in {s}", .{word})) + sm_key.len;
         const end = std.mem.indexOfScalarPos(u8, word, start, ',') orelse word.len;
         const kind = if (std.mem.indexOf(u8, word, "kind=ptx") != null) "compute_" else "sm_";
         const role = try std.mem.concat(self.allocator, u8, &.{ kind, word[start..end] });
@@ -333,7 +333,7 @@ const Work = struct {
     fn compile(self: *Work, command: []const []const u8) ![][]const u8 {
         var editor = try Editor.init(self, command);
         while (editor.next()) |word| {
-            if (main.is(word, "-o")) {
+            if (common.is(word, "-o")) {
                 try editor.replace(self.out);
             } else if (std.mem.endsWith(u8, word, ".cudafe1.cpp")) {
                 try editor.words.append("-iquote");
@@ -346,11 +346,11 @@ const Work = struct {
 
     /// The PTX of the base, as for another target; null if that one was not compiled from the same text.
     fn sharedPtx(self: *Work, target: []const u8) !?[]const u8 {
-        const own = try main.read(self.allocator, try self.input("code"));
-        if (!main.is(own, try main.read(self.allocator, try self.input("base-code")))) return null;
-        const ptx = try main.read(self.allocator, try self.input("base-ptx"));
+        const own = try common.read(self.allocator, try self.input("code"));
+        if (!common.is(own, try common.read(self.allocator, try self.input("base-code")))) return null;
+        const ptx = try common.read(self.allocator, try self.input("base-ptx"));
         const start = (std.mem.indexOf(u8, ptx, target_directive) orelse
-            return main.fail("phase: no {s}in the PTX of a lower architecture", .{target_directive})) + target_directive.len;
+            return common.fail("phase: no {s}in the PTX of a lower architecture", .{target_directive})) + target_directive.len;
         const end = std.mem.indexOfAnyPos(u8, ptx, start, ", \r\n") orelse ptx.len;
         return try std.mem.concat(self.allocator, u8, &.{ ptx[0..start], target, ptx[end..] });
     }
@@ -358,10 +358,10 @@ const Work = struct {
     /// The stub says where it was written; the same text is to come out everywhere. And it includes the code of all
     /// architectures, of which the host's needs the address only.
     fn cleanStub(self: *Work) !void {
-        const text = try main.read(self.allocator, self.stub);
+        const text = try common.read(self.allocator, self.stub);
         const clean = try std.mem.replaceOwned(u8, self.allocator, text, self.stub, stub_name);
         if (std.mem.count(u8, clean, fatbin_include) != 1)
-            return main.fail("nvcc: host code that does not include {s} once; compile in one step", .{fatbin_name});
+            return common.fail("nvcc: host code that does not include {s} once; compile in one step", .{fatbin_name});
         const name = try self.symbol();
         const declared = try std.fmt.allocPrint(self.allocator,
             \\#include "fatbinary_section.h"
@@ -370,7 +370,7 @@ const Work = struct {
             \\__attribute__((section(FATBIN_CONTROL_SECTION_NAME))) = {{ FATBINC_MAGIC, FATBINC_VERSION, {s}, 0 }}; }}
             \\
         , .{ name, name });
-        try main.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, clean, fatbin_include, declared));
+        try common.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, clean, fatbin_include, declared));
     }
 
     /// Where the code of all architectures begins.
@@ -412,9 +412,9 @@ const Editor = struct {
     }
 
     /// What cudafe++ and cicc have in common; whether the word was one of those.
-    fn common(self: *Editor, word: []const u8, module_id: []const u8) !bool {
-        if (main.is(word, "--gen_module_id_file")) return true;
-        if (main.is(word, "--module_id_file_name")) {
+    fn keepShared(self: *Editor, word: []const u8, module_id: []const u8) !bool {
+        if (common.is(word, "--gen_module_id_file")) return true;
+        if (common.is(word, "--module_id_file_name")) {
             try self.replace(module_id);
         } else if (namesSource(word)) {
             try self.replace(self.work.name);

@@ -1,12 +1,8 @@
-//! Bundles the code objects of all architectures as HIP's runtime reads them: the layout of clang-offload-bundler, told in
-//! clang/docs/ClangOffloadBundler.rst of LLVM.
+//! Bundles the code objects of all architectures as HIP's runtime reads them.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 const object = @import("object.zig");
 
-pub const magic = "__CLANG_OFFLOAD_BUNDLE__";
-/// What stands before the architecture in the name of an entry.
-pub const prefix = "hipv4-amdgcn-amd-amdhsa--";
 /// The runtime wants an entry for the host first; there is nothing in it.
 const host = "host-x86_64-unknown-linux-gnu-";
 /// The runtime maps the code objects as they lie there.
@@ -16,26 +12,26 @@ const Code = struct { name: []const u8, content: []const u8 };
 
 /// Writes a bundle, as an object whose symbol is that which clang looks for if it is not told of a bundle: it has the
 /// option `-cuid` in it (CGCUDANV.cpp and ASTContext::getCUIDHash of LLVM).
-pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn bundle(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var out: []const u8 = "";
     var cuid: []const u8 = "";
     var codes = std.ArrayList(Code).init(allocator);
     try codes.append(.{ .name = host, .content = "" });
     while (arguments.next()) |flag| {
         const value = try arguments.value(flag);
-        if (main.is(flag, "--out")) {
+        if (common.is(flag, "--out")) {
             out = value;
-        } else if (main.is(flag, "--cuid")) {
+        } else if (common.is(flag, "--cuid")) {
             cuid = value;
-        } else if (main.is(flag, "--code")) {
-            const name = try std.mem.concat(allocator, u8, &.{ prefix, value });
-            try codes.append(.{ .name = name, .content = try main.read(allocator, try arguments.value(flag)) });
-        } else return main.fail("hip-bundle: no such flag: {s}", .{flag});
+        } else if (common.is(flag, "--code")) {
+            const name = try std.mem.concat(allocator, u8, &.{ common.hip_bundle.prefix, value });
+            try codes.append(.{ .name = name, .content = try common.read(allocator, try arguments.value(flag)) });
+        } else return common.fail("hip-bundle: no such flag: {s}", .{flag});
     }
-    if (cuid.len == 0) return main.fail("hip-bundle: --cuid is missing", .{});
+    if (cuid.len == 0) return common.fail("hip-bundle: --cuid is missing", .{});
     var head = std.ArrayList(u8).init(allocator);
     const writer = head.writer();
-    try writer.writeAll(magic);
+    try writer.writeAll(common.hip_bundle.magic);
     try writer.writeInt(u64, codes.items.len, .little);
     var at: u64 = alignment;
     for (codes.items) |code| {
@@ -45,7 +41,7 @@ pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
         try writer.writeAll(code.name);
         at = std.mem.alignForward(u64, at + code.content.len, alignment);
     }
-    if (head.items.len > alignment) return main.fail("hip-bundle: too many architectures", .{});
+    if (head.items.len > alignment) return common.fail("hip-bundle: too many architectures", .{});
     var text = std.ArrayList(u8).init(allocator);
     try text.appendSlice(head.items);
     for (codes.items) |code| {

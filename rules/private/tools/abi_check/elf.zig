@@ -4,44 +4,18 @@
 //!
 //! Layout: System V ABI, chapters 4 and 5; the LSB's chapter on symbol versions.
 const std = @import("std");
+const elf = std.elf;
 
-const SHT_DYNSYM = 11;
+/// Of std.elf, which has none for it: the header has no room for the number.
 const SHN_XINDEX = 0xffff;
-const DT = struct {
-    const NEEDED = 1;
-    const PLTRELSZ = 2;
-    const HASH = 4;
-    const STRTAB = 5;
-    const SYMTAB = 6;
-    const RELA = 7;
-    const RELASZ = 8;
-    const STRSZ = 10;
-    const RPATH = 15;
-    const TEXTREL = 22;
-    const JMPREL = 23;
-    const BIND_NOW = 24;
-    const RUNPATH = 29;
-    const FLAGS = 30;
-    const GNU_HASH = 0x6ffffef5;
-    const VERSYM = 0x6ffffff0;
-    const FLAGS_1 = 0x6ffffffb;
-    const VERNEED = 0x6ffffffe;
-};
-const DF_TEXTREL = 4;
-const DF_BIND_NOW = 8;
-const DF_1_NOW = 1;
-const symbol_size = 24;
-const relocation_size = 24;
+const symbol_size = @sizeOf(elf.Elf64_Sym);
+const relocation_size = @sizeOf(elf.Elf64_Rela);
 /// More versions than any library asks for.
 const most_versions = 1024;
 /// More bytes than any name has: where many symbols share one name, each of them reads it.
 const longest_name = 1 << 16;
 
 pub const Error = error{ Malformed, OutOfMemory };
-
-pub const STB_LOCAL = 0;
-pub const STB_GLOBAL = 1;
-pub const STB_GNU_UNIQUE = 10;
 
 pub const Symbol = struct {
     name: []const u8,
@@ -102,14 +76,14 @@ pub const Library = struct {
 
     /// Whether the bytes begin as every ELF file does.
     pub fn isElf(data: []const u8) bool {
-        return std.mem.startsWith(u8, data, "\x7fELF");
+        return std.mem.startsWith(u8, data, elf.MAGIC);
     }
 
     /// Reads the header and, of a library for x86_64, all the rest.
     pub fn read(self: *Library) Error!void {
-        const class = try self.bytes.int(u8, 4);
-        const order = try self.bytes.int(u8, 5);
-        self.is_64 = class == 2 and order == 1;
+        const class = try self.bytes.int(u8, elf.EI_CLASS);
+        const order = try self.bytes.int(u8, elf.EI_DATA);
+        self.is_64 = class == elf.ELFCLASS64 and order == elf.ELFDATA2LSB;
         if (!self.is_64) return;
         self.kind = try self.bytes.int(u16, 16);
         self.machine = try self.bytes.int(u16, 18);
@@ -121,9 +95,7 @@ pub const Library = struct {
 
     /// Whether the header is that of a shared library for x86_64.
     pub fn isLibrary(self: *const Library) bool {
-        const x86_64 = 62;
-        const shared = 3;
-        return self.is_64 and self.machine == x86_64 and self.kind == shared;
+        return self.is_64 and self.machine == @intFromEnum(elf.EM.X86_64) and self.kind == @intFromEnum(elf.ET.DYN);
     }
 
     /// The first segment of a kind.
@@ -208,35 +180,34 @@ pub const Library = struct {
 
     fn readDynamic(self: *Library) Error!void {
         self.reading = "the dynamic segment";
-        const dynamic_kind = 2;
-        const place = self.segment(dynamic_kind) orelse return;
+        const place = self.segment(elf.PT_DYNAMIC) orelse return;
         self.dynamic = true;
         const table = Bytes{ .data = try self.bytes.part(place.offset, place.size) };
         var tags = std.AutoHashMap(u64, u64).init(self.allocator);
         var at: u64 = 0;
         while (at + 16 <= table.data.len) : (at += 16) {
             const tag = try table.int(u64, at);
-            if (tag == 0) break;
-            if (tag != DT.NEEDED) try tags.put(tag, try table.int(u64, at + 8));
+            if (tag == elf.DT_NULL) break;
+            if (tag != elf.DT_NEEDED) try tags.put(tag, try table.int(u64, at + 8));
         }
         const end = at;
-        self.text_relocations = tags.contains(DT.TEXTREL) or (tags.get(DT.FLAGS) orelse 0) & DF_TEXTREL != 0;
-        self.bind_now = tags.contains(DT.BIND_NOW) or (tags.get(DT.FLAGS) orelse 0) & DF_BIND_NOW != 0 or
-            (tags.get(DT.FLAGS_1) orelse 0) & DF_1_NOW != 0;
+        self.text_relocations = tags.contains(elf.DT_TEXTREL) or (tags.get(elf.DT_FLAGS) orelse 0) & elf.DF_TEXTREL != 0;
+        self.bind_now = tags.contains(elf.DT_BIND_NOW) or (tags.get(elf.DT_FLAGS) orelse 0) & elf.DF_BIND_NOW != 0 or
+            (tags.get(elf.DT_FLAGS_1) orelse 0) & elf.DF_1_NOW != 0;
 
         self.reading = "the dynamic string table";
         const strings = Bytes{ .data = try self.bytes.part(
-            try self.offsetOf(tags.get(DT.STRTAB) orelse return error.Malformed),
-            tags.get(DT.STRSZ) orelse return error.Malformed,
+            try self.offsetOf(tags.get(elf.DT_STRTAB) orelse return error.Malformed),
+            tags.get(elf.DT_STRSZ) orelse return error.Malformed,
         ) };
         var needed = std.ArrayList([]const u8).init(self.allocator);
         at = 0;
         while (at < end) : (at += 16) {
-            if (try table.int(u64, at) == DT.NEEDED) try needed.append(try strings.text(try table.int(u64, at + 8)));
+            if (try table.int(u64, at) == elf.DT_NEEDED) try needed.append(try strings.text(try table.int(u64, at + 8)));
         }
         self.needed = needed.items;
         var paths = std.ArrayList([]const u8).init(self.allocator);
-        for ([_]u64{ DT.RPATH, DT.RUNPATH }) |tag| {
+        for ([_]u64{ elf.DT_RPATH, elf.DT_RUNPATH }) |tag| {
             if (tags.get(tag)) |offset| try paths.append(try strings.text(offset));
         }
         self.search_paths = paths.items;
@@ -246,7 +217,7 @@ pub const Library = struct {
 
     fn readVersions(self: *Library, tags: *const std.AutoHashMap(u64, u64), strings: Bytes) Error!void {
         self.reading = "the needed versions";
-        var at = try self.offsetOf(tags.get(DT.VERNEED) orelse return);
+        var at = try self.offsetOf(tags.get(elf.DT_VERNEED) orelse return);
         var found = std.ArrayList(Version).init(self.allocator);
         while (true) {
             const count = try self.bytes.int(u16, try add(at, 2));
@@ -272,12 +243,12 @@ pub const Library = struct {
 
     fn readSymbols(self: *Library, tags: *const std.AutoHashMap(u64, u64), strings: Bytes) Error!void {
         self.reading = "the dynamic symbols";
-        const start = try self.offsetOf(tags.get(DT.SYMTAB) orelse return error.Malformed);
+        const start = try self.offsetOf(tags.get(elf.DT_SYMTAB) orelse return error.Malformed);
         const count = try self.countSymbols(tags, start);
         self.reading = "the dynamic symbols";
         const size = std.math.mul(u64, count, symbol_size) catch return error.Malformed;
         const table = Bytes{ .data = try self.bytes.part(start, size) };
-        const versions: ?Bytes = if (tags.get(DT.VERSYM)) |address|
+        const versions: ?Bytes = if (tags.get(elf.DT_VERSYM)) |address|
             .{ .data = try self.bytes.part(try self.offsetOf(address), count * 2) }
         else
             null;
@@ -304,12 +275,12 @@ pub const Library = struct {
     fn countSymbols(self: *Library, tags: *const std.AutoHashMap(u64, u64), start: u64) Error!u64 {
         var count: u64 = 1;
         self.reading = "the hash tables";
-        if (tags.get(DT.HASH)) |address| {
+        if (tags.get(elf.DT_HASH)) |address| {
             count = @max(count, try self.bytes.int(u32, try add(try self.offsetOf(address), 4)));
         }
-        if (tags.get(DT.GNU_HASH)) |address| count = @max(count, try self.countHashed(try self.offsetOf(address)));
+        if (tags.get(elf.DT_GNU_HASH)) |address| count = @max(count, try self.countHashed(try self.offsetOf(address)));
         self.reading = "the relocations";
-        for ([_][2]u64{ .{ DT.RELA, DT.RELASZ }, .{ DT.JMPREL, DT.PLTRELSZ } }) |pair| {
+        for ([_][2]u64{ .{ elf.DT_RELA, elf.DT_RELASZ }, .{ elf.DT_JMPREL, elf.DT_PLTRELSZ } }) |pair| {
             const address = tags.get(pair[0]) orelse continue;
             const size = tags.get(pair[1]) orelse return error.Malformed;
             if (size == 0) continue;
@@ -320,7 +291,7 @@ pub const Library = struct {
             }
         }
         for (self.sections) |one| {
-            if (one.kind == SHT_DYNSYM and one.offset == start) count = @max(count, one.size / symbol_size);
+            if (one.kind == elf.SHT_DYNSYM and one.offset == start) count = @max(count, one.size / symbol_size);
         }
         return count;
     }
@@ -341,9 +312,8 @@ pub const Library = struct {
 
     /// Where in the file an address is.
     fn offsetOf(self: *const Library, address: u64) Error!u64 {
-        const load = 1;
         for (self.segments) |one| {
-            if (one.kind == load and address >= one.address and address - one.address < one.size)
+            if (one.kind == elf.PT_LOAD and address >= one.address and address - one.address < one.size)
                 return one.offset + (address - one.address);
         }
         return error.Malformed;

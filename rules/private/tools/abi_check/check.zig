@@ -2,9 +2,14 @@
 //! torch of its cell can load it, beside other kernels. Prints all findings to stdout; in an action, which writes a
 //! report, to stderr, where Bazel shows what went wrong.
 //!
+//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
+//!             [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
+//!             [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
+//!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
+//!
 //! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 const elf = @import("elf.zig");
 const device = @import("device.zig");
 const rules = @import("rules.zig");
@@ -26,19 +31,18 @@ const Options = struct {
     gpu_libraries: std.ArrayList(libraries.Library),
 };
 
-/// Checks one library; ends the program.
-pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) noreturn {
-    const found = check(allocator, arguments) catch |err| {
-        if (err != error.Failed) main.fail("{s}", .{@errorName(err)}) catch {};
-        std.process.exit(cannot_judge);
-    };
-    std.process.exit(if (found) found_something else 0);
+pub fn main() u8 {
+    return common.run(run, cannot_judge);
 }
 
-fn check(allocator: std.mem.Allocator, arguments: *main.Arguments) !bool {
+fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    if (try check(allocator, arguments)) std.process.exit(found_something);
+}
+
+fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
     const options = try parse(allocator, arguments);
-    const data = try main.read(allocator, options.path);
-    if (!elf.Library.isElf(data)) return main.fail("{s}: not an ELF file", .{options.path});
+    const data = try common.read(allocator, options.path);
+    if (!elf.Library.isElf(data)) return common.fail("{s}: not an ELF file", .{options.path});
     var library = elf.Library{ .allocator = allocator, .bytes = .{ .data = data } };
     var work = rules.Check{
         .allocator = allocator,
@@ -51,11 +55,11 @@ fn check(allocator: std.mem.Allocator, arguments: *main.Arguments) !bool {
         .findings = std.ArrayList(rules.Finding).init(allocator),
     };
     read(&library, &work) catch |err| switch (err) {
-        error.Malformed => return main.fail("{s}: truncated or malformed: {s}", .{ options.path, library.reading }),
+        error.Malformed => return common.fail("{s}: truncated or malformed: {s}", .{ options.path, library.reading }),
         else => return err,
     };
     const as_json = try asJson(allocator, options.path, &work);
-    if (options.report) |path| try main.write(path, as_json);
+    if (options.report) |path| try common.write(path, as_json);
     const found = work.findings.items.len > 0;
     const text = if (options.json) as_json else try asText(allocator, options.path, &work);
     if (options.report == null) {
@@ -69,8 +73,8 @@ fn read(library: *elf.Library, work: *rules.Check) elf.Error!void {
     try work.run();
 }
 
-fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
-    const path = try arguments.value("check");
+fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
+    const path = arguments.next() orelse return common.fail("check: no library named", .{});
     var options = Options{
         .path = path,
         .policy = policies.Policy.init(allocator),
@@ -79,71 +83,71 @@ fn parse(allocator: std.mem.Allocator, arguments: *main.Arguments) !Options {
     var objects = std.ArrayList(rules.Object).init(allocator);
     var python: []const u8 = "";
     while (arguments.next()) |flag| {
-        if (main.is(flag, "--json")) {
+        if (common.is(flag, "--json")) {
             options.json = true;
             continue;
         }
         const value = try arguments.value(flag);
-        if (main.is(flag, "--init")) {
+        if (common.is(flag, "--init")) {
             options.wanted.module = value;
-        } else if (main.is(flag, "--id")) {
-            options.wanted.module = try main.read(allocator, value);
-        } else if (main.is(flag, "--cxx-abi")) {
-            if (!main.is(value, "cxx11") and !main.is(value, "cxx98"))
-                return main.fail("check: --cxx-abi is cxx11 or cxx98, not {s}", .{value});
+        } else if (common.is(flag, "--id")) {
+            options.wanted.module = try common.read(allocator, value);
+        } else if (common.is(flag, "--cxx-abi")) {
+            if (!common.is(value, "cxx11") and !common.is(value, "cxx98"))
+                return common.fail("check: --cxx-abi is cxx11 or cxx98, not {s}", .{value});
             options.wanted.cxx_abi = value;
-        } else if (main.is(flag, "--torch-stable-abi")) {
+        } else if (common.is(flag, "--torch-stable-abi")) {
             if (policies.newer(value, "0") == null)
-                return main.fail("check: --torch-stable-abi is a version, not {s}", .{value});
+                return common.fail("check: --torch-stable-abi is a version, not {s}", .{value});
             options.wanted.stable_abi = value;
-        } else if (main.is(flag, "--torch")) {
+        } else if (common.is(flag, "--torch")) {
             options.wanted.torch = value;
-        } else if (main.is(flag, "--torch-wheel")) {
+        } else if (common.is(flag, "--torch-wheel")) {
             options.wanted.torch_wheel = value;
-        } else if (main.is(flag, "--torch-exports")) {
+        } else if (common.is(flag, "--torch-exports")) {
             options.exports = try tables.Exports.read(allocator, value);
-        } else if (main.is(flag, "--gpu-symbols")) {
+        } else if (common.is(flag, "--gpu-symbols")) {
             try libraries.read(allocator, value, &options.gpu_libraries);
-        } else if (main.is(flag, "--backend")) {
-            options.wanted.gpu = !main.is(value, "cpu");
+        } else if (common.is(flag, "--backend")) {
+            options.wanted.gpu = !common.is(value, "cpu");
             options.wanted.rocm = std.mem.startsWith(u8, value, "rocm");
-        } else if (main.is(flag, "--archs")) {
+        } else if (common.is(flag, "--archs")) {
             options.wanted.code = try codes(allocator, flag, value);
-        } else if (main.is(flag, "--metadata-archs")) {
+        } else if (common.is(flag, "--metadata-archs")) {
             options.wanted.stated = try codes(allocator, flag, value);
-        } else if (main.is(flag, "--versions")) {
+        } else if (common.is(flag, "--versions")) {
             try policies.readTable(allocator, value, &options.policy.families);
-        } else if (main.is(flag, "--python-abi")) {
+        } else if (common.is(flag, "--python-abi")) {
             python = value;
-        } else if (main.is(flag, "--torch-shims")) {
+        } else if (common.is(flag, "--torch-shims")) {
             try policies.readTable(allocator, value, &options.policy.shims);
-        } else if (main.is(flag, "--libraries")) {
+        } else if (common.is(flag, "--libraries")) {
             options.policy.libraries = try policies.readLibraries(allocator, value);
-        } else if (main.is(flag, "--object")) {
+        } else if (common.is(flag, "--object")) {
             try objects.append(try readObject(allocator, value));
-        } else if (main.is(flag, "--report")) {
+        } else if (common.is(flag, "--report")) {
             options.report = value;
-        } else return main.fail("check: no such flag: {s}", .{flag});
+        } else return common.fail("check: no such flag: {s}", .{flag});
     }
     options.wanted.objects = objects.items;
     if (python.len > 0) {
         const table = &options.policy.python;
         try policies.readTable(allocator, python, table);
-        const oldest = table.fetchRemove("oldest") orelse return main.fail("{s}: no line `oldest`", .{python});
+        const oldest = table.fetchRemove("oldest") orelse return common.fail("{s}: no line `oldest`", .{python});
         options.policy.oldest_python = oldest.value;
     }
     const complete = options.policy.families.count() > 0 and options.policy.python.count() > 0 and
         options.policy.libraries.len > 0;
-    if (!complete) return main.fail("check: --versions, --python-abi and --libraries name the policy", .{});
+    if (!complete) return common.fail("check: --versions, --python-abi and --libraries name the policy", .{});
     return options;
 }
 
 fn readObject(allocator: std.mem.Allocator, path: []const u8) !rules.Object {
-    const data = try main.read(allocator, path);
-    if (!elf.Library.isElf(data)) return main.fail("{s}: not an ELF file", .{path});
+    const data = try common.read(allocator, path);
+    if (!elf.Library.isElf(data)) return common.fail("{s}: not an ELF file", .{path});
     var object = elf.Library{ .allocator = allocator, .bytes = .{ .data = data } };
     const names = object.linkerNames() catch |err| switch (err) {
-        error.Malformed => return main.fail("{s}: truncated or malformed: {s}", .{ path, object.reading }),
+        error.Malformed => return common.fail("{s}: truncated or malformed: {s}", .{ path, object.reading }),
         else => return err,
     };
     // Where Bazel puts it differs between machines; below that, the path says target and source.
@@ -152,9 +156,9 @@ fn readObject(allocator: std.mem.Allocator, path: []const u8) !rules.Object {
 }
 
 fn codes(allocator: std.mem.Allocator, flag: []const u8, list: []const u8) ![]const device.Code {
-    if (main.is(list, "none")) return &.{};
+    if (common.is(list, "none")) return &.{};
     return try device.declared(allocator, list) orelse
-        main.fail("check: {s} is a list like 8.0,9.0a,12.0+PTX or gfx942, or none, not {s}", .{ flag, list });
+        common.fail("check: {s} is a list like 8.0,9.0a,12.0+PTX or gfx942, or none, not {s}", .{ flag, list });
 }
 
 fn asJson(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Check) ![]const u8 {
@@ -187,8 +191,8 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
     });
     var same: usize = 0;
     for (found, 0..) |one, i| {
-        const last = i + 1 == found.len or !main.is(found[i + 1].rule, one.rule) or
-            !main.is(found[i + 1].help, one.help);
+        const last = i + 1 == found.len or !common.is(found[i + 1].rule, one.rule) or
+            !common.is(found[i + 1].help, one.help);
         same += 1;
         if (same <= shown_of_a_rule) {
             try writer.print("  {s}: ", .{one.rule});

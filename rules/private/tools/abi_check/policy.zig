@@ -1,6 +1,6 @@
 //! What a compliant library may ask for, read from the files of rules/private/policy.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 
 /// A library that an extension may need.
 pub const Allowed = struct {
@@ -81,7 +81,7 @@ pub fn readLibraries(allocator: std.mem.Allocator, path: []const u8) ![]const Al
 pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.StringHashMap([]const u8)) !void {
     for (try readLines(allocator, path)) |line| {
         const blank = std.mem.indexOfScalar(u8, line, ' ') orelse
-            return main.fail("{s}: not a name and a version: {s}", .{ path, line });
+            return common.fail("{s}: not a name and a version: {s}", .{ path, line });
         try table.put(line[0..blank], line[blank + 1 ..]);
     }
 }
@@ -89,7 +89,7 @@ pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.Str
 /// The lines of a file that are no comments.
 fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
     var found = std.ArrayList([]const u8).init(allocator);
-    var lines = std.mem.tokenizeScalar(u8, try main.read(allocator, path), '\n');
+    var lines = std.mem.tokenizeScalar(u8, try common.read(allocator, path), '\n');
     while (lines.next()) |line| {
         if (line[0] != '#') try found.append(line);
     }
@@ -112,7 +112,7 @@ pub fn newer(version: []const u8, limit: []const u8) ?bool {
 }
 
 fn matches(pattern: []const u8, name: []const u8) bool {
-    const hole = std.mem.indexOfScalar(u8, pattern, '#') orelse return main.is(pattern, name);
+    const hole = std.mem.indexOfScalar(u8, pattern, '#') orelse return common.is(pattern, name);
     if (!std.mem.startsWith(u8, name, pattern[0..hole])) return false;
     const rest = name[hole..];
     if (rest.len == 0 or !std.mem.endsWith(u8, rest, pattern[hole + 1 ..])) return false;
@@ -121,4 +121,28 @@ fn matches(pattern: []const u8, name: []const u8) bool {
         if (!std.ascii.isDigit(c) and c != '.') return false;
     }
     return number.len > 0 and std.ascii.isDigit(number[0]);
+}
+
+test "newer versions" {
+    const cases = [_]struct { version: []const u8, limit: []const u8, newer: ?bool }{
+        .{ .version = "2.28", .limit = "2.28", .newer = false },
+        .{ .version = "2.29", .limit = "2.28", .newer = true },
+        .{ .version = "2.9", .limit = "2.10", .newer = false },
+        .{ .version = "3.4.30", .limit = "3.4.3", .newer = true },
+        .{ .version = "3", .limit = "2.28", .newer = true },
+        .{ .version = "2.0", .limit = "2", .newer = false },
+        .{ .version = "2.0.1", .limit = "2", .newer = true },
+        .{ .version = "1.9.x", .limit = "2", .newer = null },
+        .{ .version = "2", .limit = "", .newer = null },
+        .{ .version = "PRIVATE", .limit = "2.28", .newer = null },
+    };
+    for (cases) |case| try std.testing.expectEqual(case.newer, newer(case.version, case.limit));
+}
+
+test "names of libraries" {
+    for ([_][]const u8{ "libcudart.so.13", "libcudart.so.11.0" }) |name| try std.testing.expect(matches("libcudart.so.#", name));
+    for ([_][]const u8{ "libcudart.so.", "libcudart.so", "libcudart.so..", "libcudart.so.1a", "libcuda.so.1" }) |name|
+        try std.testing.expect(!matches("libcudart.so.#", name));
+    try std.testing.expect(matches("libc.so.6", "libc.so.6"));
+    try std.testing.expect(!matches("libc.so.6", "libc.so.66"));
 }

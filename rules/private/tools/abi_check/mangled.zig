@@ -84,3 +84,38 @@ fn sequence(text: []const u8) usize {
     }
     return 0;
 }
+
+test "names of torch" {
+    for ([_][]const u8{
+        "_ZN2at5emptyEv", "_ZNK3c106Device3strEv", "_ZTVN5torch8autograd4NodeE", "_ZTIN3c105ErrorE", "_ZGVN6caffe21xE",
+    }) |name| try std.testing.expect(isTorch(name));
+    for ([_][]const u8{ "_ZN5other9elsewhereEv", "_Z1fN2at6TensorE", "at", "_Z", "_ZTV", "_ZN" }) |name|
+        try std.testing.expect(!isTorch(name));
+}
+
+test "strings of the new library" {
+    for ([_][]const u8{
+        "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        "_ZNKSt13runtime_error4whatB5cxx11Ev",
+    }) |name| {
+        try std.testing.expect(isCxx11(name));
+        try std.testing.expect(!isCxx98(name));
+    }
+    try std.testing.expect(!isCxx11("_Z8describeSs"));
+}
+
+test "strings of the old library" {
+    for ([_][]const u8{
+        "_Z8describeSs",
+        "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs",
+        "_ZNSs6assignEPKc",
+        "_Z1fSt4listIiSaIiEE",
+        "_Z1fSt12basic_stringIwSt11char_traitsIwESaIwEE",
+        "_ZTV1AIA3_SsE",
+        "_Z1fILi3EEvDv4_fSs",
+        "_ZN1AC2ESs.cold",
+    }) |name| try std.testing.expect(isCxx98(name));
+    for ([_][]const u8{
+        "Ss", "_Z", "_Z1fv", "_Z2Ssv", "_ZN7ClassSs1fEv", "_Z1fS_S0_", "_Z1fv.Ss", "_Z9f", "_Z99999999999999999999999f",
+    }) |name| try std.testing.expect(!isCxx98(name));
+}

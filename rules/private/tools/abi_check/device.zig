@@ -2,15 +2,14 @@
 //! code objects that clang puts into `.hip_fatbin`. The layout of the former is not published; this is what nvcc 11.8 to
 //! 13.5 write, compared with `cuobjdump`.
 const std = @import("std");
+const common = @import("common");
 const elf = @import("elf.zig");
-const hip = @import("hip.zig");
 
 const magic = 0xba55ed50;
 const kind_ptx = 1;
 const kind_elf = 2;
 /// Of ours: a code object of HIP, whose architecture is all in `suffix`.
 const kind_hip = 0xffff;
-const machine_amdgpu = 224;
 /// More are in no bundle: LLVM knows some seventy architectures, each with two features.
 const most_entries = 1024;
 const longest_name = 100;
@@ -68,16 +67,16 @@ pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]con
 fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
-    while (at + hip.magic.len + 8 <= data.len) {
+    while (at + common.hip_bundle.magic.len + 8 <= data.len) {
         // A compressed bundle: what is in it cannot be told.
         if (std.mem.startsWith(u8, data[at..], "CCOB")) return error.Malformed;
-        if (!std.mem.startsWith(u8, data[at..], hip.magic)) {
+        if (!std.mem.startsWith(u8, data[at..], common.hip_bundle.magic)) {
             at += 8;
             continue;
         }
         const all = elf.Bytes{ .data = data[at..] };
-        var next: u64 = hip.magic.len + 8;
-        const count = try bytes.int(u64, at + hip.magic.len);
+        var next: u64 = common.hip_bundle.magic.len + 8;
+        const count = try bytes.int(u64, at + common.hip_bundle.magic.len);
         if (count > most_entries) return error.Malformed;
         var end: u64 = next;
         for (0..count) |_| {
@@ -87,13 +86,13 @@ fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
             next += 24 + name.len;
             end = @max(end, next, offset + content.data.len);
             if (std.mem.startsWith(u8, name, "host-")) continue;
-            const known = std.mem.startsWith(u8, name, hip.prefix);
-            const arch = if (known) name[hip.prefix.len..] else name;
+            const known = std.mem.startsWith(u8, name, common.hip_bundle.prefix);
+            const arch = if (known) name[common.hip_bundle.prefix.len..] else name;
             if (arch.len == 0 or arch.len > longest_name) return error.Malformed;
             for (arch) |c| {
                 if (!std.ascii.isAlphanumeric(c) and std.mem.indexOfScalar(u8, ":+-_.", c) == null) return error.Malformed;
             }
-            if (!elf.Library.isElf(content.data) or try content.int(u16, 18) != machine_amdgpu) return error.Malformed;
+            if (!elf.Library.isElf(content.data) or try content.int(u16, 18) != @intFromEnum(std.elf.EM.AMDGPU)) return error.Malformed;
             const one = Code{ .kind = kind_hip, .arch = 0, .suffix = arch };
             if (!has(found.items, one)) try found.append(one);
         }

@@ -1,7 +1,7 @@
 //! Reads which symbols the libraries of each torch release define: toolchains/lock/torch_exports.bin, whose layout is
 //! told in py_driver/matrix/torch_symbols.py, which writes it.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 
 const hash_size = 4;
 
@@ -17,7 +17,7 @@ pub const Exports = struct {
     masks: []const u8,
 
     pub fn read(allocator: std.mem.Allocator, path: []const u8) !Exports {
-        const data = try main.read(allocator, path);
+        const data = try common.read(allocator, path);
         const end = std.mem.indexOfScalar(u8, data, '\n') orelse return damaged(path);
         const head = std.json.parseFromSliceLeaky(Head, allocator, data[0..end], .{}) catch return damaged(path);
         const width = (head.columns.len + 7) / 8;
@@ -47,9 +47,9 @@ pub const Exports = struct {
     pub fn of(self: *const Exports, torch: []const u8, wheel: ?[]const u8, abi: ?[]const u8, gpu: bool) Mask {
         var found: Mask = 0;
         for (self.columns, 0..) |column, i| {
-            if (!main.is(column.torch, torch) or (wheel != null and !main.is(column.sha256, wheel.?))) continue;
-            if (abi != null and !main.is(column.abi, abi.?)) continue;
-            if (gpu or main.is(column.backend, "cpu")) found |= bit(i);
+            if (!common.is(column.torch, torch) or (wheel != null and !common.is(column.sha256, wheel.?))) continue;
+            if (abi != null and !common.is(column.abi, abi.?)) continue;
+            if (gpu or common.is(column.backend, "cpu")) found |= bit(i);
         }
         return found;
     }
@@ -59,7 +59,7 @@ pub const Exports = struct {
         var text = std.ArrayList(u8).init(allocator);
         var last: []const u8 = "";
         for (self.columns, 0..) |column, i| {
-            if (set & bit(i) == 0 or main.is(column.torch, last)) continue;
+            if (set & bit(i) == 0 or common.is(column.torch, last)) continue;
             if (last.len > 0) try text.appendSlice(", ");
             try text.appendSlice(column.torch);
             last = column.torch;
@@ -79,6 +79,6 @@ fn bit(column: usize) Mask {
     return @as(Mask, 1) << @intCast(column);
 }
 
-fn damaged(path: []const u8) main.Failure {
-    return main.fail("{s}: not a table of torch's symbols", .{path});
+fn damaged(path: []const u8) common.Failure {
+    return common.fail("{s}: not a table of torch's symbols", .{path});
 }

@@ -1,12 +1,12 @@
 //! Assembles directories: one variant in the layout that the `kernels` client loads, and the bundle of all variants.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 
 const Value = std.json.Value;
 
 /// Writes a variant directory: the files, the extension under its unique name, and metadata.json with a digest of each
 /// and with the version of these rules.
-pub fn variant(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn variant(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var id: []const u8 = "";
     var template: []const u8 = "";
     var builder: []const u8 = "";
@@ -15,32 +15,32 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var paths = std.ArrayList([]const u8).init(allocator);
     while (arguments.next()) |flag| {
         const value = try arguments.value(flag);
-        if (main.is(flag, "--id")) {
-            id = try main.read(allocator, value);
-        } else if (main.is(flag, "--template")) {
-            template = try main.read(allocator, value);
-        } else if (main.is(flag, "--builder")) {
+        if (common.is(flag, "--id")) {
+            id = try common.read(allocator, value);
+        } else if (common.is(flag, "--template")) {
+            template = try common.read(allocator, value);
+        } else if (common.is(flag, "--builder")) {
             builder = value;
-        } else if (main.is(flag, "--out")) {
+        } else if (common.is(flag, "--out")) {
             out = value;
-        } else if (main.is(flag, "--file")) {
+        } else if (common.is(flag, "--file")) {
             try names.append(value);
             try paths.append(try arguments.value(flag));
-        } else if (main.is(flag, "--extension")) {
+        } else if (common.is(flag, "--extension")) {
             try names.append(try std.fmt.allocPrint(allocator, "{s}.abi3.so", .{id}));
             try paths.append(value);
-        } else return main.fail("variant: no such flag: {s}", .{flag});
+        } else return common.fail("variant: no such flag: {s}", .{flag});
     }
     const root = try open(out);
     var digests = std.json.ObjectMap.init(allocator);
     for (names.items, paths.items) |name, path| {
-        var content: []const u8 = try main.read(allocator, path);
-        if (main.is(name, "_ops.py")) content = try std.mem.replaceOwned(u8, allocator, content, "@ID@", id);
+        var content: []const u8 = try common.read(allocator, path);
+        if (common.is(name, "_ops.py")) content = try std.mem.replaceOwned(u8, allocator, content, "@ID@", id);
         try put(root, name, content);
         try digests.put(name, .{ .string = try digest(allocator, content) });
     }
     var metadata = std.json.parseFromSliceLeaky(Value, allocator, template, .{}) catch
-        return main.fail("the metadata is not JSON", .{});
+        return common.fail("the metadata is not JSON", .{});
     sort(&digests);
     var record = std.json.ObjectMap.init(allocator);
     try record.put("algorithm", .{ .string = "sha256" });
@@ -59,36 +59,36 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
 }
 
 /// Copies variant directories into one, each under its name.
-pub fn bundle(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn bundle(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var out: ?std.fs.Dir = null;
     while (arguments.next()) |flag| {
         const value = try arguments.value(flag);
-        if (main.is(flag, "--out")) {
+        if (common.is(flag, "--out")) {
             out = try open(value);
-        } else if (main.is(flag, "--variant")) {
+        } else if (common.is(flag, "--variant")) {
             const path = try arguments.value(flag);
-            const root = out orelse return main.fail("bundle: --out comes first", .{});
+            const root = out orelse return common.fail("bundle: --out comes first", .{});
             var source = std.fs.cwd().openDir(path, .{ .iterate = true }) catch |err|
-                return main.fail("cannot open {s}: {s}", .{ path, @errorName(err) });
+                return common.fail("cannot open {s}: {s}", .{ path, @errorName(err) });
             var walker = try source.walk(allocator);
             while (try walker.next()) |entry| {
                 if (entry.kind == .directory) continue;
                 const name = try std.fs.path.join(allocator, &.{ value, entry.path });
                 try put(root, name, try source.readFileAlloc(allocator, entry.path, std.math.maxInt(usize)));
             }
-        } else return main.fail("bundle: no such flag: {s}", .{flag});
+        } else return common.fail("bundle: no such flag: {s}", .{flag});
     }
 }
 
 fn open(path: []const u8) !std.fs.Dir {
     return std.fs.cwd().makeOpenPath(path, .{}) catch |err|
-        main.fail("cannot make {s}: {s}", .{ path, @errorName(err) });
+        common.fail("cannot make {s}: {s}", .{ path, @errorName(err) });
 }
 
 fn put(root: std.fs.Dir, name: []const u8, content: []const u8) !void {
     if (std.fs.path.dirname(name)) |parent| try root.makePath(parent);
     root.writeFile(.{ .sub_path = name, .data = content }) catch |err|
-        return main.fail("cannot write {s}: {s}", .{ name, @errorName(err) });
+        return common.fail("cannot write {s}: {s}", .{ name, @errorName(err) });
 }
 
 fn digest(allocator: std.mem.Allocator, content: []const u8) ![]const u8 {

@@ -1,6 +1,6 @@
 //! The unique id of a kernel and backend: a hash of its sources and of the configuration that no cell changes.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 
 /// Raised whenever the bytes that enter the hash change their form.
 const format = "rules_torch_kernels id 1";
@@ -9,7 +9,7 @@ const digits = 12;
 
 /// Writes the id `_<module>_<backend>_<hash>` as text and as a C header that defines TORCH_EXTENSION_NAME, and says
 /// that objects which have the id are linked (registration.h).
-pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
+pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var backend: []const u8 = "";
     var module: []const u8 = "";
     var header: []const u8 = "";
@@ -17,30 +17,30 @@ pub fn run(allocator: std.mem.Allocator, arguments: *main.Arguments) !void {
     var hash = std.crypto.hash.sha2.Sha256.init(.{});
     field(&hash, format);
     while (arguments.next()) |flag| {
-        if (main.is(flag, "--src")) {
+        if (common.is(flag, "--src")) {
             field(&hash, try arguments.value(flag));
-            field(&hash, try main.read(allocator, try arguments.value(flag)));
+            field(&hash, try common.read(allocator, try arguments.value(flag)));
             continue;
         }
         const value = try arguments.value(flag);
-        if (main.is(flag, "--backend")) {
+        if (common.is(flag, "--backend")) {
             backend = value;
             field(&hash, value);
-        } else if (main.is(flag, "--module")) {
+        } else if (common.is(flag, "--module")) {
             module = value;
             field(&hash, value);
-        } else if (main.is(flag, "--config")) {
+        } else if (common.is(flag, "--config")) {
             field(&hash, value);
-        } else if (main.is(flag, "--header")) {
+        } else if (common.is(flag, "--header")) {
             header = value;
-        } else if (main.is(flag, "--text")) {
+        } else if (common.is(flag, "--text")) {
             text = value;
-        } else return main.fail("id: no such flag: {s}", .{flag});
+        } else return common.fail("id: no such flag: {s}", .{flag});
     }
     const hex = std.fmt.bytesToHex(hash.finalResult(), .lower);
     const id = try std.fmt.allocPrint(allocator, "_{s}_{s}_{s}", .{ module, backend, hex[0..digits] });
-    try main.write(text, id);
-    try main.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n#define TORCH_EXTENSION_NAME_IS_LINKED\n", .{id}));
+    try common.write(text, id);
+    try common.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n#define TORCH_EXTENSION_NAME_IS_LINKED\n", .{id}));
 }
 
 /// Adds a length-prefixed field, so that no two lists of fields give the same bytes.

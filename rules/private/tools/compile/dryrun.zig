@@ -1,6 +1,6 @@
 //! The commands that nvcc would run, as `nvcc --dryrun` names them, and how they are run.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 
 const prefix = "#$ ";
 const map_flag = "-ffile-prefix-map=";
@@ -16,13 +16,13 @@ pub const Plan = struct {
 /// Asks nvcc what it would run. nvcc names its own headers by absolute paths, so each `-ffile-prefix-map` is given for
 /// the absolute spelling too. What else it says, warnings about its flags, is shown only if `loud`: once is enough.
 pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool) !Plan {
-    if (command.len == 0) return main.fail("nvcc: no command", .{});
+    if (command.len == 0) return common.fail("nvcc: no command", .{});
     var words = std.ArrayList([]const u8).init(allocator);
     try words.append(command[0]);
     try words.append("--dryrun");
     const directory = try std.process.getCwdAlloc(allocator);
     if (std.mem.indexOfAny(u8, directory, " ,") != null)
-        return main.fail("nvcc cannot work in {s}, whose name has a blank or a comma in it; have Bazel work elsewhere with " ++
+        return common.fail("nvcc cannot work in {s}, whose name has a blank or a comma in it; have Bazel work elsewhere with " ++
             "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT or --output_user_root", .{directory});
     for (command[1..]) |argument| {
         if (std.mem.startsWith(u8, argument, map_flag)) {
@@ -38,10 +38,10 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
         .argv = words.items,
         .env_map = &environment,
         .max_output_bytes = 1 << 30,
-    }) catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
+    }) catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
     if (said.term != .Exited or said.term.Exited != 0) {
         try std.io.getStdErr().writeAll(said.stderr);
-        return main.fail("nvcc refused its arguments", .{});
+        return common.fail("nvcc refused its arguments", .{});
     }
     var commands = std.ArrayList([][]const u8).init(allocator);
     var temporary = std.ArrayList([]const u8).init(allocator);
@@ -74,17 +74,17 @@ pub fn start(allocator: std.mem.Allocator, command: [][]const u8, environment: *
     var child = std.process.Child.init(command, allocator);
     child.env_map = environment;
     child.stdin_behavior = .Ignore;
-    child.spawn() catch |err| return main.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
+    child.spawn() catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
     return child;
 }
 
 /// Waits for a command; its exit code.
 pub fn finish(child: *std.process.Child) !u8 {
-    const term = child.wait() catch |err| return main.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
+    const term = child.wait() catch |err| return common.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
     return switch (term) {
         .Exited => |code| code,
-        .Signal => |number| main.fail("killed by signal {d}: {s}", .{ number, child.argv[0] }),
-        else => main.fail("stopped: {s}", .{child.argv[0]}),
+        .Signal => |number| common.fail("killed by signal {d}: {s}", .{ number, child.argv[0] }),
+        else => common.fail("stopped: {s}", .{child.argv[0]}),
     };
 }
 
@@ -124,7 +124,7 @@ fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const std
             i = end - 1;
         } else try word.append(c);
     }
-    if (quoted) return main.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
+    if (quoted) return common.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
     if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
     return found.items;
 }
@@ -137,5 +137,32 @@ fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]
         std.fs.cwd().access(candidate, .{}) catch continue;
         return candidate;
     }
-    return main.fail("nvcc: {s} is not beside it", .{name});
+    return common.fail("nvcc: {s} is not beside it", .{name});
+}
+
+test "words of a dry run" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const a = arena.allocator();
+    var environment = std.process.EnvMap.init(a);
+    try environment.put("CICC_PATH", "/cuda/nvvm/bin");
+    const cases = [_]struct { text: []const u8, words: []const []const u8 }{
+        .{ .text = "", .words = &.{} },
+        .{ .text = "  a   b ", .words = &.{ "a", "b" } },
+        .{ .text = "\"a b\"c \"\"", .words = &.{ "a bc", "" } },
+        .{ .text = "-DX=\\\"y\\\" \\\\ \\n", .words = &.{ "-DX=\"y\"", "\\", "\\n" } },
+        .{ .text = "$CICC_PATH/cicc \"$CICC_PATH/cicc\" -D$CICC_PATH", .words = &.{ "/cuda/nvvm/bin/cicc", "/cuda/nvvm/bin/cicc", "-D$CICC_PATH" } },
+        .{ .text = "$NOBODY/x $(id) `id` a;b", .words = &.{ "$NOBODY/x", "$(id)", "`id`", "a;b" } },
+    };
+    for (cases) |case| {
+        const found = try split(a, case.text, &environment);
+        try std.testing.expectEqual(case.words.len, found.len);
+        for (case.words, found) |one, other| try std.testing.expectEqualStrings(one, other);
+    }
+}
+
+test "assignments of a dry run" {
+    try std.testing.expectEqual(5, assignment("_HERE=/x y"));
+    for ([_][]const u8{ "=x", "a-b=c", "clang -DA=1", "HERE", "" }) |text|
+        try std.testing.expectEqual(null, assignment(text));
 }

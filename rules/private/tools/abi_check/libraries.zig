@@ -1,7 +1,7 @@
 //! Reads which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/*.symbols, whose layout is told
 //! in py_driver/matrix/library_symbols.py, which writes them.
 const std = @import("std");
-const main = @import("main.zig");
+const common = @import("common");
 
 /// What a library of a release defines.
 pub const Library = struct {
@@ -12,7 +12,7 @@ pub const Library = struct {
 
 /// Adds the libraries of a file to a list.
 pub fn read(allocator: std.mem.Allocator, path: []const u8, libraries: *std.ArrayList(Library)) !void {
-    var lines = std.mem.tokenizeScalar(u8, try main.read(allocator, path), '\n');
+    var lines = std.mem.tokenizeScalar(u8, try common.read(allocator, path), '\n');
     const release = lines.next() orelse return damaged(path);
     var current: ?*Library = null;
     while (lines.next()) |line| {
@@ -28,6 +28,6 @@ pub fn read(allocator: std.mem.Allocator, path: []const u8, libraries: *std.Arra
     }
 }
 
-fn damaged(path: []const u8) main.Failure {
-    return main.fail("{s}: not a table of symbols", .{path});
+fn damaged(path: []const u8) common.Failure {
+    return common.fail("{s}: not a table of symbols", .{path});
 }
