@@ -6,7 +6,7 @@
 const std = @import("std");
 const elf = std.elf;
 
-/// Of std.elf, which has none for it: the header has no room for the number.
+/// What stands in the header for a number that has no room there; std.elf lacks it.
 const SHN_XINDEX = 0xffff;
 const symbol_size = @sizeOf(elf.Elf64_Sym);
 const relocation_size = @sizeOf(elf.Elf64_Rela);
