@@ -185,7 +185,7 @@ def tables(results: dict[str, Any]) -> str:
     lines = [
         BEGIN,
         "",
-        f"Cells: {cells}; the further torch version is `{results['cells'][-1]}`. Programs: {programs}. Each entry: CPU "
+        f"Variants: {cells}; the further torch version is `{results['cells'][-1]}`. Programs: {programs}. Each entry: CPU "
         "seconds (wall seconds; compile steps that ran). All columns of a kernel ran on one machine, one after the "
         "other.",
         "",
