@@ -185,8 +185,8 @@ def tables(results: dict[str, Any]) -> str:
     lines = [
         BEGIN,
         "",
-        f"Variants: {cells}; the further torch version is `{results['cells'][-1]}`. Programs: {programs}. Each entry: CPU "
-        "seconds (wall seconds; compile steps that ran). All columns of a kernel ran on one machine, one after the "
+        f"Variants: {cells}; the further torch version is `{results['cells'][-1]}`. Programs: {programs}. Each entry: "
+        "CPU seconds (wall seconds; compile steps that ran). All columns of a kernel ran on one machine, one after the "
         "other.",
         "",
         "For the kernel `norm` if no other is named:",

@@ -30,7 +30,7 @@ def place_key(variant: str, place: Place) -> str:
 
 
 def calls_of(steps: Iterable[tuple[Place, CellStep]], earlier: Calls, sources: Collection[tuple[str, str]]) -> Calls:
-    """How the steps of a build were called; of one for which no process was asked, how it was before.
+    """How the actions of a build were called. An action that ran no process keeps the call of an earlier build.
 
     Args:
         steps: of the build, each with what it compiles; what a cell shares with another one is kept once.

@@ -28,10 +28,10 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--branch", metavar="NAME", default="", help="to which branch (default: as build.toml says, or v<version>)"
     )
-    parser.add_argument("--private", action="store_true", help="a repository that is made is private")
+    parser.add_argument("--private", action="store_true", help="create a private repository if there is none yet")
     parser.add_argument("--create-pr", action="store_true", help="open a pull request in the place of a commit")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.add_argument("--allow-dirty", action="store_true", help="publish although git does not have the sources so")
+    parser.add_argument("--allow-dirty", action="store_true", help="publish sources that differ from the commit")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

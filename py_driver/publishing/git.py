@@ -44,7 +44,7 @@ _DIGESTS: Final = {40: "sha1", 64: "sha256"}
 
 
 def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
-    """The commit of a project, and a file that it does not have so; nothing outside of a repository, or without git.
+    """The commit of a project, and the first file that differs from it. Both are empty without a repository or git.
 
     A file is what its bytes are: one that git checks out with other bytes than it has, e.g. with other ends of lines,
     is not as the commit has it. Of one in Large File Storage the commit has the digest.

@@ -213,7 +213,7 @@ def _bring(hub: Hub, parent: str, goal: _Goal, wish: Wish) -> Published:
 
 
 def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
-    """A file that a commit has not as it should; nothing if there is none."""
+    """The path of a file that differs from the goal in a commit; empty if none does."""
     left = changes(goal.files, hub.files(head), goal.places)
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 

@@ -178,7 +178,7 @@ def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
 
 
 def _hint(statement: Path, git: tuple[Sources, str]) -> str:
-    """What a published statement says that is not so here; nothing where there is none."""
+    """How a published statement differs from what is here; empty if there is no statement."""
     if not statement.is_file():
         return ""
     stated, (here, changed) = read_statement(statement.read_bytes()), git

@@ -27,8 +27,8 @@ Written from the `.bzl` files by `tests/driver/rules_page_test.py`; edit those i
 load("@rules_torch_kernels//rules:defs.bzl", {names})
 ```
 
-Every rule has the attributes that Bazel gives to all, such as `name`, `tags` and `visibility`. A cell is chosen by
-building its `kernel_variant`, which sets the configuration of all it depends on; set nothing on the command line.
+Every rule has the attributes that Bazel gives to all, such as `name`, `tags` and `visibility`. Each
+`kernel_variant` sets the configuration of all that it depends on; set nothing on the command line.
 """
 
 TYPES = {
