@@ -39,7 +39,7 @@ kernel_bundle = rule(
         "variants": attr.label_list(
             providers = [KernelVariantInfo],
             mandatory = True,
-            doc = "The cells, each a kernel_variant; each sets its own configuration.",
+            doc = "The variants, each a kernel_variant; each sets its own configuration.",
         ),
         "_assemble": attr.label(
             default = "//rules/private/tools:assemble",

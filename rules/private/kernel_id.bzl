@@ -72,7 +72,7 @@ kernel_id = rule(
             doc = "A part of the id.",
         ),
         "config": attr.string(
-            doc = "Whatever else changes the result in every cell alike (flags, archs), e.g. its SHA-256.",
+            doc = "Whatever else changes the result in every variant alike (flags, archs), e.g. its SHA-256.",
         ),
         "module": attr.string(
             mandatory = True,
@@ -102,5 +102,5 @@ kernel_id = rule(
     doc = """The unique id of a kernel for one backend.
 
 The id names the extension module and the namespace of its ops, so that two versions of a kernel can live in one
-process. It is a hash of the sources and of `config`: the same on every machine and for every cell.""",
+process. It is a hash of the sources and of `config`: the same on every machine and for every variant.""",
 )

@@ -208,5 +208,5 @@ kernel_objects = rule(
         config_common.toolchain_type(_ROCM, mandatory = False),
         config_common.toolchain_type(_TORCH, mandatory = False),
     ],
-    doc = "Objects of one section of build.toml, compiled for the cell that asks for them.",
+    doc = "Objects of one section of build.toml, compiled for the variant that asks for them.",
 )

@@ -166,7 +166,7 @@ kernel_variant = rule(
         config_common.toolchain_type("//toolchains/rocm:toolchain_type", mandatory = False),
         config_common.toolchain_type("//toolchains/torch:toolchain_type", mandatory = False),
     ],
-    doc = """One cell of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.
+    doc = """One variant of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.
 
 The target sets the configuration of all it depends on, so it can be built by its name:
 `bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`.""",

@@ -19,7 +19,7 @@ KernelObjectsInfo = provider(
 )
 
 KernelVariantInfo = provider(
-    doc = "One built cell.",
+    doc = "One built variant.",
     fields = {
         "directory": "File; directory in the layout that the `kernels` client loads",
         "variant": "string; the identifier, e.g. `torch213-cxx11-cu130-x86_64-linux`",

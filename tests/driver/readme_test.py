@@ -126,6 +126,7 @@ def test_the_project_of_the_start_is_whole(tmp_path: Path) -> None:
         if found := re.fullmatch(r"(?:#|//) (scale/\S+)", head):
             (tmp_path / found[1]).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / found[1]).write_text(rest, encoding="utf-8")
+    assert __main__.main(["check", str(tmp_path / "scale")]) == 0
     plan = plan_directory(tmp_path / "scale")
     assert {variant.cell.backend for variant in plan.variants if variant.bundled} == {"cpu", "cu130", "cu132"}
     assert plan.notes == ()
