@@ -11,7 +11,7 @@ import stat
 import subprocess
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -112,6 +112,8 @@ def serve(serving: Serving, output: Output) -> int:
             server does not start; PERMISSION if others may enter the directory; see `programs`.
         KeyboardInterrupt: Ctrl-C, or SIGTERM; the server has ended.
     """
+    # Whoever can change a link to the directory would otherwise choose what it leads to later.
+    serving = replace(serving, directory=serving.directory.resolve())
     path = serving.directory / _SOCKET
     if len(os.fsencode(path)) > SOCKET_LENGTH:
         message = f"the path of the socket would be longer than {SOCKET_LENGTH} bytes: {path}"
@@ -152,7 +154,7 @@ def _alone(directory: Path) -> Iterator[int]:
             advice = f"chmod 700 {shlex.quote(str(directory))}, or name another with --directory"
             message = f"others than you may enter {directory}, and could change what is kept there"
             raise error(Code.PERMISSION, message, help=advice)
-        lock = (directory / _LOCK).open("w")
+        lock = os.fdopen(os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

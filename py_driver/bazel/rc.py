@@ -20,7 +20,7 @@ _CLIENT: Final = "INFO: Options provided by the client:"
 _HARMLESS: Final = re.compile(
     r"--(?:no)?(?:announce_rc|client_debug|color|config|connect_timeout_secs|curses|jobs|keep_going|loading_phase_threads"
     r"|local_\w*resources|max_idle_secs|memory_profile|profile|progress_report_interval|repository_cache|show_\w+|test_\w+"
-    r"|\w*ui_\w+|verbose_failures|watchfs)(?:=|$)"
+    r"|verbose_failures|watchfs)(?:=|$)"
 )
 """Options that change no byte of what is built, nor what an action sees."""
 
@@ -48,7 +48,7 @@ class Settings:
         return True
 
     def _add(self, file: str, options: str) -> None:
-        self._found.setdefault(file, {}).update(dict.fromkeys(re.split(r" (?=--)", options)))
+        self._found.setdefault(file, {}).update(dict.fromkeys(re.split(r" (?=-)", options)))
 
     def notes(self, known: Iterable[Path]) -> tuple[str, ...]:
         """A line for each file, but for known ones, with those options of it that may change what is built, or how.

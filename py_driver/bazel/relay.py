@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import socketserver
+import struct
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,7 +60,11 @@ class _Relay(socketserver.ThreadingTCPServer):
     def verify_request(self, request: object, client_address: object) -> bool:
         """Whether a connection is of a process of this user: the system knows whose socket its other end is."""
         del request
-        return isinstance(client_address, tuple) and owner(client_address[1], self.server_address[1]) == os.geteuid()
+        if (
+            not isinstance(client_address, tuple) or client_address[0] != _HOST
+        ):  # a port of another address is another's
+            return False
+        return owner(client_address[1], self.server_address[1]) == os.geteuid()
 
 
 class _Connection(socketserver.BaseRequestHandler):
@@ -69,10 +74,18 @@ class _Connection(socketserver.BaseRequestHandler):
         """Pass bytes both ways until both ends have said all."""
         with suppress(OSError), socket.socket(socket.AF_UNIX) as there:
             there.connect(self.server.path)
+            if _user(there) not in {os.geteuid(), 0}:  # somebody else may have put a socket there
+                return
             back = threading.Thread(target=_copy, args=(there, self.request), daemon=True)
             back.start()
             _copy(self.request, there)
             back.join()
+
+
+def _user(there: socket.socket) -> int:
+    """The user whose process listens at the other end of a Unix socket: `struct ucred` of unix(7)."""
+    _, user, _ = struct.unpack("3i", there.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(user)
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

@@ -54,6 +54,7 @@ _OPTIONS = (
     "--show_progress_rate_limit=0.2",
     "--nobuild_event_json_file_path_conversion",
     ANNOUNCE,
+    "--ui_event_filters=+info",
 )
 _LABELS_SHOWN = 5
 _KILLED = re.compile(r" failed: \((?:Killed|Exit 137)\)|^step: killed by signal 9: ", re.MULTILINE)
@@ -134,7 +135,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
             except OSError as problem:
                 raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
         exit_code = _follow(process, console, output)
-        for note in console.settings.notes([cwd.resolve() / ".bazelrc", settings, bazel.path.parent]):
+        for note in console.settings.notes([cwd.resolve() / ".bazelrc", settings, bazel.path.with_name("bazelrc")]):
             output.say(printable(note))
         events = read_events(events_file)
         text = stdout_file.read_text(encoding="utf-8", errors="replace")

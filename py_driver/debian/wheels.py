@@ -40,6 +40,7 @@ def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
         text=True,
         check=False,
         env=curated(extra={"LC_ALL": "C.UTF-8", "PIP_USER": "0"}),
+        cwd="/",  # with `-m`, Python looks for modules in the working directory first
     )
     if done.returncode:
         raise failure("pip", done.stderr)

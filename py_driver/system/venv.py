@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.system.cache import cache_root, storage_errors
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.output import Output
+
+_ELSEWHERE: Final = "/"
+"""Where Python runs with `-m`: it looks for modules in the working directory first, and that may be a project's."""
 
 _MARKER = "complete"
 _LINES_SHOWN = 3
@@ -69,7 +72,7 @@ def ensure_venv(
 def _make(root: Path, requirements: Sequence[str], output: Output, python: str, *, inherit: bool) -> None:
     with output.task(f"setting up Python for {root.name.rpartition('-')[0]}") as task:
         venv = [python, "-m", "venv", *(["--system-site-packages"] if inherit else []), str(root)]
-        done = subprocess.run(venv, capture_output=True, text=True, check=False)
+        done = subprocess.run(venv, capture_output=True, text=True, check=False, cwd=_ELSEWHERE)
         if done.returncode:
             message = f"{python} cannot make a virtual environment: {_last(done.stdout + done.stderr)}"
             raise error(Code.SET_UP, message, help="install Python's venv module (Debian: apt install python3-venv)")
@@ -83,6 +86,7 @@ def _make(root: Path, requirements: Sequence[str], output: Output, python: str, 
             text=True,
             errors="replace",
             env=curated(),
+            cwd=_ELSEWHERE,
         ) as process:
             try:
                 for line in process.stdout or ():

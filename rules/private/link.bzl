@@ -67,6 +67,9 @@ def link_extension(ctx, objects, optional):
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("shell")
     arguments.add_all(["-shared", "--build-id=none", "--eh-frame-hdr", "--gc-sections", "--hash-style=gnu", "-O2"])
+
+    # An object may name libraries to link, by any path (`#pragma comment(lib, "...")`); only inputs are linked.
+    arguments.add("--no-dependent-libraries")
     arguments.add_all(["-z", "now", "-z", "relro", "-z", "noexecstack", "--strip-debug"])
     arguments.add("--version-script", ctx.file._exports)
     arguments.add("-o", library)

@@ -9,6 +9,9 @@ const dryrun = @import("dryrun.zig");
 /// What has an assembler read a file.
 const directives = [_][]const u8{ ".incbin", ".include" };
 
+/// What has a compiler read one.
+const reading = [_][]const u8{ "include", "import", "embed", "pragma GCC dependency" };
+
 /// Below it are pinned archives, in which nothing is looked for.
 const pinned = "external/";
 
@@ -49,6 +52,9 @@ pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
         const path = try inside(allocator, directory, name) orelse return refuse(out, name);
         if (std.mem.startsWith(u8, path, pinned)) continue;
         if (try assembled(allocator, directory, try common.read(allocator, path))) |foreign| return refuse(out, foreign);
+    }
+    if (std.mem.endsWith(u8, out, ".ii") or std.mem.endsWith(u8, out, ".hipi")) {
+        if (try included(allocator, directory, try common.read(allocator, out))) |foreign| return refuse(out, foreign);
     }
 }
 
@@ -95,16 +101,37 @@ fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8)
     return if (spelled.inode == plain.inode) path else null;
 }
 
-/// A file elsewhere that a directive for the assembler names in a text, `.incbin "..."`; null if there is none.
+/// A file elsewhere that a directive for the assembler names in a text, `.incbin "..."`; null if there is none. A name with
+/// an escape in it is taken for one of a file elsewhere.
 fn assembled(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
     for (directives) |directive| {
         var at: usize = 0;
-        while (std.mem.indexOfPos(u8, text, at, directive)) |found| {
+        while (std.ascii.indexOfIgnoreCasePos(text, at, directive)) |found| {
             at = found + directive.len;
             const start = std.mem.indexOfNonePos(u8, text, at, " \t\\\"") orelse break;
-            const end = std.mem.indexOfAnyPos(u8, text, start, "\\\"\n") orelse break;
-            if (start == at or end == start) continue;
-            if (try inside(allocator, directory, text[start..end]) == null) return text[start..end];
+            const end = std.mem.indexOfAnyPos(u8, text, start, "\"\n") orelse break;
+            if (start == at or text[start - 1] != '"' and text[start - 1] != '\\') continue;
+            const name = std.mem.trimRight(u8, text[start..end], "\\");
+            if (name.len == 0) continue;
+            const escapes = text[start - 1] == '\\' or std.mem.indexOfScalar(u8, name, '\\') != null;
+            if (escapes or try inside(allocator, directory, name) == null) return name;
+        }
+    }
+    return null;
+}
+
+/// A file elsewhere that a directive names which preprocessing has left in its text, as a macro may; null if there is none.
+fn included(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
+    var lines = std.mem.splitScalar(u8, text, '\n');
+    while (lines.next()) |line| {
+        const hash = std.mem.trimLeft(u8, line, " \t");
+        if (hash.len == 0 or hash[0] != '#') continue;
+        const word = std.mem.trimLeft(u8, hash[1..], " \t");
+        for (reading) |directive| {
+            if (!std.mem.startsWith(u8, word, directive)) continue;
+            const start = (std.mem.indexOfAny(u8, word, "\"<") orelse continue) + 1;
+            const end = std.mem.indexOfAnyPos(u8, word, start, "\">") orelse continue;
+            if (end > start and try inside(allocator, directory, word[start..end]) == null) return word[start..end];
         }
     }
     return null;
@@ -131,4 +158,9 @@ test "files elsewhere" {
     const text = "asm(\".incbin \\\"/etc/hosts\\\"\"); // .incbin \"b.txt\", .incbin";
     try std.testing.expectEqualStrings("/etc/hosts", (try assembled(a, "/x", text)).?);
     try std.testing.expectEqual(null, try assembled(a, "/x", "asm(\".incbin \\\"b.txt\\\"\");"));
+    try std.testing.expectEqual(null, try assembled(a, "/x", "a.include(b); \"c\"; .incbin x \"/etc/hosts\""));
+    for ([_][]const u8{ ".INCBIN \\\"/etc/hosts\\\"", ".incbin \\\"\\057etc/hosts\\\"", ".Include \"\\x2fetc\"" }) |one|
+        try std.testing.expect(try assembled(a, "/x", one) != null);
+    try std.testing.expectEqualStrings("/etc/hosts", (try included(a, "/x", "int a;\n # include \"/etc/hosts\"\n")).?);
+    try std.testing.expectEqual(null, try included(a, "/x", "# 1 \"/etc/hosts\" 1\n#include <vector>\n# include \"b.h\"\n"));
 }
