@@ -99,10 +99,20 @@ def settings_file(cache: Path) -> Path:
     return place / "bazelrc"
 
 
-def say_if_weak(output: Output) -> None:
-    """Say so if this machine does not let a process make the namespaces in which Bazel's sandbox hides its files."""
+def isolation(output: Output) -> list[str]:
+    """What Bazel is told of the sandbox that this machine allows; a weak one is said, and its results are kept apart.
+
+    Where a process cannot make the namespaces in which Bazel's sandbox hides the machine, what an action makes may have
+    read more than its key says. So that no build takes such a result which could have made a better one, the key says
+    where it comes from.
+
+    Args:
+        output: where a weak sandbox is said.
+    """
     child = os.fork()
     if child == 0:
         os._exit(0 if ctypes.CDLL(None).unshare(_NEW_USER_AND_MOUNTS) == 0 else 1)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-        output.say(_WEAK)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+        return []
+    output.say(_WEAK)
+    return ["--remote_default_exec_properties=sandbox=weak"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.remote import REMOTE_JOBS, Remote, bazel_options, reachable
 from py_driver.bazel.run import run as run_bazel
-from py_driver.bazel.sandbox import say_if_weak
+from py_driver.bazel.sandbox import isolation
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import options as log_options
 from py_driver.building.collect import check_place, collect
@@ -167,8 +167,6 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
     workspace = workspace_for(directory, plan)
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen), output)
-    if not options.remote.executor:
-        say_if_weak(output)
     with free_server(bazel, workspace.root, output) as server:
         steps = _expected(directory, plan, chosen, options)
         history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
@@ -217,6 +215,7 @@ def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
         args += [f"--disk_cache={cache_root() / _ACTIONS}", f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}"]
         args += limits(options, server.running)
         args += bazel_options(remote, Path(name))
+        args += [] if remote.executor else isolation(output)
         args += settings(options)
         args += [workspace.label(variant) for variant in names]
         environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver import __version__
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import run as run_bazel
-from py_driver.bazel.sandbox import say_if_weak
+from py_driver.bazel.sandbox import isolation
 from py_driver.bazel.servers import build_turn
 from py_driver.building.build import PYTHON_VARIABLE, archives, choose, limits, settings
 from py_driver.building.collect import BUILD, differences
@@ -143,10 +143,9 @@ def _made(
     with one_at_a_time(plan, output):
         workspace = workspace_for(directory, plan)
         fetch_all(archives(plan, chosen), output)
-        say_if_weak(output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
             args = ["build", "--output_groups=+steps", "--experimental_convenience_symlinks=ignore", "--disk_cache="]
-            args += ["--remote_cache=", "--remote_executor=", *settings(options)]
+            args += ["--remote_cache=", "--remote_executor=", *settings(options), *isolation(output)]
             labels = [workspace.label(variant.name) for variant in chosen]
             environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
             title = f"building {plan.name} without any cache"

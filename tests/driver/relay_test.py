@@ -8,6 +8,8 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,6 +90,39 @@ def test_nobody_else_is_let_in(echo: str) -> None:
             client = [sys.executable, "-c", _CLIENT, str(user), str(port)]
             done = subprocess.run(client, capture_output=True, text=True, check=True, timeout=_SECONDS)
             assert done.stdout == f"{answer!r}\n"
+
+
+def test_another_address_of_the_loopback_interface_is_not_let_in(echo: str) -> None:
+    with relay(echo) as port, socket.create_connection(("127.0.0.1", port)) as known, socket.socket() as there:
+        # Somebody else may have the same port at another address.
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        there.bind(("127.0.0.2", known.getsockname()[1]))
+        there.settimeout(_SECONDS)
+        there.connect(("127.0.0.1", port))
+        with suppress(ConnectionError):
+            there.sendall(b"hello")
+            assert there.recv(1) == b""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_socket_of_somebody_else_gets_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "theirs")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        child = os.fork()
+        if child == 0:
+            os.setuid(_NOBODY)
+            listening.listen()  # the system notes who listens
+            listening.settimeout(_SECONDS)
+            there, _ = listening.accept()
+            os._exit(0 if there.recv(1) == b"" else 1)
+        with relay(path) as port:
+            ended = (0, 0)
+            while ended[0] == 0:
+                _say(socket.AF_INET, "127.0.0.1", port, b"hello")
+                ended = os.waitpid(child, os.WNOHANG)
+                time.sleep(0.1)
+        assert ended == (child, 0)
 
 
 def test_whose_socket_it_is() -> None:

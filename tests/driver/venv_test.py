@@ -54,6 +54,15 @@ def package(tmp_path: Path) -> str:
     return str(wheel)
 
 
+def test_a_project_gives_python_no_module(
+    tmp_path: Path, package: str, output: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("venv", "pip", "ensurepip", "runpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(97)\n")
+    monkeypatch.chdir(tmp_path)
+    assert ensure_venv("mine", [package], output).exists()
+
+
 def test_made_once(cache: Path, output: Output, package: str) -> None:
     python = ensure_venv("test", [package], output)
     assert python.is_relative_to(cache / "venvs")

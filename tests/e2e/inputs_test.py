@@ -42,7 +42,13 @@ def _assembled(directive: str) -> str:
 _CPP, _CU, _BINDING = "csrc/one.cpp", "csrc/two.cu", "torch-ext/binding.cpp"
 _MACRO = '#define FILE "HOST/file"\n#include FILE\n'
 _EMBED = "extern const unsigned char bytes[];\nconst unsigned char bytes[] = {\n#embed FILE\n};\n"
+_KEPT = '#define SIGN #\nSIGN include "HOST/file"\n'
+_ESCAPED = _assembled("incbin").replace("HOST", "\\\\057HOST")
 _TRICKS = {
+    "kept-binding": Trick(_BINDING, _KEPT, "HOST/file is read here"),
+    "kept-cuda": Trick(_CU, _KEPT, "HOST/file is read here"),
+    "incbin-in-capitals": Trick(_CPP, _assembled("INCBIN"), "Could not find incbin file 'HOST/file'"),
+    "incbin-with-an-escape": Trick(_CPP, _ESCAPED, "Could not find incbin file '/HOST/file'"),
     "macro": Trick(_CPP, _MACRO, "HOST/file' file not found"),
     "macro-binding": Trick(_BINDING, _MACRO, "HOST/file' file not found"),
     "macro-cuda": Trick(_CU, _MACRO, "HOST/file' file not found"),
@@ -99,13 +105,15 @@ def weak(tiny: Built) -> Iterator[Sequence[str]]:
     if b"unshare failed" not in done.stderr:
         pytest.skip("this machine does not allow a namespace in which there are no further ones")
 
-    def stop() -> None:
-        for output_base in tiny.driver.output.iterdir():
-            stop_server(output_base)
-
-    stop()
+    _stop(tiny)
     yield _NO_NAMESPACES
-    stop()
+    _stop(tiny)
+
+
+def _stop(built: Built) -> None:
+    """End Bazel's servers: the next ones start where the driver does then."""
+    for output_base in built.driver.output.iterdir():
+        stop_server(output_base)
 
 
 @pytest.mark.parametrize("name", [name for name in _TRICKS if name not in {"has-include", "proc"}])
@@ -115,6 +123,9 @@ def test_without_a_sandbox_what_was_read_is_refused(
     trick = _TRICKS[name]
     project, variant = _tricked(tiny, base / "weak" / name, trick, host)
     done = tiny.driver.run("build", project, f"--variant={variant}", within=weak, code=5)
+    if name == "incbin-with-an-escape":
+        assert "057" in done.stderr
+        return
     assert f"{host}/file is read here" in done.stderr or f"{_filled('UP/file', host)} is read here" in done.stderr
     assert done.stderr.count(_WEAK) == 1
 
@@ -128,6 +139,27 @@ def test_without_a_sandbox_what_was_found_is_refused(
     project, _ = _tricked(tiny, place, Trick(_CPP, text, ""), host)
     done = tiny.driver.run("build", project, f"--variant={CPU}", within=weak, code=5)
     assert f"{_filled(path, host)} is read here" in done.stderr
+
+
+def test_what_was_made_without_a_sandbox_is_not_taken_with_one(
+    tiny: Built, base: Path, host: Path, weak: Sequence[str]
+) -> None:
+    # No list of directives is complete: this one is put together by the compiler.
+    text = _assembled("incbin").replace("incbin", 'inc" "bin')
+    project, _ = _tricked(tiny, base / "weak" / "joined", Trick(_CPP, text, ""), host)
+    tiny.driver.run("build", project, f"--variant={CPU}", within=weak)
+    again = tiny.driver.build(project, CPU, within=weak)
+    assert sum(one["steps"]["run"] for one in again["variants"]) == 0
+    _stop(tiny)
+    failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
+    _stop(tiny)
+    assert f"Could not find incbin file '{host}/file'" in failed.stderr
+
+
+def test_library_that_an_object_names_is_not_linked(tiny: Built, base: Path, host: Path) -> None:
+    text = '#pragma comment(lib, "HOST/file")\n'
+    project, _ = _tricked(tiny, base / "named", Trick(_CPP, text, ""), host)
+    tiny.driver.run("build", project, f"--variant={CPU}")
 
 
 def test_without_a_sandbox_the_bytes_are_the_same(tiny: Built, weak: Sequence[str]) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from clone import CPU, ROOT
-from py_driver.bazel.environment import curated
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
 from py_driver.output import Output
+from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from pathlib import Path
