@@ -208,6 +208,8 @@ def _assemble(tree: Path, place: Path, tools: Path, data: dict[str, Any]) -> Non
     for name, stub in data["stubs"].items():
         _write_stub(tree / "stubs" / name, name, stub)
     options = [f"common {option}" for option in data["options"]]
+    if place.is_relative_to(tempfile.gettempdir()) or place.is_relative_to("/tmp"):  # noqa: S108  (what Bazel hides)
+        options.append(f"common --sandbox_add_mount_pair={shlex.quote(str(place))}")
     directories = {name: place / data["install_base"] / where for name, where in data["modules"].items()}
     directories |= {name: place / "stubs" / name for name in data["stubs"]}
     options += [f"common {shlex.quote(f'--override_module={name}={path}')}" for name, path in directories.items()]
