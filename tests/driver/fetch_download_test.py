@@ -258,12 +258,18 @@ def test_a_store_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
         assert diagnostic.help == "make it writable, or set RULES_TORCH_KERNELS_CACHE to a directory that is"
 
 
-def test_where_the_cache_is(tmp_path: Path) -> None:
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_root({"RULES_TORCH_KERNELS_CACHE": str(tmp_path), "HOME": "/h"}) == tmp_path
     assert cache_root({"XDG_CACHE_HOME": "/x", "HOME": "/h"}) == Path("/x/rules_torch_kernels")
     assert cache_root({"XDG_CACHE_HOME": "relative", "HOME": "/h"}) == Path("/h/.cache/rules_torch_kernels")
-    with pytest.raises(DriverError, match="HOME is not set"):
-        cache_root({})
+    for environ in ({}, {"HOME": "relative"}):
+        with pytest.raises(DriverError) as caught:
+            cache_root(environ)
+        [diagnostic] = caught.value.diagnostics
+        assert diagnostic.message == "there is no place for the cache: HOME is not set"
+        assert "RULES_TORCH_KERNELS_CACHE to a directory" in diagnostic.help
+    monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "own"))
+    assert cache_root() == tmp_path / "own"
 
 
 def test_a_stopped_transfer_ends(server: Server, tmp_path: Path) -> None:

@@ -231,6 +231,8 @@ def test_the_settings_that_an_id_is_made_of(tmp_path: Path) -> None:
     assert [json.loads(canonical(one.settings)) for one in make(tmp_path, NOARCH).identities] == [
         {**bare, "backend": backend} for backend in ALL.split()
     ]
+    listed = make(tmp_path, NOARCH + SECTION).identities  # a section that nothing is compiled of
+    assert [json.loads(canonical(one.settings))["kernels"] for one in listed] == [[], [], []]
     text = COMPILED.replace("[kernel.c]", SECTION.replace("kernel.n", "kernel.b") + "[kernel.c]") + SECTION
     [kernels] = [one.settings["kernels"] for one in make(tmp_path, text).identities if one.backend == "cpu"]
     assert [one["name"] for one in kernels] == ["b", "c", "n"]
