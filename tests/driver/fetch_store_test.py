@@ -272,7 +272,10 @@ def test_what_the_store_has_by_its_size(fetcher: Fetcher) -> None:
     put(fetcher.fetch(WHOLE).path, BODY[:-1])
     put(fetcher.fetch(SLIM).path, b"")
     assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [False, True, True]
-    assert fetcher.fetch(WHOLE).path == fetcher.fetch(vendors).path != fetcher.fetch(SLIM).path
+    assert (
+        fetcher.fetch(WHOLE).path == fetcher.fetch(vendors).path == fetcher.store.root / "store/sha256" / WHOLE.sha256
+    )
+    assert fetcher.fetch(SLIM).path == fetcher.store.root / "store/slim" / f"{SLIM.key}.zip"
     assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [True, True, True]
 
 
