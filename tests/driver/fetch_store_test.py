@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -42,6 +43,7 @@ OTHER = next(
     if len(body := wheel({**MEMBERS, "demo/include/a.h": noise(5_000, f"evil {seed}")})) == len(BODY)
 )
 RECORD = "demo-1.0.dist-info/RECORD"
+EVIL = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(noise(5_000, "evil")).digest()).decode().rstrip("=")
 Member = tuple[str, bytes, int]
 """Name, content and mode."""
 
@@ -185,7 +187,8 @@ def _with(*more: Member, without: str = "") -> Callable[[], bytes]:
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (_with(("demo/include/a.h", b"evil", 0o644), without="demo/include/a.h"), "demo/include/a.h is not what"),
+        (_with(("demo/include/a.h", b"evil", 0o644), without="demo/include/a.h"), "of 5000 bytes, not 4 bytes"),
+        (_with(("demo/include/a.h", noise(5_000, "evil"), 0o644), without="demo/include/a.h"), f"not {EVIL}"),
         (_with(("demo/include/a.h", b"../../../x", stat.S_IFLNK | 0o644), without="demo/include/a.h"), "is a link"),
         (_with(without="demo/include/b.h"), "demo/include/b.h is missing"),
         (_with(("demo/include/BUILD", b"", 0o644)), "demo/include/BUILD does not belong"),
