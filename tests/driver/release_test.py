@@ -12,15 +12,16 @@ import pytest
 import tuned
 
 from py_driver.errors import Code, DriverError
-from py_driver.project import load, plan_directory
-from py_driver.release import Changes, File, Remote, changes, make_file, read_metadata, read_variants, target
-from py_driver.variants.matrix import read_matrix
+from py_driver.matrix.releases import read_matrix
+from py_driver.plan.plan import plan_directory
+from py_driver.plan.project import load
+from py_driver.publishing.release import Changes, File, Remote, changes, make_file, read_metadata, read_variants, target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.errors import Diagnostic
-    from py_driver.release import Built
+    from py_driver.publishing.release import Built
 
 project = tuned.project
 
