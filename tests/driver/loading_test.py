@@ -14,6 +14,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
 from py_driver.matrix.lock import release_of
 from py_driver.output import Output
+from py_driver.resources import resource
 
 _PYTHON = """#!/bin/sh
 PYTHONPATH={place} exec {python} "$@"
@@ -134,7 +135,7 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
     output = Output()
     for built in (cells, [stable, *cells[:1]], [stable], []):
         assert python_for(built, output) == str(tmp_path)
-    facts = tomllib.loads(Path(loading.__file__).with_name("resources").joinpath("load.toml").read_text())
+    facts = tomllib.loads(resource("load.toml"))
     client = [f"kernels=={facts['kernels']}", *facts["requirements"]]
     usual = f"torch=={release_of(facts['torch'])}"
     assert made == [

@@ -46,6 +46,7 @@ def test_the_configuration_and_what_comes_before_it(config: Path) -> None:
     assert bazel_options(remote_of(None, None, config), config.parent) == [
         "--remote_cache=grpcs://cache.example:9092",
         "--remote_executor=unix:///run/executor",
+        "--strategy=ZigBuild=remote",
         "--remote_instance_name=kernels",
         "--remote_default_exec_properties=OSFamily=linux",
         "--remote_default_exec_properties=Pool=large",
