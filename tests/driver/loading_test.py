@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from py_driver.matrix.cells import parse
 from py_driver.matrix.lock import release_of
 from py_driver.output import Output
 from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PYTHON = """#!/bin/sh
 PYTHONPATH={place} exec {python} "$@"
