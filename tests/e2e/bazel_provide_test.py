@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 
 _ROOT = Path(__file__).parents[2]
 _CODE = (
-    "import pathlib, sys; from py_driver.bazel import debian; from py_driver.output import Output;"
+    "import pathlib, sys; from py_driver.debian import provide as debian; from py_driver.output import Output;"
     "print(debian.provide(pathlib.Path(sys.argv[1]), Output()))"
 )
 _SECONDS = 300

@@ -93,8 +93,9 @@ fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
 /// The path of a file from the working directory, without `.` and `..`; null if it lies elsewhere, also by way of a link.
 fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8) !?[]const u8 {
     const whole = try std.fs.path.resolvePosix(allocator, &.{ directory, name });
-    if (!std.mem.startsWith(u8, whole, directory) or whole.len <= directory.len or whole[directory.len] != '/') return null;
-    const path = whole[directory.len + 1 ..];
+    const above = std.mem.trimRight(u8, directory, "/"); // an executor may lay out the inputs in a root of their own
+    if (!std.mem.startsWith(u8, whole, above) or whole.len <= above.len or whole[above.len] != '/') return null;
+    const path = whole[above.len + 1 ..];
     if (std.mem.indexOf(u8, name, "..") == null) return path;
     const spelled = std.fs.cwd().statFile(name) catch return null;
     const plain = std.fs.cwd().statFile(path) catch return null;
@@ -155,6 +156,7 @@ test "files elsewhere" {
     try std.testing.expectEqualStrings("b/c.h", (try inside(a, "/x", "/x/b/c.h")).?);
     for ([_][]const u8{ "/y/c.h", "../c.h", "/xb/c.h", "b/../../c.h", "/proc/self/cwd/c.h", "/x" }) |name|
         try std.testing.expectEqual(null, try inside(a, "/x", name));
+    try std.testing.expectEqualStrings("b/c.h", (try inside(a, "/", "b/c.h")).?);
     const text = "asm(\".incbin \\\"/etc/hosts\\\"\"); // .incbin \"b.txt\", .incbin";
     try std.testing.expectEqualStrings("/etc/hosts", (try assembled(a, "/x", text)).?);
     try std.testing.expectEqual(null, try assembled(a, "/x", "asm(\".incbin \\\"b.txt\\\"\");"));
