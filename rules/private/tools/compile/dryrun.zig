@@ -33,6 +33,8 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
         try words.append(argument);
     }
     var environment = try std.process.getEnvMap(allocator);
+    // Bazel gives every action the user's own, which a sandbox does not have.
+    try environment.put("TMPDIR", "/tmp");
     const said = std.process.Child.run(.{
         .allocator = allocator,
         .argv = words.items,
