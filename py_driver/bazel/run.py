@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from py_driver.bazel.console import Console, own_diagnostics
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.rc import OPTION as ANNOUNCE
-from py_driver.bazel.sandbox import settings_file
+from py_driver.bazel.sandbox import is_hermetic, settings_file
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
 from py_driver.output import printable
 from py_driver.system.cache import cache_root
@@ -97,12 +97,12 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
 ) -> Completed:
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
-    An action of it sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`.
+    An action in a workspace of ours sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`.
 
     Args:
         bazel: which one.
         args: the command and its arguments, without startup options.
-        cwd: a directory of the workspace.
+        cwd: the workspace.
         output: where progress and errors are shown.
         env: variables to set besides the curated environment.
         title: what the work is called.
@@ -117,8 +117,9 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
     """
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
-        settings = settings_file(cache_root())
-        command = _command(bazel, [f"--bazelrc={settings}", *args[:1], *_OPTIONS])
+        known = [cwd.resolve() / ".bazelrc", bazel.path.with_name("bazelrc")]
+        known += [settings_file(cache_root())] if is_hermetic(cwd) else []
+        command = _command(bazel, [*(f"--bazelrc={file}" for file in known[2:]), *args[:1], *_OPTIONS])
         command += [f"--build_event_json_file={events_file}", *args[1:]]
         console = Console(output, task)
         with stdout_file.open("wb") as stdout:
@@ -135,7 +136,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
             except OSError as problem:
                 raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
         exit_code = _follow(process, console, output)
-        for note in console.settings.notes([cwd.resolve() / ".bazelrc", settings, bazel.path.with_name("bazelrc")]):
+        for note in console.settings.notes(known):
             output.say(printable(note))
         events = read_events(events_file)
         text = stdout_file.read_text(encoding="utf-8", errors="replace")

@@ -31,6 +31,7 @@ _LIBRARIES: Final = (
 )
 """What NVIDIA's programs are linked with, besides the loader; libstdc++ is wanted by cicc of CUDA 11.8 alone."""
 
+_HERMETIC: Final = "--experimental_use_hermetic_linux_sandbox"
 _ADVICE: Final = "actions need glibc, libgcc and libstdc++ of this machine"
 _MOUNTED: Final = ("/lib", "/lib64")
 """Where the C library is put; .bazelrc mounts this machine's there, for a Bazel that the driver does not start."""
@@ -65,6 +66,12 @@ def worker_files() -> tuple[str, ...]:
             raise error(Code.SET_UP, f"{name} is not in {' or '.join(map(str, places))}", help=_ADVICE)
         libraries.append(found[0])
     return tuple(dict.fromkeys([_SHELL, _LOADER, *of_shell, *libraries]))
+
+
+def is_hermetic(workspace: Path) -> bool:
+    """Whether a workspace's .bazelrc asks for the sandbox that shows an action its inputs alone, as ours do."""
+    settings = workspace / ".bazelrc"
+    return settings.is_file() and _HERMETIC in settings.read_text(encoding="utf-8", errors="replace").split()
 
 
 def settings_file(cache: Path) -> Path:

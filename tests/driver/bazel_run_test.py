@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,12 +45,19 @@ def _output() -> tuple[Output, io.StringIO]:
     return Output(io.StringIO(), err, {}), err
 
 
+def test_workspace_with_the_hermetic_sandbox_gets_the_c_library_alone(
+    bazel: Callable[[str], Bazel], tmp_path: Path
+) -> None:
+    shutil.copy(_ROOT / ".bazelrc", tmp_path)
+    done = run(bazel('echo "$@"'), ["query", "//:all"], tmp_path, _output()[0])
+    assert re.match(r"--startup --bazelrc=\S+/sandbox/\w+/bazelrc query ", done.stdout)
+
+
 def test_command_line_and_standard_output(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
     done = run(bazel('echo "$@"; pwd; echo "$X"'), ["query", "//:all"], tmp_path, _output()[0], env={"X": "1"})
     args, where, value = done.stdout.splitlines()
-    first, settings, *options, last = args.split()
+    first, *options, last = args.split()
     assert (first, options[0], last) == ("--startup", "query", "//:all")
-    assert settings.startswith("--bazelrc=")
     assert {"--color=no", "--curses=no"} <= set(options)
     assert where == os.path.realpath(tmp_path)
     assert value == "1"
