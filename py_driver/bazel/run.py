@@ -117,9 +117,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
     """
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
-        known = [cwd.resolve() / ".bazelrc", bazel.path.with_name("bazelrc")]
-        known += [settings_file(cache_root())] if is_hermetic(cwd) else []
-        command = _command(bazel, [*(f"--bazelrc={file}" for file in known[2:]), *args[:1], *_OPTIONS])
+        settings = [settings_file(cache_root())] if is_hermetic(cwd) else []
+        command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += [f"--build_event_json_file={events_file}", *args[1:]]
         console = Console(output, task)
         with stdout_file.open("wb") as stdout:
@@ -136,7 +135,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
             except OSError as problem:
                 raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
         exit_code = _follow(process, console, output)
-        for note in console.settings.notes(known):
+        for note in console.settings.notes([cwd.resolve() / ".bazelrc", bazel.path.with_name("bazelrc"), *settings]):
             output.say(printable(note))
         events = read_events(events_file)
         text = stdout_file.read_text(encoding="utf-8", errors="replace")

@@ -13,11 +13,11 @@ _SAID = """\
 INFO: Reading 'startup' options from {home}: --host_jvm_args=-Xmx1g
 INFO: Options provided by the client:
   Inherited 'common' options: --isatty=0 --terminal_columns=80
-INFO: Reading rc options for 'build' from /work/.bazelrc:
+INFO: Reading rc options for 'build' from /src/.bazelrc:
   Inherited 'common' options: --lockfile_mode=off
 INFO: Reading rc options for 'build' from {home}:
   Inherited 'common' options: --color=no
-INFO: Reading rc options for 'build' from /work/.bazelrc:
+INFO: Reading rc options for 'build' from /src/.bazelrc:
   'build' options: --experimental_output_paths=strip --strategy=ZigBuild=processwrapper-sandbox
 INFO: Reading rc options for 'build' from {home}:
   'build' options: {options}
@@ -29,7 +29,7 @@ def _notes(options: str, config: str = "--jobs=1", home: str = "/home/me/.bazelr
     settings = Settings()
     lines = _SAID.format(home=home, options=options, config=config).splitlines()
     assert {settings.feed(line) for line in lines} == {True}
-    return settings.notes([Path("/work/.bazelrc"), Path("/opt/bazel")])
+    return settings.notes([Path("/src/.bazelrc"), Path("/opt/bazel")])
 
 
 def test_options_that_matter_are_named_with_their_file() -> None:
