@@ -16,17 +16,17 @@ from py_driver.bazel.servers import free_server
 from py_driver.building.build import PYTHON_VARIABLE
 from py_driver.building.workspace import common_workspace
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.matrix.archs import plain_amd
-from py_driver.matrix.backends import CAPABILITY, GFX
+from py_driver.matrix.backends import ARCH, BUILT
 from py_driver.matrix.cells import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
-from py_driver.matrix.lock import exports_file, symbols_files
+from py_driver.matrix.releases import exports_file
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
 _PROGRAM = f"@{MODULE_NAME}//rules/private/tools:abi_check"
@@ -38,7 +38,7 @@ _POLICY = {
 }
 _METADATA = "metadata.json"
 _MODULE = ".abi3.so"
-_ARCH = re.compile(f"{CAPABILITY}|{GFX}")
+_ARCH = re.compile(ARCH)
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
 
 
@@ -109,11 +109,11 @@ def expectations(library: Path) -> dict[str, str]:
         wanted["--init"] = identity
     backend = metadata.get("backend")
     if isinstance(backend, dict):
-        archs = backend.get("archs")
-        if backend.get("type") == "cpu":
+        archs, known = backend.get("archs"), BUILT.get(str(backend.get("type")))
+        if known and not known.arch:
             wanted["--metadata-archs"] = "none"
-        elif isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(one)) for one in archs):
-            wanted["--metadata-archs"] = ",".join(dict.fromkeys(map(plain_amd, archs)))
+        elif known and isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(one)) for one in archs):
+            wanted["--metadata-archs"] = ",".join(dict.fromkeys(map(known.plain, archs)))
     return wanted
 
 
@@ -149,13 +149,14 @@ def build_program(output: Output) -> Path:
     return next(file for files in done.events.outputs.values() for file in files)
 
 
-def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
+def check(program: Path, library: Path, options: Mapping[str, str], releases: Releases) -> Checked:
     """Check one library.
 
     Args:
         program: see `build_program`.
         library: the file.
         options: of the program, besides the policy.
+        releases: whose libraries it may need.
     """
     policy = module_root() / "rules" / "private" / "policy"
     flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
@@ -163,7 +164,7 @@ def check(program: Path, library: Path, options: Mapping[str, str]) -> Checked:
     command = [str(program), str(library.resolve()), "--json"]
     command += [word for pair in flags.items() for word in pair]
     # Of a library that is in no variant's directory the backend is not known; the names of what it needs say the rest.
-    known, backend = symbols_files(), options.get("--backend")
+    known, backend = releases.symbols_files(), options.get("--backend")
     tables = known.values() if backend is None else [known[backend]] if backend in known else []
     command += [word for table in tables for word in ("--gpu-symbols", str(table))]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())

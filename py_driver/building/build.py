@@ -26,12 +26,9 @@ from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
-from py_driver.matrix.archs import order
-from py_driver.matrix.installation import MODULE_NAME
-from py_driver.matrix.libraries import library_entries
-from py_driver.matrix.lock import entries_for, rules_digest, toolchain_digests
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.installation import MODULE_NAME, rules_digest
 from py_driver.matrix.lock_update import check_user_lock
-from py_driver.matrix.releases import read_matrix
 from py_driver.matrix.select import select
 from py_driver.output import printable
 from py_driver.plan.plan import plan_directory
@@ -50,6 +47,9 @@ if TYPE_CHECKING:
     from py_driver.building.rerun_reasons import Calls
     from py_driver.building.workspace import Workspace
     from py_driver.fetch.entry import Entry
+    from py_driver.matrix.lock import Lock
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
 
@@ -132,12 +132,15 @@ def choose(plan: Plan, patterns: Sequence[str]) -> list[Variant]:
     return [variant for variant in plan.variants if variant.name in names]
 
 
-def build(directory: Path, patterns: Sequence[str], output: Output, options: Options | None = None) -> Build:
+def build(
+    directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options | None = None
+) -> Build:
     """Build variants of a project into its `build/`.
 
     Args:
         directory: of the project.
         patterns: globs of identifiers; none means the default variants.
+        releases: to build for.
         output: where progress is shown.
         options: how; as by default if None.
 
@@ -148,27 +151,29 @@ def build(directory: Path, patterns: Sequence[str], output: Output, options: Opt
     options = options or Options()
     if options.report is not None:
         _check_report(options.report)
-    check_user_lock()
-    plan = plan_directory(directory, strict_archs=options.strict_archs)
+    check_user_lock(releases)
+    plan = plan_directory(directory, releases, strict_archs=options.strict_archs)
     output.notes(plan.notes)
     chosen = choose(plan, patterns)
     check_place(directory)
-    whole = unsplit(chosen) if options.settings.get("cuda_compile", "split") == "split" else ()
+    whole = unsplit(chosen, releases.matrix) if options.settings.get("cuda_compile", "split") == "split" else ()
     if whole:
         output.say(
             f"note: nvcc {', '.join(whole)} compiles as a whole: it is declared only, and its phases are not known"
         )
     with one_at_a_time(plan, output):
-        return _build(directory, plan, chosen, options, output)
+        return _build(directory, plan, chosen, releases, options, output)
 
 
-def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options, output: Output) -> Build:
+def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
+    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, options: Options, output: Output
+) -> Build:
     start = time.monotonic()
-    workspace = workspace_for(directory, plan)
+    workspace = workspace_for(directory, plan, releases)
     bazel = find_bazel(workspace.root, output)
-    fetched = fetch_all(archives(plan, chosen), output)
+    fetched = fetch_all(archives(plan, chosen, releases.lock), output)
     with free_server(bazel, workspace.root, output) as server:
-        steps = _expected(directory, plan, chosen, options)
+        steps = _expected(directory, plan, chosen, releases, options)
         history = read_history(plan.module) if (cache_root() / _ACTIONS).is_dir() else {}
         jobs = options.jobs or (REMOTE_JOBS if options.remote.executor else len(os.sched_getaffinity(0)))
         memory = None if options.remote.executor else step_memory(options.ram, server.running)
@@ -242,24 +247,26 @@ def settings(options: Options) -> list[str]:
     return [f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in options.settings.items()]
 
 
-def _expected(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Options) -> list[Step]:
+def _expected(
+    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, options: Options
+) -> list[Step]:
     """The compile steps that a build will need."""
-    matrix = read_matrix()
     chosen_settings = Settings(
         split=options.settings.get("cuda_compile", "split") == "split",
-        whole=unsplit(chosen),
+        whole=unsplit(chosen, releases.matrix),
         ptx_sharing=options.settings.get("ptx_sharing", "off"),
-        standards={torch.version: torch.cxx_standard for torch in matrix.torch},
-        toolchains=toolchain_digests(),
+        standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
+        toolchains=releases.lock.toolchain_digests(),
         rules=rules_digest(),
     )
     return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings)
 
 
-def unsplit(chosen: Iterable[Variant]) -> tuple[str, ...]:
-    """The CUDA releases of variants that are declared only: nobody has looked at the phases of their nvcc."""
+def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
+    """The CUDA releases of variants that are untested: nobody has looked at the phases of their nvcc."""
     asked = {variant.needs.backend for variant in chosen}
-    return tuple(one.version for one in read_matrix().cuda if one.backend in asked and not one.run_here)
+    untested = (one for one in matrix.toolkits if one.backend in asked and not one.tested)
+    return tuple(one.version for one in untested if BUILT[one.family].in_phases)
 
 
 def _check_report(page: Path) -> None:
@@ -300,11 +307,11 @@ def _action_output(digest: str) -> bytes | None:
         return None
 
 
-def archives(plan: Plan, chosen: Sequence[Variant]) -> list[Entry]:
+def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock) -> list[Entry]:
     """The archives that variants are built from."""
     linked = {name for variant in chosen for name in variant.groups}
     depends = [name for group in plan.groups if group.name in linked for name in group.depends]
-    return [*entries_for(variant.needs for variant in chosen), *library_entries(depends)]
+    return [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
 
 
 def _kilobytes(size: int) -> str:
@@ -317,7 +324,7 @@ def report(done: Build, output: Output) -> None:
         [
             cell.variant.name,
             _kilobytes(cell.size),
-            " ".join(sorted(cell.variant.archs or (), key=order)) or "-",
+            cell.variant.shown_archs,
             str(cell.steps.run),
             str(cell.steps.shared),
             str(cell.steps.cached),

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.manifest.model import TORCH
-from py_driver.matrix.cells import cuda_version
+from py_driver.matrix.backends import version_of
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import TORCH_FOLDERS, scan
 
@@ -194,7 +194,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
-    whole = not settings.split or cuda_version(backend) in settings.whole
+    whole = not settings.split or version_of(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
     bases = _bases(archs) if settings.ptx_sharing != "off" else {}
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]

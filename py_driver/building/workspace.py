@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
-from py_driver.matrix.lock import read_user_lock, user_lock, user_symbols
 from py_driver.plan.buildfile import render
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import path_digest
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan
 
@@ -58,7 +58,7 @@ class Workspace:
         return f"//{self.package}:{target}"
 
 
-def workspace_for(directory: Path, plan: Plan) -> Workspace:
+def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     """The workspace for a project.
 
     A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in. All others
@@ -69,6 +69,7 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
     Args:
         directory: of the project.
         plan: what to build of it.
+        releases: to build for.
 
     Raises:
         DriverError: STALE_BUILD_FILE if the project lies in the repository and its BUILD.bazel is not what build.toml
@@ -77,7 +78,7 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
     """
     project = directory.resolve()
     root = module_root()
-    own = user_lock()
+    own = releases.user_lock_file
     if not label_prefix(project) and own is None:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
@@ -91,7 +92,7 @@ def workspace_for(directory: Path, plan: Plan) -> Workspace:
     )
     package = f"{_PROJECTS}/{plan.module}"
     with storage_errors(workspace):
-        _write_module(workspace, root, own)
+        _write_module(workspace, root, releases)
         _write_package(workspace / package, project, plan)
     return Workspace(root=workspace, package=package)
 
@@ -125,20 +126,20 @@ def one_at_a_time(plan: Plan, output: Output) -> Iterator[None]:
         yield
 
 
-def _write_module(workspace: Path, root: Path, own: Path | None) -> None:
+def _write_module(workspace: Path, root: Path, releases: Releases | None) -> None:
     """Write what makes a directory a workspace.
 
     Args:
         workspace: the directory.
         root: of the Bazel module of the rules.
-        own: the lock of the user's own matrix.
+        releases: whose own lock of the user's it is to have, if there is one.
     """
     workspace.mkdir(parents=True, exist_ok=True)
     text = _MODULE.format(module=MODULE_NAME, path=json.dumps(str(root), ensure_ascii=False))
-    if own is not None:
+    if releases and releases.user:
         text += _EXTEND.format(module=MODULE_NAME)
-        _put(workspace / "matrix.lock.json", json.dumps(read_user_lock()).encode())
-        for name, content in user_symbols().items():
+        _put(workspace / "matrix.lock.json", json.dumps(releases.user_lock).encode())
+        for name, content in releases.user_symbols().items():
             _put(workspace / f"matrix.{name}", content)
         _put(workspace / "BUILD.bazel", b"")
     _put(workspace / "MODULE.bazel", text.encode())

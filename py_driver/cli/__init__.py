@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from py_driver import __version__
 from py_driver.errors import Code, error
-from py_driver.matrix.installation import MATRIX_VARIABLE
 from py_driver.output import terminal_width
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
@@ -46,6 +46,10 @@ VERBS = {
 """The verbs and what each does, in one line. The verb `x-y` is the module `py_driver.cli.x_y`."""
 
 
+MATRIX_VARIABLE = "RULES_TORCH_KERNELS_MATRIX"
+"""Environment variable that names a matrix of the user's own."""
+
+
 def sentence(verb: str) -> str:
     """What a verb does, as a sentence."""
     summary = VERBS[verb]
@@ -60,6 +64,14 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help=f"releases of your own besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
     )
+
+
+def releases_of(args: argparse.Namespace) -> Releases:
+    """The releases that a command works with: ours, and those of the matrix that the user names."""
+    from py_driver.matrix.releases import Releases  # noqa: PLC0415  (`driver --help` does without them)
+
+    named = getattr(args, "matrix", None) or os.environ.get(MATRIX_VARIABLE)
+    return Releases(Path(named) if named else None)
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
@@ -157,6 +169,4 @@ def run(arguments: Sequence[str], output: Output) -> int:
     args = parser.parse_args(arguments)
     if name is None:
         parser.error("a verb is missing")
-    if matrix := getattr(args, "matrix", None):
-        os.environ[MATRIX_VARIABLE] = str(matrix.absolute())
     return load_verb(name).run(args, output)

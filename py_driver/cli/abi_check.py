@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import VERBS, releases_of, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
-from py_driver.matrix.backends import CAPABILITY, GFX
+from py_driver.matrix.backends import BUILT
 
 if TYPE_CHECKING:
     from py_driver.building.abi_check import Checked
@@ -25,7 +25,7 @@ def _matching(pattern: str, what: str, text: str) -> str:
 
 def _archs(text: str) -> str:
     """A list of GPU architectures from the command line."""
-    lists = (rf"{one}(,{one})*" for one in (CAPABILITY, GFX))
+    lists = (rf"{one}(,{one})*" for one in filter(None, (known.arch for known in BUILT.values())))
     return _matching(rf"none|{'|'.join(lists)}", "a list like 8.0,9.0a,12.0+PTX or gfx90a,gfx942, or none", text)
 
 
@@ -75,7 +75,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         for options in wanted.values():
             options.pop("--metadata-archs", None)
     program = build_program(output)
-    results = [check(program, library, options) for library, options in wanted.items()]
+    releases = releases_of(args)
+    results = [check(program, library, options, releases) for library, options in wanted.items()]
     wrong = [one for one in (result.diagnostic() for result in results) if one is not None]
     if args.json:
         libraries = [

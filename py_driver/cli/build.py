@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_variants, sentence
+from py_driver.cli import VERBS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.building.build import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    done = build(args.directory, args.variant, output, options_of(args))
+    done = build(args.directory, args.variant, releases_of(args), output, options_of(args))
     if args.json:
         output.json(as_json(done))
     else:

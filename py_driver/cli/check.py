@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, sentence
+from py_driver.cli import VERBS, add_project, releases_of, sentence
 from py_driver.errors import Code, DriverError, ExitCode
 from py_driver.output import printable
 
@@ -32,15 +32,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
 
-    matrix = read_matrix()
-    project = load(args.directory, matrix)
+    releases = releases_of(args)
+    project = load(args.directory, releases)
     manifest, notes = project.manifest, project.notes
     try:
-        variants = make_plan(project, matrix, strict_archs=args.strict_archs).variants
+        variants = make_plan(project, releases.matrix, strict_archs=args.strict_archs).variants
     except DriverError as failure:
         if failure.diagnostics[0].code is not Code.NO_VARIANTS:
             raise

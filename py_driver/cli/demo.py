@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import VERBS, releases_of, sentence
 from py_driver.cli.build import add_arguments, options_of
 from py_driver.errors import ExitCode
 
@@ -30,8 +30,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building.build import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.building.example import python_for, run_example  # noqa: PLC0415
 
-    done = build(args.directory, args.variant, output, options_of(args))
-    python = python_for([built.variant.cell for built in done.cells], output)
+    releases = releases_of(args)
+    done = build(args.directory, args.variant, releases, output, options_of(args))
+    python = python_for([built.variant.cell for built in done.cells], releases, output)
     with output.task("running the example") as task:
         said = run_example(args.directory, python)
         task.done("done")

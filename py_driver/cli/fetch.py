@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_matrix, sentence
+from py_driver.cli import VERBS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -47,22 +47,21 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.matrix.cells import parse, spell  # noqa: PLC0415
-    from py_driver.matrix.libraries import library_entries, locked  # noqa: PLC0415
-    from py_driver.matrix.lock import entries_for  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
-    from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
     from py_driver.matrix.select import select  # noqa: PLC0415
     from py_driver.spelling import did_you_mean  # noqa: PLC0415
 
-    check_user_lock()
+    releases = releases_of(args)
+    check_user_lock(releases)
     for name in args.depends:
-        if name not in ("torch", *locked()):
-            advice = did_you_mean(name, locked()) or f"locked are {', '.join(locked())}"
+        if name not in ("torch", *(known := releases.lock.libraries)):
+            advice = did_you_mean(name, known) or f"locked are {', '.join(known)}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: no archive of it is locked", help=advice)
-    cells = [(spell(cell), bundled) for cell, bundled in read_matrix().cells()]
+    cells = [(spell(cell), bundled) for cell, bundled in releases.matrix.cells()]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)
-    fetched = fetch_all([*entries_for(map(parse, names)), *library_entries(args.depends)], output, check=True)
+    lock = releases.lock
+    fetched = fetch_all([*lock.entries_for(map(parse, names)), *lock.library_entries(args.depends)], output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)
     sizes = [one.path.stat().st_size for one in fetched]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, sentence
+from py_driver.cli import VERBS, add_project, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.plan.plan import plan_directory  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
-    plan = plan_directory(args.directory, strict_archs=args.strict_archs)
+    plan = plan_directory(args.directory, releases_of(args), strict_archs=args.strict_archs)
     output.notes(plan.notes)
     text = render(plan, label_prefix(args.directory))
     path: Path = args.directory / BUILD_FILE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import VERBS, add_matrix, sentence
+from py_driver.cli import VERBS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.matrix.lock_update import Lock
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
 
@@ -37,26 +38,27 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
     from py_driver.matrix import torch_symbols  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.matrix.installation import user_matrix  # noqa: PLC0415
-    from py_driver.matrix.lock import exports_file  # noqa: PLC0415
     from py_driver.matrix.lock_update import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
+    from py_driver.matrix.releases import exports_file  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
-    want, old = wanted(), {} if args.update else read()
+    releases = releases_of(args)
+    want, old = wanted(releases), {} if args.update else read(releases)
     new, missing = complete(want, old, {})
     if missing and not args.check:
         with output.task("looking archives up") as task:
             new, _ = complete(want, old, look_up(missing, task.update))
             task.done(f"{len(missing)} archives")
-    stale = {path: texts for path, texts in texts_of(new).items() if texts.old != texts.new}
+    stale = {path: texts for path, texts in texts_of(new, releases).items() if texts.old != texts.new}
     for path, texts in stale.items():
         if args.check:
             output.data(difference(texts.old, texts.new, str(path), f"{path} (what the matrix says)"))
         else:
             write(path, texts.new.encode())
             output.say(f"wrote {path}")
-    unread = not user_matrix() and torch_symbols.read_table(exports_file())[0] != torch_symbols.columns_of(new["torch"])
-    old_symbols = _old_symbols(new)
+    exports = torch_symbols.columns_of(new["torch"]) if releases.user is None else ()
+    unread = bool(exports) and torch_symbols.read_table(exports_file())[0] != exports
+    old_symbols = _old_symbols(new, releases)
     if (stale or unread or old_symbols) and args.check:
         if unread:
             output.say(f"{exports_file()} is not of these torch wheels")
@@ -84,18 +86,16 @@ class _Release(NamedTuple):
     path: Path
 
 
-def _old_symbols(lock: Lock) -> list[_Release]:
+def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
     """The releases of a lock whose files are of other archives, are missing, or are there for nothing."""
     from py_driver.matrix import library_symbols  # noqa: PLC0415
-    from py_driver.matrix.installation import user_matrix  # noqa: PLC0415
-    from py_driver.matrix.lock import symbols_file  # noqa: PLC0415
 
-    releases = [
-        _Release(kind, version, release, symbols_file(kind, version, user_matrix()))
+    known = [
+        _Release(kind, version, release, releases.symbols_file(kind, version))
         for kind in library_symbols.NAMES
         for version, release in lock.get(kind, {}).items()
     ]
-    return [one for one in releases if not library_symbols.is_current(one.path, one.lock)]
+    return [one for one in known if not library_symbols.is_current(one.path, one.lock)]
 
 
 def _read_symbols(release: _Release, output: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_variants, sentence
+from py_driver.cli import VERBS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         allow_dirty=args.allow_dirty,
         strict_archs=args.strict_archs,
     )
-    done = publish(args.directory, args.variant, output, wish)
+    done = publish(args.directory, args.variant, releases_of(args), output, wish)
     if args.json:
         output.json(_as_json(done, dry_run=args.dry_run))
         return ExitCode.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_project, sentence
+from py_driver.cli import VERBS, add_project, releases_of, sentence
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.cli import Subparsers
-    from py_driver.matrix.archs import Archs
+    from py_driver.matrix.toolkits import Archs
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
 
@@ -35,18 +35,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: all that `plan_directory` raises.
     """
-    from py_driver.matrix.archs import order  # noqa: PLC0415
     from py_driver.plan.plan import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    plan = plan_directory(args.directory, strict_archs=args.strict_archs)
+    plan = plan_directory(args.directory, releases_of(args), strict_archs=args.strict_archs)
     if args.json:
         output.json(_as_json(plan))
         return ExitCode.OK
     shown = [one for one in plan.variants if one.bundled or args.all]
-    rows = [
-        [one.name, "yes" if one.bundled else "when named", " ".join(sorted(one.archs or (), key=order)) or "-"]
-        for one in shown
-    ]
+    rows = [[one.name, "yes" if one.bundled else "when named", one.shown_archs] for one in shown]
     output.table(["variant", "default", "archs"], rows)
     if more := len(plan.variants) - len(shown):
         output.say(f"{more} more when named: `driver variants --all` lists them")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_variants, sentence
+from py_driver.cli import VERBS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
             project raise.
     """
     from py_driver.building.workspace import one_at_a_time  # noqa: PLC0415
-    from py_driver.matrix.releases import read_matrix  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
     from py_driver.publishing.release import read_variants  # noqa: PLC0415
@@ -44,9 +43,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.publishing.wheel import make_wheel  # noqa: PLC0415
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    matrix = read_matrix()
-    project = load(args.directory, matrix)
-    plan = make_plan(project, matrix, strict_archs=args.strict_archs)
+    releases = releases_of(args)
+    project = load(args.directory, releases)
+    plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
     with one_at_a_time(plan, output):
         built = read_variants(args.directory, plan, present(args.directory, plan, args.variant))
         with writing(args.out):

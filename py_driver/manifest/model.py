@@ -135,6 +135,11 @@ class Framework(NamedTuple):
         """The extensions, without a dot, of the files that belong to the Python package."""
         return ("py", "pyi") if self.pyext is None else values(self.pyext.value)
 
+    def archs(self, backend: str) -> Texts:
+        """For a noarch project: the GPU architectures that it names for a backend."""
+        found = {"cuda": self.capabilities, "rocm": self.rocm_archs}.get(backend)
+        return found.value if found else ()
+
     @property
     def noarch(self) -> bool:
         """Whether nothing is compiled at all."""
@@ -188,12 +193,12 @@ class Kernel(NamedTuple):
     @property
     def architectures(self) -> Located[Texts] | None:
         """The CUDA capabilities or AMD architectures asked for; None for the default list."""
-        return self.rocm_archs if self.backend.value == "rocm" else self.capabilities
+        return self.capabilities or self.rocm_archs
 
     @property
-    def torch(self) -> bool:
-        """Whether its sources may include torch's headers."""
-        return any(depend.value == TORCH for depend in self.depends)
+    def bounds(self) -> Bounds:
+        """The versions of its backend's toolkit that it is built with."""
+        return Bounds(minver=self.cuda_minver)
 
 
 class Manifest(NamedTuple):
@@ -241,6 +246,10 @@ class Manifest(NamedTuple):
     def module(self) -> str:
         """The name of the Python package: the project's name with `_` for `-`."""
         return self.name.value.replace("-", "_")
+
+    def bounds(self, backend: str) -> Bounds:
+        """The versions of a backend's toolkit that are admitted."""
+        return self.cuda if backend == "cuda" else Bounds()
 
     def sections(self, backend: str) -> tuple[Kernel, ...]:
         """The kernel sections of a backend."""

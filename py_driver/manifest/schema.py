@@ -22,7 +22,7 @@ from py_driver.manifest.keys import VERSION, Key, Kind, Table
 from py_driver.manifest.model import CURRENT, NOARCH, TORCH, TVM_FFI
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.tables import table
-from py_driver.matrix.backends import BACKENDS, CAPABILITY, GFX, KERNEL_BACKENDS
+from py_driver.matrix.backends import BACKENDS, BUILT, KERNEL_BACKENDS
 
 Schema = dict[str, Any]
 """A JSON Schema, as JSON has it."""
@@ -174,7 +174,7 @@ def _list(declared: Table, key: Key) -> Schema:
     schema: Schema = {"type": "array", "items": {"type": "string", "minLength": 1} | _admitted(key)}
     if key.name == "backends":
         schema["uniqueItems"] = True
-    if key.name == "backends" or key.pattern in {CAPABILITY, GFX}:
+    if key.name == "backends" or key.pattern in {one.arch for one in BUILT.values() if one.arch}:
         schema["minItems"] = 1
     if key.name == "pyext":
         schema["default"] = ["py", "pyi"]

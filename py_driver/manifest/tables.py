@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from py_driver.manifest.keys import EXTENSION, GIT_REF, GIT_URL, REPO_ID, Key, Kind, Table
 from py_driver.manifest.model import DEPENDS
-from py_driver.matrix.backends import BACKENDS, CAPABILITY, GFX, KERNEL_BACKENDS
+from py_driver.matrix.backends import BACKENDS, KERNEL_BACKENDS
+from py_driver.matrix.backends.cuda import CAPABILITY
+from py_driver.matrix.backends.rocm import GFX
 
 _PYTHON_DEPENDS = Key(
     name="python-depends",

@@ -6,10 +6,10 @@ import re
 from typing import NamedTuple
 
 from py_driver.errors import Code, error
-from py_driver.matrix.backends import BACKENDS, UNIVERSAL
+from py_driver.matrix.backends import BACKENDS, BUILT, UNIVERSAL, backend_of
 
 # Compiled when they are first used, which `driver check` never does.
-_BACKEND = r"cpu|cu\d{2}\d|rocm[1-9]\d"
+_BACKEND = "|".join(one.spelling for one in BUILT.values())
 _CELL = (
     rf"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>{_BACKEND})"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
@@ -54,19 +54,8 @@ class Cell(NamedTuple):
     @property
     def family(self) -> str:
         """The backend without its version: `cuda` for `cu130`."""
-        return "cuda" if cuda_version(self.backend) else "rocm" if rocm_version(self.backend) else self.backend
-
-
-def cuda_version(backend: str) -> str | None:
-    """The CUDA version that a backend names: `13.0` for `cu130`, None for `cpu`."""
-    found = re.fullmatch(r"cu(\d+)(\d)", backend)
-    return f"{found[1]}.{found[2]}" if found else None
-
-
-def rocm_version(backend: str) -> str | None:
-    """The ROCm version that a backend names: `7.2` for `rocm72`, None for `cpu`."""
-    found = re.fullmatch(r"rocm(\d)(\d)", backend)
-    return f"{found[1]}.{found[2]}" if found else None
+        known = backend_of(self.backend)
+        return known.family if known else self.backend
 
 
 def spell(cell: Cell) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from py_driver.errors import Code, error
 
 MODULE_NAME = "rules_torch_kernels"
 """The name of the Bazel module, as MODULE.bazel has it."""
-
-MATRIX_VARIABLE = "RULES_TORCH_KERNELS_MATRIX"
-"""Environment variable that names a matrix of the user's own."""
 
 
 def module_root() -> Path:
@@ -31,10 +27,15 @@ def module_root() -> Path:
     )
 
 
-def user_matrix() -> Path | None:
-    """The matrix of the user's own, if there is one; its lock lies beside it."""
-    named = os.environ.get(MATRIX_VARIABLE)
-    return Path(named).absolute() if named else None
+def rules_digest() -> str:
+    """SHA-256, in hex, of the rules, by which an action is called."""
+    import hashlib  # noqa: PLC0415  (slow to load, and few commands need it)
+
+    digest = hashlib.sha256()
+    for path in sorted((module_root() / "rules" / "private").rglob("*")):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def label_prefix(project: Path) -> str:

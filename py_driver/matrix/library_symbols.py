@@ -21,6 +21,7 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
+from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.installation import module_root
 from py_driver.matrix.torch_symbols import defined, soname
 from py_driver.system.cache import cache_root
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
-NAMES: Final = {"cuda": "CUDA", "rocm": "ROCm"}
+NAMES: Final = {one.family: one.title for one in TOOLKITS}
 """What the parts of the lock with libraries are called."""
 
 _DRIVER: Final = "libcuda.so.1"

@@ -13,16 +13,16 @@ from py_driver.fetch.debian import resolve_debian
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.resolution import resolve, resolve_slim
-from py_driver.matrix.installation import user_matrix
-from py_driver.matrix.lock import lock_files, read_user_lock, user_lock
-from py_driver.matrix.releases import read_table
-from py_driver.matrix.user_matrix import read_extension
+from py_driver.matrix.backends import TOOLKITS
+from py_driver.matrix.lock import PARTS
+from py_driver.matrix.releases import lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.errors import Diagnostic
+    from py_driver.matrix.releases import Releases
 
 _JOBS: Final = 8
 
@@ -86,45 +86,46 @@ class Texts(NamedTuple):
     new: str
 
 
-def read() -> Lock:
+def read(releases: Releases) -> Lock:
     """The lock that there is: the driver's own, or that of the user's matrix.
 
     Raises:
         DriverError: BAD_VALUE if it is not JSON.
     """
-    own = user_lock()
+    own = releases.user_lock_file
     try:
         if own:
             lock: Lock = json.loads(_text(own) or "{}")
             return lock
-        return {kind: json.loads(_text(path) or "{}") for kind, path in lock_files().items()}
+        return {kind: json.loads(_text(lock_file(kind)) or "{}") for kind in PARTS}
     except ValueError as wrong:
         advice = "`driver lock --update` writes it anew"
         raise error(Code.BAD_VALUE, f"the lock is not JSON: {wrong}", help=advice) from wrong
 
 
-def check_user_lock() -> None:
+def check_user_lock(releases: Releases) -> None:
     """See that the lock of the user's matrix, if there is one, is what the matrix says.
 
     Raises:
         DriverError: STALE_LOCK if it is not, or cannot be read.
     """
-    if user_matrix() is None:
+    if releases.user is None:
         return
-    old = read_user_lock()
+    old = releases.user_lock
     try:
-        new, missing = complete(wanted(), old, {})
+        new, missing = complete(wanted(releases), old, {})
     except (AttributeError, KeyError, TypeError):
         new, missing = {}, []
     if missing or new != old:
-        advice = f"run `driver lock --matrix {user_matrix()}`"
-        raise error(Code.STALE_LOCK, f"the lock {user_lock()} is not what your matrix says", help=advice)
+        advice = f"run `driver lock --matrix {releases.user}`"
+        message = f"the lock {releases.user_lock_file} is not what your matrix says"
+        raise error(Code.STALE_LOCK, message, help=advice)
 
 
-def texts_of(lock: Lock) -> dict[Path, Texts]:
+def texts_of(lock: Lock, releases: Releases) -> dict[Path, Texts]:
     """The files of a lock: those of the driver's own, or one of the user's."""
-    own = user_lock()
-    parts = {own: lock} if own else {path: lock[kind] for kind, path in lock_files().items()}
+    own = releases.user_lock_file
+    parts = {own: lock} if own else {lock_file(kind): lock[kind] for kind in PARTS}
     return {path: Texts(_text(path), json.dumps(part, indent=2) + "\n") for path, part in parts.items()}
 
 
@@ -132,17 +133,16 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def wanted() -> Lock:
+def wanted(releases: Releases) -> Lock:
     """The lock as the matrix says, with places where it will have entries: of the driver's own or of the user's.
 
     Raises:
         DriverError: what is wrong with the user's.
     """
-    matrix = user_matrix()
-    want = _wanted(read_table())
-    if matrix is None:
+    want = _wanted(releases.table)
+    if releases.user is None:
         return want
-    own = {kind: {one["version"] for one in releases} for kind, releases in read_extension(matrix).items()}
+    own = {kind: {one["version"] for one in tables} for kind, tables in releases.own.items()}
     return {
         kind: {version: part for version, part in want[kind].items() if version in versions}
         for kind, versions in sorted(own.items())
@@ -182,35 +182,23 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         }
         for one in table["torch"]
     }
-    cudas = {
-        one["version"]: {
-            "archs": one["archs"],
-            "split": one["run-here"],
-            "host": one["host"],
-            "max_clang": one["max-clang"],
-            "runtime": one["runtime"],
-            "archives": [_archive(archive, ("cuda", one["version"]), table) for archive in one["archives"]],
-            **_libraries(one, ("cuda", one["version"]), table),
+    toolkits = {
+        backend.family: {
+            one["version"]: {
+                **{name: one[key] for key, name in backend.locked_keys.items()},
+                "archives": [_archive(archive, (backend.family, one["version"]), table) for archive in one["archives"]],
+                **_libraries(one, (backend.family, one["version"]), table),
+            }
+            for one in table[backend.family]
         }
-        for one in table["cuda"]
-    }
-    rocms = {
-        one["version"]: {
-            "archs": one["archs"],
-            "host": one["host"],
-            "runtime": one["runtime"],
-            "archives": [_archive(archive, ("rocm", one["version"]), table) for archive in one["archives"]],
-            **_libraries(one, ("rocm", one["version"]), table),
-        }
-        for one in table["rocm"]
+        for backend in TOOLKITS
     }
     gcc, hipify = _packages(cc["gcc"], "cc"), table["hipify"]
     return {
         "cc": {"default": cc["default"], "zig": zigs, "gcc": gcc, "glibc": cc["glibc"], "floors": cc["floors"]},
-        "cuda": cudas,
+        **toolkits,
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
-        "rocm": rocms,
         "torch": torches,
     }
 

@@ -1,195 +1,173 @@
-"""toolchains/matrix.toml: the releases that are built for."""
+"""The releases that a run of the driver works with: the matrix and the lock, each file read once and passed down."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
-from py_driver.matrix.cells import Cell
-from py_driver.matrix.installation import module_root, user_matrix
-from py_driver.matrix.user_matrix import extended
+from py_driver.errors import Code, error
+from py_driver.matrix.backends import TOOLKITS
+from py_driver.matrix.installation import module_root
+from py_driver.matrix.matrix import Matrix, make_matrix
+from py_driver.matrix.user_matrix import extended, read_extension
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from py_driver.matrix.lock import Lock
+    from py_driver.matrix.user_matrix import Table
 
 
-class Torch(NamedTuple):
-    """A torch release.
-
-    Attributes:
-        version: major and minor, e.g. `2.13`.
-        cxx_standard: the C++ standard that its headers need, e.g. 20.
-        release: the release that is locked, e.g. `2.13.0`.
-        abis: the C++ ABIs it exists with.
-        backends: what it exists for: `cpu`, `cu130`, ...
-        named: backends that it exists for too, but with which it is never built by default.
-        bundled: whether it is built by default; if not, it is built when named.
-    """
-
-    version: str
-    cxx_standard: int
-    release: str
-    abis: tuple[str, ...]
-    backends: tuple[str, ...]
-    named: tuple[str, ...]
-    bundled: bool
-
-
-class Cuda(NamedTuple):
-    """A CUDA release.
-
-    Attributes:
-        version: major and minor, e.g. `13.0`.
-        archs: the GPU architectures that its nvcc compiles for, ascending, e.g. `8.0`.
-        default_capabilities: what a kernel section without `cuda-capabilities` asks for.
-        host: the version of zig whose clang its nvcc calls.
-        run_here: whether this project compiled with it; if not, it is declared only.
-    """
-
-    version: str
-    archs: tuple[str, ...]
-    default_capabilities: tuple[str, ...]
-    host: str
-    run_here: bool
-
-    @property
-    def backend(self) -> str:
-        """The backend of its cells: `cu130`."""
-        return f"cu{self.version.replace('.', '')}"
-
-
-class Rocm(NamedTuple):
-    """A ROCm release.
-
-    Attributes:
-        version: major and minor, e.g. `7.2`.
-        archs: the GPU architectures that its compiler and device libraries know, ascending, e.g. `gfx942`.
-        default_archs: what a kernel section without `rocm-archs` asks for.
-        host: the version of zig whose clang compiles.
-        run_here: whether this project compiled with it; if not, it is declared only.
-    """
-
-    version: str
-    archs: tuple[str, ...]
-    default_archs: tuple[str, ...]
-    host: str
-    run_here: bool
-
-    @property
-    def backend(self) -> str:
-        """The backend of its cells: `rocm72`."""
-        return f"rocm{self.version.replace('.', '')}"
-
-
-class Matrix(NamedTuple):
-    """The releases that are built for, and the one platform.
-
-    Attributes:
-        torch: the torch releases, in the order of the file.
-        cuda: the CUDA releases, in the order of the file.
-        rocm: the ROCm releases, in the order of the file.
-        clangs: the major version of the clang in each zig, by the version of zig.
-        capabilities: every CUDA capability that some nvcc knows or has known: `8.0`, `9.0a`, `10.0f`.
-        amd_archs: every AMD architecture that some clang knows or has known: `gfx942`.
-        amd_features: which of them have a feature that can be switched on or off, by its name: `sramecc`, `xnack`.
-        cpu: the processor architecture.
-        os: the operating system.
-    """
-
-    torch: tuple[Torch, ...]
-    cuda: tuple[Cuda, ...]
-    rocm: tuple[Rocm, ...]
-    clangs: Mapping[str, int]
-    capabilities: tuple[str, ...]
-    amd_archs: tuple[str, ...]
-    amd_features: Mapping[str, tuple[str, ...]]
-    cpu: str
-    os: str
-
-    def cuda_release(self, version: str) -> Cuda:
-        """The CUDA release of a version; it must be in the matrix."""
-        return next(cuda for cuda in self.cuda if cuda.version == version)
-
-    def rocm_release(self, version: str) -> Rocm:
-        """The ROCm release of a version; it must be in the matrix."""
-        return next(rocm for rocm in self.rocm if rocm.version == version)
-
-    def cells(self) -> Iterator[tuple[Cell, bool]]:
-        """Every compiled cell with whether it is bundled: bundled ones first, then by torch, ABI and backend."""
-        found = [
-            (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled)
-            for torch in self.torch
-            for abi in torch.abis
-            for backends, bundled in ((torch.backends, torch.bundled), (torch.named, False))
-            for backend in backends
-        ]
-        yield from sorted(found, key=lambda pair: not pair[1])
-
-
-def read_table() -> dict[str, Any]:
-    """The driver's own matrix.toml, in which a mistake is a plain Python error, with the user's releases in it.
+def lock_file(kind: str) -> Path:
+    """The file of a part of the lock, one of `lock.PARTS`.
 
     Raises:
-        DriverError: SET_UP if the installation has none; what is wrong with the user's, see `extended`.
+        DriverError: SET_UP if the installation is broken.
     """
-    table = tomli.loads((module_root() / "toolchains" / "matrix.toml").read_text(encoding="utf-8"))
-    own = user_matrix()
-    return extended(table, own) if own else table
+    return module_root() / "toolchains" / "lock" / f"{kind}.json"
 
 
-def read_matrix() -> Matrix:
-    """The driver's own matrix, with the user's releases in it.
+def exports_file() -> Path:
+    """What the torch releases of the lock export, see `torch_symbols`; the user's own releases are not in it.
 
     Raises:
-        DriverError: see `read_table`.
+        DriverError: SET_UP if the installation is broken.
     """
-    table = read_table()
-    return Matrix(
-        torch=tuple(
-            Torch(
-                version=one["version"],
-                cxx_standard=one["cxx-standard"],
-                release=one["release"],
-                abis=tuple(one["abis"]),
-                backends=tuple(one["backends"]),
-                named=tuple(one.get("named", ())),
-                bundled=one["bundled"],
-            )
-            for one in table["torch"]
-        ),
-        cuda=tuple(
-            Cuda(
-                version=one["version"],
-                archs=tuple(one["archs"]),
-                default_capabilities=tuple(one["default-capabilities"]),
-                host=one["host"],
-                run_here=one["run-here"],
-            )
-            for one in table["cuda"]
-        ),
-        rocm=tuple(
-            Rocm(
-                version=one["version"],
-                archs=tuple(one["archs"]),
-                default_archs=tuple(one["default-archs"]),
-                host=one["host"],
-                run_here=one["run-here"],
-            )
-            for one in table["rocm"]
-        ),
-        clangs=table["cc"]["zig"],
-        capabilities=_capabilities(table["capabilities"]),
-        amd_archs=tuple(table["amd-archs"]["all"]),
-        amd_features={name: tuple(archs) for name, archs in table["amd-archs"]["features"].items()},
-        cpu=table["platform"]["cpu"],
-        os=table["platform"]["os"],
-    )
+    return lock_file("torch").with_name("torch_exports.bin")
 
 
-def _capabilities(table: dict[str, list[str]]) -> tuple[str, ...]:
-    return (
-        *table["plain"],
-        *(f"{arch}a" for arch in table["architecture-specific"]),
-        *(f"{arch}f" for arch in table["family-specific"]),
-    )
+class Releases:
+    """The releases that are built for, and the archives that are pinned for them.
+
+    Each file is read when it is first needed, and once.
+
+    Attributes:
+        user: the matrix of the user's own, if there is one.
+    """
+
+    def __init__(self, user: Path | None = None) -> None:
+        self.user = user.absolute() if user else None
+
+    @cached_property
+    def own(self) -> dict[str, list[Table]]:
+        """The tables of the user's matrix by kind; nothing if there is none.
+
+        Raises:
+            DriverError: see `read_extension`.
+        """
+        return read_extension(self.user) if self.user else {}
+
+    @cached_property
+    def table(self) -> Table:
+        """toolchains/matrix.toml, with the user's releases in it.
+
+        Raises:
+            DriverError: SET_UP if the installation has none; what is wrong with the user's, see `extended`.
+        """
+        table = tomli.loads((module_root() / "toolchains" / "matrix.toml").read_text(encoding="utf-8"))
+        return extended(table, self.own, str(self.user)) if self.user else table
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The matrix.
+
+        Raises:
+            DriverError: see `table`.
+        """
+        return make_matrix(self.table)
+
+    @cached_property
+    def lock(self) -> Lock:
+        """The lock, with the user's own releases in it.
+
+        Raises:
+            DriverError: when a part of it is first read: SET_UP if the installation is broken; see `user_lock`.
+        """
+        from py_driver.matrix.lock import Lock  # noqa: PLC0415  (slow to load, and `check` seldom needs it)
+
+        return Lock(_Parts(self))
+
+    @property
+    def user_lock_file(self) -> Path | None:
+        """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not."""
+        return self.user.with_suffix(".lock.json") if self.user else None
+
+    @cached_property
+    def user_lock(self) -> dict[str, Any]:
+        """The parts of the lock of the user's own matrix; none if there is no such matrix.
+
+        Raises:
+            DriverError: STALE_LOCK if there is no lock beside the matrix, or one that is not JSON.
+        """
+        import json  # noqa: PLC0415  (slow to load, and `check` seldom needs it)
+
+        path = self.user_lock_file
+        try:
+            value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path else {}
+        except (OSError, ValueError) as wrong:
+            why = wrong.strerror if isinstance(wrong, OSError) else wrong
+            advice = f"run `driver lock --matrix {self.user}`"
+            raise error(Code.STALE_LOCK, f"cannot read the lock of your matrix, {path}: {why}", help=advice) from None
+        return value
+
+    def symbols_file(self, kind: str, version: str) -> Path:
+        """What the libraries of a release define, see `library_symbols`; whether the file is there or not.
+
+        Args:
+            kind: `cuda` or `rocm`.
+            version: e.g. `13.0`.
+
+        Raises:
+            DriverError: SET_UP if the installation is broken.
+        """
+        name = f"{kind}_{version}.symbols"
+        own = any(one["version"] == version for one in self.own.get(kind, ()))
+        return self.user.with_suffix(f".{name}") if self.user and own else lock_file(kind).with_name(name)
+
+    def symbols_files(self) -> dict[str, Path]:
+        """The files of `symbols_file` of all releases that have one, by backend: `cu130`, `rocm72`.
+
+        Raises:
+            DriverError: see `lock`.
+        """
+        return {
+            backend.name_of(version): self.symbols_file(backend.family, version)
+            for backend in TOOLKITS
+            for version, release in self.lock.parts[backend.family].items()
+            if release.get("libraries")
+        }
+
+    def user_symbols(self) -> dict[str, bytes]:
+        """The contents of these files for the releases of the user's matrix, each by `KIND_VERSION.symbols`.
+
+        Raises:
+            DriverError: STALE_LOCK if one is not there; see `user_lock`.
+        """
+        found = {}
+        for backend in TOOLKITS:
+            for version, release in self.user_lock.get(backend.family, {}).items():
+                path = self.symbols_file(backend.family, version)
+                if not release.get("libraries"):
+                    continue
+                if not path.is_file():
+                    advice = f"run `driver lock --matrix {self.user}`"
+                    raise error(Code.STALE_LOCK, f"the lock of your matrix lacks {path}", help=advice)
+                found[f"{backend.family}_{version}.symbols"] = path.read_bytes()
+        return found
+
+
+class _Parts(dict[str, dict[str, Any]]):
+    """The parts of the lock, each read when it is first asked for."""
+
+    def __init__(self, releases: Releases) -> None:
+        super().__init__()
+        self._releases = releases
+
+    def __missing__(self, kind: str) -> dict[str, Any]:
+        import json  # noqa: PLC0415  (as above)
+
+        part: dict[str, Any] = json.loads(lock_file(kind).read_text(encoding="utf-8"))
+        self[kind] = {**part, **self._releases.user_lock.get(kind, {})}
+        return self[kind]

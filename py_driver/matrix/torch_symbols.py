@@ -25,15 +25,13 @@ from py_driver.errors import Code, error
 from py_driver.fetch.entry import Entry, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
+from py_driver.matrix.backends import BUILT
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-LIBRARIES: Final = {
-    "cpu": ("libc10.so", "libtorch_cpu.so", "libtorch.so"),
-    "cuda": ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so"),
-}
+LIBRARIES: Final = {name: one.torch_libraries for name, one in BUILT.items() if one.torch_libraries}
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
 _HASH: Final = 4

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.matrix.backends import CAPABILITY
+from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
+from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 """A table of TOML."""
 
+_MINOR: Final = r"[1-9]\.(0|[1-9][0-9]?)"
 _VERSIONS: Final = {
-    "torch": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of torch, e.g. 2.13"),
-    "cuda": (re.compile(r"[1-9][0-9]\.[0-9]"), "of CUDA, e.g. 13.0"),
-    "rocm": (re.compile(r"[1-9]\.[0-9]"), "of ROCm, e.g. 7.2"),
-    "cutlass": (re.compile(r"[1-9]\.(0|[1-9][0-9]?)"), "of CUTLASS, e.g. 4.5"),
+    "torch": (_MINOR, "of torch, e.g. 2.13"),
+    **{one.family: (one.digits.replace(")(", r")\.("), f"of {one.title}, e.g. {one.example}") for one in TOOLKITS},
+    "cutlass": (_MINOR, "of CUTLASS, e.g. 4.5"),
 }
 """What a version may look like: others have no place in the identifiers of variants, or one that is taken."""
 
@@ -35,22 +36,9 @@ _TORCH: Final[Mapping[str, type]] = {
     "named": list,
     "bundled": bool,
 }
-_CUDA: Final[Mapping[str, type]] = {
+_TOOLKIT: Final[Mapping[str, type]] = {
     "version": str,
     "archs": list,
-    "default-capabilities": list,
-    "host": str,
-    "max-clang": int,
-    "runtime": str,
-    "run-here": bool,
-    "archives": list,
-    "libraries": list,
-}
-_ROCM: Final[Mapping[str, type]] = {
-    "version": str,
-    "release": str,
-    "archs": list,
-    "default-archs": list,
     "host": str,
     "runtime": str,
     "run-here": bool,
@@ -58,15 +46,14 @@ _ROCM: Final[Mapping[str, type]] = {
     "libraries": list,
 }
 _CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
-_HIPIFIED: Final = (2, 11)
-"""The first torch whose headers for ROCm are rewritten from those for CUDA and nothing else."""
-
 _MOST: Final = 1000
-_ARCH: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
-_CAPABILITY: Final = re.compile(CAPABILITY)
 _OPTIONAL: Final = {"named", "wheel", "sha256", "libraries"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
-_TABLES: Final = {"torch": _TORCH, "cuda": _CUDA, "rocm": _ROCM, "cutlass": _CUTLASS}
+_TABLES: Final[Mapping[str, Mapping[str, type]]] = {
+    "torch": _TORCH,
+    **{one.family: {**_TOOLKIT, **one.release_keys} for one in TOOLKITS},
+    "cutlass": _CUTLASS,
+}
 _PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
 _ARCHIVES: Final = {
     "wheel": {"wheel"},
@@ -77,23 +64,22 @@ _ARCHIVES: Final = {
 """The kinds of archives, and the keys that each must have; those of `archives` besides a layout."""
 
 
-def extended(table: Table, path: Path) -> Table:
+def extended(table: Table, own: Mapping[str, list[Table]], file: str) -> Table:
     """A matrix with the releases of a user's file in the place of its own of the same version, or after them.
 
     Args:
         table: the driver's own.
-        path: the user's file.
+        own: what `read_extension` found in the user's.
+        file: its path, for messages.
 
     Raises:
-        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
-            (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE); all that is wrong at once.
+        DriverError: BAD_VALUE or MISSING_KEY, one diagnostic for each release that fits to nothing else.
     """
-    own = read_extension(path)
     merged = dict(table)
     for kind in _TABLES:
         releases = {one["version"]: one for one in table[kind]} | {one["version"]: one for one in own[kind]}
         merged[kind] = list(releases.values())
-    if wrong := list(_contradictions(own, merged, str(path))):
+    if wrong := list(_contradictions(own, merged, file)):
         raise DriverError(wrong)
     return merged
 
@@ -102,7 +88,8 @@ def read_extension(path: Path) -> dict[str, list[Table]]:
     """The releases in a user's file: `torch`, `cuda`, `rocm` and `cutlass`.
 
     Raises:
-        DriverError: see `extended`.
+        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
+            (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE); all that is wrong at once.
     """
     try:
         table = tomli.loads(path.read_text(encoding="utf-8"))
@@ -124,7 +111,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     for name in sorted(table.keys() - _TABLES):
         message = f"{file}: a matrix of your own has no `{name}`"
         yield Diagnostic(
-            code=Code.UNKNOWN_KEY, message=message, help="it has [[torch]], [[cuda]], [[rocm]] and [[cutlass]]"
+            code=Code.UNKNOWN_KEY, message=message, help=f"it has {', '.join(f'[[{one}]]' for one in _TABLES)}"
         )
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
@@ -135,7 +122,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
             place = f"{file}: [[{kind}]] {release.get('version', f'number {number}')}"
             yield from _keys(release, keys, place)
             pattern, words = _VERSIONS[kind]
-            if "version" in release and not pattern.fullmatch(str(release["version"])):
+            if "version" in release and not re.fullmatch(pattern, str(release["version"])):
                 message = f"{place}: `version` must be a major and a minor number {words}"
                 yield Diagnostic(code=Code.BAD_VALUE, message=message)
         versions = [str(release.get("version")) for release in releases]
@@ -165,24 +152,14 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
 
 def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) -> Iterator[Diagnostic]:
     """What fits to nothing else in the matrix."""
-    prefixes = (("cuda", "cu"), ("rocm", "rocm"))
-    backends = {"cpu", *(f"{to}{one['version'].replace('.', '')}" for kind, to in prefixes for one in merged[kind])}
     for release in own["torch"]:
-        place = f"{file}: [[torch]] {release['version']}"
-        for name in [*release["backends"], *release.get("named", ())]:
-            if name not in backends:
-                advice = f"there are: {', '.join(sorted(backends))}"
-                message = f"{place}: no release of CUDA or ROCm has the backend `{name}`"
-                yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
-            elif name.startswith("rocm") and tuple(map(int, release["version"].split("."))) < _HIPIFIED:
-                message = f"{place}: there is no ROCm for it: its headers cannot be derived before 2.11"
-                yield Diagnostic(code=Code.BAD_VALUE, message=message, help="see docs/toolchains.md")
-        if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
-    for release in own["cuda"]:
-        yield from _cuda(release, merged, f"{file}: [[cuda]] {release['version']}")
-    for release in own["rocm"]:
-        yield from _rocm(release, merged, f"{file}: [[rocm]] {release['version']}")
+        yield from _torch(release, merged, f"{file}: [[torch]] {release['version']}")
+    for backend in TOOLKITS:
+        for release in own[backend.family]:
+            place = f"{file}: [[{backend.family}]] {release['version']}"
+            for problem, advice in backend.release_problems(release, merged["cc"]["zig"]):
+                yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help=advice)
+            yield from _toolkit(release, merged, place)
     for release in own["cutlass"]:
         pins = [key for key in ("wheel", "sha256") if key in release]
         if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
@@ -191,38 +168,39 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
 
 
-def _cuda(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
-    for key, form in (("archs", _ARCH), ("default-capabilities", _CAPABILITY)):
-        if wrong := [one for one in release[key] if not form.fullmatch(one)]:
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{key}`: `{wrong[0]}` is no architecture")
-    clang = merged["cc"]["zig"].get(release["host"])
-    if clang is None or clang > release["max-clang"]:
-        message = f"{place}: `host` must be a zig whose clang is at most {release['max-clang']}"
-        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=_zigs(merged))
-    yield from _toolkit(release, merged, place)
-
-
-def _rocm(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
-    for key in ("archs", "default-archs"):
-        if wrong := [one for one in release[key] if not re.fullmatch("gfx[0-9a-f]{3,4}", one)]:
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{key}`: `{wrong[0]}` is no architecture")
-    if release["host"] not in merged["cc"]["zig"]:
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `host` must be a zig", help=_zigs(merged))
-    yield from _toolkit(release, merged, place)
-
-
-def _zigs(merged: Table) -> str:
-    return "there are: " + ", ".join(f"{zig} (clang {number})" for zig, number in merged["cc"]["zig"].items())
-
-
 def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
-    """What releases of CUDA and ROCm have in common."""
+    """What is wrong with a toolkit, whatever its backend."""
     if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `runtime` must be the name of a library")
     for archive in release["archives"]:
         yield from _archive(archive, ["layout"], merged, place)
     for archive in release.get("libraries", ()):
         yield from _archive(archive, [], merged, place)
+
+
+def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
+    """What is wrong with a torch release."""
+    backends = {name for name, one in BUILT.items() if not one.prefix}
+    backends |= {backend.name_of(one["version"]) for backend in TOOLKITS for one in merged[backend.family]}
+    for name in [*release["backends"], *release.get("named", ())]:
+        if name not in backends:
+            advice = f"there are: {', '.join(sorted(backends))}"
+            titles = " or ".join(one.title for one in TOOLKITS)
+            message = f"{place}: no release of {titles} has the backend `{name}`"
+            yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+        elif problem := _too_early(release["version"], name):
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help="see docs/toolchains.md")
+    if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
+
+
+def _too_early(torch: str, name: str) -> str:
+    """Why a torch release has no variants for a backend, or nothing."""
+    backend = backend_of(name)
+    if backend is None or backend.first_torch is None or numbers(torch) >= backend.first_torch:
+        return ""
+    since = ".".join(map(str, backend.first_torch))
+    return f"there is no {backend.title} for it: its headers cannot be derived before {since}"
 
 
 def _archive(archive: object, more: Collection[str], merged: Table, place: str) -> Iterator[Diagnostic]:

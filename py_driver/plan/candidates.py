@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.matrix.cells import Cell
+from py_driver.matrix.toolkits import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from py_driver.manifest.model import Bounds, Framework, Version
-    from py_driver.matrix.releases import Matrix
+    from py_driver.manifest.model import Bounds, Framework
+    from py_driver.matrix.matrix import Matrix
 
 _ABI = "cxx11"
 
@@ -29,11 +30,6 @@ class Candidate(NamedTuple):
     needs: Cell
     bundled: bool
     reason: str = ""
-
-
-def numbers(version: str) -> Version:
-    """A version as numbers, which compare as versions do: (2, 13) for `2.13`."""
-    return tuple(int(part) for part in version.split("."))
 
 
 def describe(what: str, bounds: Bounds) -> str:

@@ -2,69 +2,52 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.model import CURRENT, STABLE_SINCE, TORCH, TVM_FFI, Bounds
+from py_driver.manifest.model import CURRENT, STABLE_SINCE, TORCH, TVM_FFI, values
 from py_driver.manifest.paths import HEADERS
-from py_driver.matrix.archs import base, choose, choose_amd, plain_amd
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.cells import ALL, is_identifier
-from py_driver.matrix.libraries import locked
-from py_driver.plan.candidates import numbers
-from py_driver.spelling import did_you_mean
+from py_driver.matrix.toolkits import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from py_driver.manifest.model import Kernel, Located, Manifest, Texts, Version
     from py_driver.manifest.section import Findings
-    from py_driver.matrix.archs import Archs
-    from py_driver.matrix.releases import Cuda, Matrix, Rocm
-
-_FEATURES = r"(:sramecc[+-])?(:xnack[+-])?"
-"""What may follow an AMD architecture, in clang's order."""
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.releases import Releases
+    from py_driver.matrix.toolkits import Toolkit
 
 _TARGETS = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
 
 
-class _Releases(NamedTuple):
-    """The toolkits of the cells that are built by default."""
-
-    cuda: list[Cuda]
-    rocm: list[Rocm]
-
-
-def check(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
+def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
     """Collect what the values of a manifest say together: errors and notes.
 
     Args:
         manifest: what was read; stand-ins in it lead to no error here.
-        matrix: the releases to build for.
+        releases: to build for.
         findings: gets UNKNOWN_ARCH, EMPTY_ARCHS, UNSUPPORTED, BAD_NAME, BAD_VALUE, MISSING_KEY, and the notes.
     """
     _check_framework(manifest, findings)
+    matrix = releases.matrix
     default = {cell.backend for cell, bundled in matrix.cells() if bundled}
-    releases = _Releases(
-        cuda=[release for release in matrix.cuda if release.backend in default],
-        rocm=[release for release in matrix.rocm if release.backend in default],
-    )
+    toolkits = [toolkit for toolkit in matrix.toolkits if toolkit.backend in default]
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
         if kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
             _check_sources(kernel, findings)
-        known = _check_archs(kernel.capabilities.value if kernel.capabilities else (), matrix, findings)
-        known &= _check_amd_archs(kernel.rocm_archs.value if kernel.rocm_archs else (), matrix, findings)
-        known = known and (kernel.architectures is None or findings.is_right(kernel.architectures.span))
+        asked = kernel.architectures
+        known = _check_archs(kernel.backend.value, asked.value if asked else (), matrix, findings)
+        known = known and (asked is None or findings.is_right(asked.span))
         if known and kernel.backend.value in manifest.built:
-            _check_some_arch_is_left(manifest, kernel, releases, findings)
+            _check_some_arch_is_left(manifest, kernel, toolkits, findings)
         if kernel.backend.value in BUILT:
-            _check_depends(kernel, findings)
-    if capabilities := manifest.framework.capabilities:
-        _check_archs(capabilities.value, matrix, findings)
-    if archs := manifest.framework.rocm_archs:
-        _check_amd_archs(archs.value, matrix, findings)
+            _check_depends(kernel, releases, findings)
+    for backend in BUILT:
+        _check_archs(backend, manifest.framework.archs(backend), matrix, findings)
     _note_backends(manifest, findings)
     if manifest.edition < CURRENT and manifest.license == "unknown":
         findings.note("the file names no licence; metadata.json will say `unknown`", manifest.name.span)
@@ -124,81 +107,47 @@ def _check_name(kernel: Kernel, findings: Findings) -> None:
         findings.add(Code.BAD_NAME, message, kernel.name.span, label=label)
 
 
-def _check_archs(capabilities: Texts, matrix: Matrix, findings: Findings) -> bool:
-    """Whether every capability is one that some nvcc knows; those that are not are collected."""
-    known = matrix.capabilities
-    good = True
-    for capability in capabilities:
-        arch = capability.value.removesuffix("+PTX")
-        if arch not in known:
-            good = False
-            message = f"no nvcc compiles for the capability `{arch}`"
-            plain = base(arch)
-            label = f"`{plain}` has no variant with `{arch[-1]}`" if plain in known else ""
-            if not label and (near := [one for one in known if one.split(".")[0] == plain.split(".")[0]]):
-                label = f"there are {', '.join(near)}"
-            findings.add(Code.UNKNOWN_ARCH, message, capability.span, label=label)
-    return good
-
-
-def _check_amd_archs(archs: Texts, matrix: Matrix, findings: Findings) -> bool:
-    """Whether every AMD architecture is one that some clang knows; those that are not are collected."""
+def _check_archs(backend: str, archs: Texts, matrix: Matrix, findings: Findings) -> bool:
+    """Whether every architecture is one that some compiler knows; those that are not are collected."""
     good = True
     for arch in archs:
-        plain = plain_amd(arch.value)
-        if plain not in matrix.amd_archs:
+        if problem := BUILT[backend].arch_problem(arch.value, values(archs), matrix.known[backend]):
             good = False
-            near = did_you_mean(plain, matrix.amd_archs)
-            findings.add(Code.UNKNOWN_ARCH, f"no clang compiles for the architecture `{plain}`", arch.span, label=near)
-        elif problem := _feature_problem(arch.value, [one.value for one in archs], matrix):
-            good = False
-            message = f"`{arch.value}` is no architecture with features that can be compiled for"
-            findings.add(Code.UNKNOWN_ARCH, message, arch.span, label=problem)
+            findings.add(Code.UNKNOWN_ARCH, problem[0], arch.span, label=problem[1])
     return good
 
 
-def _feature_problem(arch: str, archs: Iterable[str], matrix: Matrix) -> str:
-    """What is wrong with the features of an AMD architecture, or nothing."""
-    plain, *features = arch.split(":")
-    names = [feature[:-1] for feature in features]
-    if not re.fullmatch(_FEATURES, arch.removeprefix(plain)):
-        return "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
-    if lacks := [name for name in names if plain not in matrix.amd_features[name]]:
-        return f"{plain} has no `{lacks[0]}`"
-    for other in archs:
-        if plain_amd(other) == plain and [one[:-1] for one in other.split(":")[1:]] != names:
-            return f"it stands beside `{other}`: name the same features of one architecture, or none"
-    return ""
-
-
-def _check_some_arch_is_left(manifest: Manifest, kernel: Kernel, releases: _Releases, findings: Findings) -> None:
-    """Collect EMPTY_ARCHS for each release that a section for GPUs has nothing for."""
-    chosen: dict[str, Archs] = {}
-    if kernel.backend.value == "cuda":
-        for cuda in releases.cuda:
-            version = numbers(cuda.version)
-            if manifest.cuda.admit(version) and Bounds(minver=kernel.cuda_minver).admit(version):
-                chosen[f"CUDA {cuda.version}"] = choose(kernel.requested, cuda)
-    elif kernel.backend.value == "rocm":
-        chosen = {f"ROCm {rocm.version}": choose_amd(kernel.requested, rocm) for rocm in releases.rocm}
-    for toolkit, archs in chosen.items():
+def _check_some_arch_is_left(
+    manifest: Manifest, kernel: Kernel, toolkits: Iterable[Toolkit], findings: Findings
+) -> None:
+    """Collect EMPTY_ARCHS for each toolkit that a section for GPUs has nothing for."""
+    backend = BUILT[kernel.backend.value]
+    for toolkit in toolkits:
+        version = numbers(toolkit.version)
+        admitted = manifest.bounds(backend.family).admit(version) and kernel.bounds.admit(version)
+        if toolkit.family != backend.family or not admitted:
+            continue
+        archs = backend.choose(kernel.requested, toolkit)
         if not archs.kept:
             span = kernel.architectures.span if kernel.architectures else kernel.span
             reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
-            message = f"{kernel.title} has no GPU architecture that {toolkit} compiles for"
+            message = f"{kernel.title} has no GPU architecture that {backend.title} {toolkit.version} compiles for"
             findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
 
 
-def _check_depends(kernel: Kernel, findings: Findings) -> None:
+def _check_depends(kernel: Kernel, releases: Releases, findings: Findings) -> None:
     for depend in kernel.depends:
+        if depend.value == TORCH:
+            continue
+        locked = releases.lock.libraries
         name, *version = depend.value.split("_")
-        if name == "cutlass" and kernel.backend.value == "rocm":
+        if name in BUILT[kernel.backend.value].without:
             message, advice = "CUTLASS is for CUDA alone", "take it out of `depends`"
-        elif depend.value == TORCH or depend.value in locked():
+        elif depend.value in locked:
             continue
         elif name == "cutlass":
             message = f"CUTLASS {'.'.join(version)} is not locked: it is known, but there is no digest of its archive"
-            advice = f"locked are {', '.join(locked())}; a matrix of your own can lock it, see docs/toolchains.md"
+            advice = f"locked are {', '.join(locked)}; a matrix of your own can lock it, see docs/toolchains.md"
         else:
             message = f"the dependency `{depend.value}` is not supported"
             advice = "headers of your own can be listed in `src`"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
+from py_driver.matrix.backends import BUILT
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import contains, is_directory, is_file, is_readable
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 _PACKAGES = ("BUILD", "BUILD.bazel")
-_LANGUAGES = {".cu": ("CUDA", "cuda"), ".hip": ("HIP", "rocm")}
-"""By suffix, the language of sources for GPUs and the backend to list them for; `rocm` takes both."""
+_OWNERS = {suffix: one for one in reversed(tuple(BUILT.values())) for suffix in one.sources}
+"""By suffix, the backend to list sources for that only compilers for GPUs take."""
 
 _SEEN_LIMIT = 20_000
 _KNOWN_LIMIT = 2_000
@@ -100,13 +101,14 @@ class FileChecker:
         Args:
             reason: why, as the rest of a sentence.
             files: to look at.
-            backend: that they are for; `rocm` takes both.
+            backend: that they are for.
         """
         for text in files:
-            language, needed = _LANGUAGES.get(posixpath.splitext(text.value)[1], ("", backend))
-            if backend not in {needed, "rocm"}:
-                advice = f'list it in a [kernel.*] section for "{needed}"'
-                self._add(Code.FILE_KIND, f"`{text.value}` is {language}, but {reason}", text.span, advice=advice)
+            suffix = posixpath.splitext(text.value)[1]
+            owner = _OWNERS.get(suffix)
+            if owner and suffix not in BUILT[backend].sources:
+                advice = f'list it in a [kernel.*] section for "{owner.family}"'
+                self._add(Code.FILE_KIND, f"`{text.value}` is {owner.language}, but {reason}", text.span, advice=advice)
 
     def _suggestion(self, path: str) -> str:
         """`did you mean ...?` for a missing file; only for the first ones, since each takes its time."""

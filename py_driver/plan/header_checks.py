@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from py_driver.manifest.model import Manifest, Texts
     from py_driver.manifest.section import Findings
+    from py_driver.matrix.backends.backend import Backend
     from py_driver.plan.includes import Include
 
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
-_ARCH_LIST = "__CUDA_ARCH_LIST__"
 """A macro of nvcc that has another value when that compiles in phases: rules/private/cuda.bzl."""
 
 
@@ -51,9 +51,12 @@ def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> N
     for section in (binding, *kernels):
         for path in section.listed:
             _check_file(files, section, path, findings)
-    cuda = [section for section, one in zip(kernels, compiled, strict=True) if one.backend.value == "cuda"]
-    for path in dict.fromkeys(path for section in cuda for path in _seen_by_nvcc(files, section)):
-        _check_arch_list(files, path, findings)
+    for path, backend in dict.fromkeys(
+        (path, BUILT[one.backend.value])
+        for section, one in zip(kernels, compiled, strict=True)
+        for path in _compiled(files, section, BUILT[one.backend.value])
+    ):
+        _check_arch_list(files, path, backend, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import that"
         findings.note(message, framework.src[0].span)
@@ -123,21 +126,21 @@ def _check_file(files: _Files, section: _Section, path: str, findings: Findings)
             findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
 
 
-def _seen_by_nvcc(files: _Files, section: _Section) -> list[str]:
-    """The CUDA sources of a section, and the listed files that they include, themselves or through others."""
-    found = [path for path in section.listed if path.endswith(".cu")]
+def _compiled(files: _Files, section: _Section, backend: Backend) -> list[str]:
+    """The files that a compiler with a list of architectures sees: sources, and what they include of those listed."""
+    found = [path for path in section.listed if backend.arch_list_macro and path.endswith(backend.sources)]
     for path in found:
         targets = (_target(files, section, path, include) for include in files.includes(path))
         found += [one for one in dict.fromkeys(targets) if one in section.found and one not in found]
     return found
 
 
-def _check_arch_list(files: _Files, path: str, findings: Findings) -> None:
+def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findings) -> None:
     """Collect a note for the first use of the list of architectures in a file."""
-    text = files.text(path)
-    if (start := first_use(text, _ARCH_LIST)) is not None:
-        span = Source(files.shown(path), text).span(start, start + len(_ARCH_LIST))
-        message = f"`{_ARCH_LIST}` names all architectures that nvcc knows, not those that are compiled for"
+    text, macro = files.text(path), backend.arch_list_macro
+    if (start := first_use(text, macro)) is not None:
+        span = Source(files.shown(path), text).span(start, start + len(macro))
+        message = f"`{macro}` names all architectures that {backend.compiler} knows, not those that are compiled for"
         findings.note(f"{message}; `driver build --cuda-compile monolithic` has the latter in it", span)
 
 

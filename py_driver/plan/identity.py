@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.manifest.model import values
+from py_driver.matrix.backends import BUILT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,12 +94,12 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 
 def _section_config(section: Kernel) -> dict[str, Any]:
     """All of a section that decides what is compiled, apart from what the files hold."""
-    amd = {
+    own = {
         "hip-flags": values(section.hip_flags),
         "rocm-archs": sorted(section.requested) if section.requested else None,
     }
     return {
-        **(amd if section.backend.value == "rocm" else {}),
+        **{key: own[key] for key in BUILT[section.backend.value].identity_keys},
         "name": section.name.value,
         "depends": sorted(values(section.depends)),
         "src": sorted(values(section.src)),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.manifest.model import Depends
-from py_driver.matrix.archs import plain_amd
-from py_driver.matrix.backends import UNIVERSAL
+from py_driver.matrix.backends import BUILT, UNIVERSAL
 
 if TYPE_CHECKING:
     from py_driver.manifest.model import KernelDepend, Manifest
@@ -27,7 +26,7 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
     depends = tuple(manifest.depends.get(backend, Depends()) for backend in ("", family))
     backend: dict[str, Any] = {"type": "cpu" if family == UNIVERSAL else family}
     if archs is not None:
-        backend["archs"] = sorted({plain_amd(arch) for arch in archs}) if family == "rocm" else archs
+        backend["archs"] = sorted({BUILT[family].plain(arch) for arch in archs})
     metadata: dict[str, Any] = {
         "name": manifest.name.value.replace("_", "-"),
         "version": manifest.version,

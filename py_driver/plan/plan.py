@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.model import TORCH, Bounds, values
+from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import HEADERS
-from py_driver.matrix.archs import Archs, choose, choose_amd, plain_amd
-from py_driver.matrix.cells import Cell, cuda_version, rocm_version, spell
-from py_driver.matrix.releases import read_matrix
-from py_driver.plan.candidates import Candidate, candidates, describe, numbers
+from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
+from py_driver.matrix.cells import Cell, spell
+from py_driver.matrix.toolkits import Archs, numbers
+from py_driver.plan.candidates import Candidate, candidates, describe
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
     from py_driver.errors import Note, Span
     from py_driver.manifest.model import Kernel, Manifest, Texts
-    from py_driver.matrix.releases import Matrix
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.releases import Releases
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
-
-
-_GPUS = ("cuda", "rocm")
 
 
 class Group(NamedTuple):
@@ -87,10 +85,15 @@ class Variant(NamedTuple):
         return spell(self.cell)
 
     @property
+    def shown_archs(self) -> str:
+        """Its archs for people: ascending, or `-` if it has none."""
+        return " ".join(sorted(self.archs, key=arch_order)) if self.archs else "-"
+
+    @property
     def exact_archs(self) -> tuple[str, ...]:
         """Its archs, if they have features, which metadata.json does not say; else none."""
         archs = self.archs or ()
-        return archs if any(plain_amd(arch) != arch for arch in archs) else ()
+        return archs if any(BUILT[self.cell.family].plain(arch) != arch for arch in archs) else ()
 
 
 class Left(NamedTuple):
@@ -131,14 +134,13 @@ class Plan(NamedTuple):
         return frozenset(name for identity in self.identities for name in identity.files)
 
 
-def plan_directory(directory: Path, *, strict_archs: bool = False) -> Plan:
-    """What is built of the project in a directory, for the driver's own matrix.
+def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = False) -> Plan:
+    """What is built of the project in a directory.
 
     Raises:
         DriverError: all that `load` and `make_plan` raise.
     """
-    matrix = read_matrix()
-    return make_plan(load(directory, matrix), matrix, strict_archs=strict_archs)
+    return make_plan(load(directory, releases), releases.matrix, strict_archs=strict_archs)
 
 
 def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:
@@ -185,7 +187,7 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
         spans = {one.value: one.span for one in asked.value} if asked else {}
         for backend, archs in group.archs.items():
             for one in archs.dropped:
-                reason = one.reason.replace(f"nvcc {cuda_version(backend)}", "nvcc")
+                reason = one.reason.replace(f" {version_of(backend)} ", " ")
                 found.setdefault((spans.get(one.arch), one.arch, reason), []).append(backend)
     return [
         Diagnostic(
@@ -222,15 +224,13 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             reason = f"{empty.title} has no GPU architecture that {_toolkit(cell.backend)} compiles for"
             left.append(Left(cell=cell, reason=reason))
             continue
-        archs = sorted({arch for one in chosen if one for arch in one.kept}) if cell.family in _GPUS else None
+        archs = sorted({arch for one in chosen if one for arch in one.kept}) if BUILT[cell.family].arch else None
         groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
         variants.append(_variant(manifest, candidate, groups=groups, archs=archs))
     for backend in manifest.built:
         if backend not in aot:
             cell = Cell(backend=backend)
-            framework = manifest.framework
-            noarch = {"cuda": framework.capabilities, "rocm": framework.rocm_archs}.get(backend)
-            archs = sorted(one.value for one in noarch.value) if noarch else None
+            archs = sorted(values(manifest.framework.archs(backend))) or None
             variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
             variants.insert(sum(one.bundled for one in variants), variant)
     return tuple(variants), tuple(left)
@@ -238,36 +238,33 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
 
 def _toolkit(backend: str) -> str:
     """What compiles for a backend: `CUDA 13.0`."""
-    version = cuda_version(backend)
-    return f"CUDA {version}" if version else f"ROCm {rocm_version(backend)}"
+    known = backend_of(backend)
+    return f"{known.title} {known.version_of(backend)}" if known else backend
 
 
 def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
     """The kernel sections that a cell has."""
-    version = cuda_version(cell.backend)
+    version = version_of(cell.backend)
     return tuple(
         section
         for section in manifest.sections(cell.family)
-        if version is None or Bounds(minver=section.cuda_minver).admit(numbers(version))
+        if version is None or section.bounds.admit(numbers(version))
     )
 
 
 def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...]) -> str:
     """Why a cell is not built, apart from torch, or nothing."""
-    version = cuda_version(cell.backend)
-    if version and not manifest.cuda.admit(numbers(version)):
-        return describe("CUDA", manifest.cuda)
+    version, bounds, title = version_of(cell.backend), manifest.bounds(cell.family), BUILT[cell.family].title
+    if version and not bounds.admit(numbers(version)):
+        return describe(title, bounds)
     if not sections:
-        return f"every kernel section asks for a later CUDA than {version}"
+        return f"every kernel section asks for a later {title} than {version}"
     return ""
 
 
 def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
-    if version := cuda_version(cell.backend):
-        return choose(section.requested, matrix.cuda_release(version))
-    if version := rocm_version(cell.backend):
-        return choose_amd(section.requested, matrix.rocm_release(version))
-    return None
+    toolkit = matrix.toolkit(cell.backend)
+    return BUILT[cell.family].choose(section.requested, toolkit) if toolkit else None
 
 
 def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...], archs: list[str] | None) -> Variant:

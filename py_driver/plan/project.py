@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
-    from py_driver.matrix.releases import Matrix
+    from py_driver.matrix.releases import Releases
 
 MANIFEST = "build.toml"
 """The name of the manifest."""
@@ -44,12 +44,12 @@ class Project(NamedTuple):
     notes: tuple[Note, ...]
 
 
-def load(directory: Path, matrix: Matrix) -> Project:
+def load(directory: Path, releases: Releases) -> Project:
     """Read the project in a directory.
 
     Args:
         directory: as the user gave it; errors name files relative to the working directory as this does.
-        matrix: the releases to build for.
+        releases: to build for.
 
     Raises:
         DriverError: NO_MANIFEST, PERMISSION, what keeps build.toml from being read, or all that is wrong with it and
@@ -57,7 +57,7 @@ def load(directory: Path, matrix: Matrix) -> Project:
             PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, BAD_VALUE.
     """
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST))
-    check(manifest, matrix, findings)
+    check(manifest, releases, findings)
     checker = FileChecker(directory, findings)
     framework = manifest.framework
     checker.check_section(f"[{framework.table}]", framework.src, framework.include)

@@ -11,8 +11,7 @@ import tomli
 
 from py_driver import __version__
 from py_driver.errors import DriverError
-from py_driver.matrix.archs import order
-from py_driver.matrix.backends import CAPABILITY, GFX
+from py_driver.matrix.backends import ARCH, arch_order
 from py_driver.matrix.cells import parse
 from py_driver.publishing.public_api import offers, schemas
 from py_driver.publishing.templates import render
@@ -34,7 +33,7 @@ MADE: Final = "Made with rules_torch_kernels"
 """By this a card is known as one of these."""
 
 _OTHER: Final = "other"
-_ARCH: Final = re.compile(f"{CAPABILITY}|{GFX}")
+_ARCH: Final = re.compile(ARCH)
 
 
 class _Row(NamedTuple):
@@ -128,7 +127,7 @@ def _row(name: str, metadata: Mapping[str, Any]) -> _Row:
         cell = parse(name)
     except DriverError:
         cell = None
-    return _Row(name=name, cell=cell, archs=tuple(sorted(known, key=order)))
+    return _Row(name=name, cell=cell, archs=tuple(sorted(known, key=arch_order)))
 
 
 def _figures(text: str) -> _Figures | None:

@@ -14,7 +14,6 @@ from py_driver.building.build import archives
 from py_driver.building.collect import BUILD, METADATA
 from py_driver.building.workspace import one_at_a_time
 from py_driver.errors import Code, DriverError, error
-from py_driver.matrix.releases import read_matrix
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.publishing.card import BENCHMARKS, CARD, MADE, make_card
@@ -28,6 +27,7 @@ from py_driver.system.files import contains, is_file, reading
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
     from py_driver.plan.project import Project
@@ -96,12 +96,13 @@ class Publication:
     notes: tuple[str, ...]
 
 
-def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish) -> Publication:
+def publish(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, wish: Wish) -> Publication:
     """Publish variants that are in `build/`.
 
     Args:
         directory: of the project.
         patterns: globs of identifiers; none means all that are in `build/`.
+        releases: to build for.
         output: where progress is shown.
         wish: how.
 
@@ -109,11 +110,10 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
         DriverError: MISSING_KEY if nobody says where to; USAGE; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
             NO_NETWORK; PERMISSION; what `verifying.present` and reading the project raise.
     """
-    matrix = read_matrix()
-    project = load(directory, matrix)
+    project = load(directory, releases)
     manifest = project.manifest
     repo_id, branch = target(manifest, wish.repo_id, wish.branch)
-    plan = make_plan(project, matrix, strict_archs=wish.strict_archs)
+    plan = make_plan(project, releases.matrix, strict_archs=wish.strict_archs)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed and not wish.allow_dirty:
         message = f"{directory} has changes that git does not have: {changed}"
@@ -121,11 +121,11 @@ def publish(directory: Path, patterns: Sequence[str], output: Output, wish: Wish
     with one_at_a_time(plan, output):
         chosen = present(directory, plan, patterns)
         built = read_variants(directory, plan, chosen)
-        _check(directory, zip(chosen, built, strict=True), output)
+        _check(directory, zip(chosen, built, strict=True), releases, output)
         about = [
             document
             for variant, one in zip(chosen, built, strict=True)
-            for document in documents(manifest, one, archives(plan, [variant]), commit)
+            for document in documents(manifest, one, archives(plan, [variant], releases.lock), commit)
         ]
         scripts, notes = _benchmarks(directory, "*.py")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)
@@ -218,7 +218,7 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 
 
-def _check(directory: Path, variants: Iterable[tuple[Variant, Built]], output: Output) -> None:
+def _check(directory: Path, variants: Iterable[tuple[Variant, Built]], releases: Releases, output: Output) -> None:
     """Check the extensions once more: what lies in build/ is what is published."""
     places = {
         directory / file.path: {"--archs": ",".join(variant.exact_archs)} if variant.exact_archs else {}
@@ -229,7 +229,7 @@ def _check(directory: Path, variants: Iterable[tuple[Variant, Built]], output: O
     if not places:
         return
     program = build_program(output)
-    checked = [check(program, path, {**expectations(path), **exact}) for path, exact in places.items()]
+    checked = [check(program, path, {**expectations(path), **exact}, releases) for path, exact in places.items()]
     if wrong := [found for one in checked if (found := one.diagnostic())]:
         raise DriverError(wrong)
 

@@ -24,7 +24,6 @@ from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.lock_update import check_user_lock
-from py_driver.matrix.releases import read_matrix
 from py_driver.output import printable
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from py_driver.bazel.find import Bazel
     from py_driver.building.build import Options
     from py_driver.manifest.model import Manifest
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
 
@@ -98,6 +98,7 @@ class _Place(NamedTuple):
 def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is done with that)
     directory: Path,
     patterns: Sequence[str],
+    releases: Releases,
     output: Output,
     options: Options,
     release: Release | None = None,
@@ -109,6 +110,7 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
     Args:
         directory: of the project.
         patterns: globs of identifiers; none means all that are there.
+        releases: to build for.
         output: where progress is shown.
         options: how many steps at once, in what memory, with which settings; nothing remote is used.
         release: what is published, if that is compared and not `build/`.
@@ -120,29 +122,28 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
             FOREIGN_FILE if there is what is no variant of the project and no patterns are given; see `building.build`
             and `hub.Hub`.
     """
-    check_user_lock()
+    check_user_lock(releases)
     if diffoscope and shutil.which(_DIFFOSCOPE) is None:
         raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or leave out --diffoscope")
-    matrix = read_matrix()
-    project = load(directory, matrix)
-    plan = make_plan(project, matrix, strict_archs=options.strict_archs)
+    project = load(directory, releases)
+    plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
     with (
         _local(directory) if release is None else _published(project.manifest, plan, patterns, release, output) as place
     ):
         chosen = present(place.directory, plan, patterns, place.name)
         here = _here(directory, plan) if release else (Sources(), "")
-        with _made(directory, plan, chosen, output, options) as made:
+        with _made(directory, plan, chosen, releases, output, options) as made:
             return [_compared(name, path, place, here, diffoscope=diffoscope) for name, path in made.items()]
 
 
 @contextmanager
-def _made(
-    directory: Path, plan: Plan, chosen: Sequence[Variant], output: Output, options: Options
+def _made(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
+    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, output: Output, options: Options
 ) -> Iterator[dict[str, Path]]:
     """The directories of variants, built anew, as long as this lasts."""
     with one_at_a_time(plan, output):
-        workspace = workspace_for(directory, plan)
-        fetch_all(archives(plan, chosen), output)
+        workspace = workspace_for(directory, plan, releases)
+        fetch_all(archives(plan, chosen, releases.lock), output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
             args = ["build", "--output_groups=+steps", "--experimental_convenience_symlinks=ignore", "--disk_cache="]
             args += ["--remote_cache=", "--remote_executor=", *settings(options), *isolation(output)]
@@ -235,6 +236,7 @@ def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = ""
         directory: of the project, or a copy of what is published of it.
         plan: of the project.
         patterns: globs of identifiers; none means all that are there.
+        releases: to build for.
         name: what messages call `build/`; empty for its path.
 
     Raises:

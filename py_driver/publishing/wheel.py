@@ -15,8 +15,9 @@ from typing import IO, TYPE_CHECKING
 from py_driver import __version__
 from py_driver.building.collect import BUILD
 from py_driver.errors import Code, error
-from py_driver.matrix.cells import Cell, cuda_version, parse, rocm_version
-from py_driver.plan.candidates import numbers
+from py_driver.matrix.backends import version_of
+from py_driver.matrix.cells import Cell, parse
+from py_driver.matrix.toolkits import numbers
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
 from py_driver.publishing.wheel_loader import PLACE, Variant
@@ -125,7 +126,7 @@ def describe(cell: Cell, one: Built) -> Variant:
         cell: that it was built for.
         one: the variant.
     """
-    toolkit = cuda_version(cell.backend) or rocm_version(cell.backend)
+    toolkit = version_of(cell.backend)
     return Variant(
         name=one.name,
         id=one.metadata["id"],

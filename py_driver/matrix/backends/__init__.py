@@ -1,0 +1,50 @@
+"""The backends: which there are, and which are built, each with a module of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from py_driver.matrix.backends.cpu import Cpu
+from py_driver.matrix.backends.cuda import Cuda
+from py_driver.matrix.backends.rocm import Rocm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from py_driver.matrix.backends.backend import Backend
+
+UNIVERSAL = "universal"
+"""Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
+
+BUILT: Mapping[str, Backend] = {one.family: one for one in (Cpu(), Cuda(), Rocm())}
+"""The backends that are built, by their names in build.toml."""
+
+BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
+"""The backends that build.toml knows; those not in BUILT are read and left out with a note."""
+
+KERNEL_BACKENDS = ("cpu", "cuda", "metal", "rocm", "xpu")
+"""The backends that kernel sections can be for."""
+
+TOOLKITS = tuple(one for one in BUILT.values() if one.prefix)
+"""The backends that have toolkits, of which toolchains/matrix.toml names releases."""
+
+ARCH = "|".join(one.arch for one in BUILT.values() if one.arch)
+"""Regular expression of the GPU architectures of all backends."""
+
+
+def arch_order(arch: str) -> tuple[int, tuple[int, int, str]]:
+    """The key that sorts architectures, which `ARCH` matches: by backend, then ascending."""
+    place = next(place for place, one in enumerate(TOOLKITS) if re.fullmatch(one.arch, arch))
+    return place, TOOLKITS[place].order(arch)
+
+
+def backend_of(name: str) -> Backend | None:
+    """The backend that a name in an identifier means: that of CUDA for `cu130`; None if it means none that is built."""
+    return BUILT.get(name) or next((one for one in TOOLKITS if one.version_of(name)), None)
+
+
+def version_of(name: str) -> str | None:
+    """The version of the toolkit that a name in an identifier means: `13.0` for `cu130`, None for `cpu`."""
+    backend = backend_of(name)
+    return backend.version_of(name) if backend else None

@@ -1,0 +1,158 @@
+"""CUDA: its names, its capabilities, and which of them a section gets: upstream's loose intersection, with reasons.
+
+The rule comes from vLLM and is kernel-builder's `cuda_archs_loose_intersection` (templates/utils.cmake). For each
+arch of the toolkit, ascending, it takes the highest requested arch that is not above it and has the same major
+version; one with `+PTX` may serve a higher major. `X.Ya` and `X.Yf` are kept if the toolkit has `X.Y`, and take its
+place.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from py_driver.matrix.backends.backend import Backend, zigs
+from py_driver.matrix.toolkits import Archs, Dropped, Known, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py_driver.matrix.toolkits import Toolkit
+
+CAPABILITY = r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?"
+"""What a CUDA capability looks like: `8.0`, `9.0a`, `10.0f`, `12.0+PTX`."""
+
+_PTX = "+PTX"
+
+
+class Cuda(Backend):
+    """NVIDIA's GPUs."""
+
+    family: ClassVar[str] = "cuda"
+    title: ClassVar[str] = "CUDA"
+    compiler: ClassVar[str] = "nvcc"
+    prefix: ClassVar[str] = "cu"
+    digits: ClassVar[str] = r"(\d{2})(\d)"
+    example: ClassVar[str] = "13.0"
+    arch: ClassVar[str] = CAPABILITY
+    sources: ClassVar[tuple[str, ...]] = (".cu",)
+    language: ClassVar[str] = "CUDA"
+    defaults: ClassVar[str] = "default-capabilities"
+    release_keys: ClassVar[Mapping[str, type]] = MappingProxyType({"default-capabilities": list, "max-clang": int})
+    locked_keys: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"archs": "archs", "run-here": "split", "host": "host", "max-clang": "max_clang", "runtime": "runtime"}
+    )
+    torch_libraries: ClassVar[tuple[str, ...]] = ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so")
+    torch_attribute: ClassVar[str] = "cuda"
+    in_phases: ClassVar[bool] = True
+    arch_list_macro: ClassVar[str] = "__CUDA_ARCH_LIST__"
+
+    def known(self, table: Mapping[str, Any]) -> Known:
+        """See Backend."""
+        lists = table["capabilities"]
+        specific = (f"{arch}a" for arch in lists["architecture-specific"])
+        return Known(archs=(*lists["plain"], *specific, *(f"{arch}f" for arch in lists["family-specific"])))
+
+    def order(self, arch: str) -> tuple[int, int, str]:
+        """As numbers: `8.0` before `10.0`."""
+        return _order(arch)
+
+    def choose(self, requested: Sequence[str] | None, toolkit: Toolkit) -> Archs:
+        """See Backend; the loose intersection.
+
+        It may keep an arch that nvcc has dropped, e.g. 7.0 where the toolkit starts at 7.5; such a one is dropped
+        here, since nvcc would refuse it.
+        """
+        return _choose(toolkit.default_archs if requested is None else tuple(requested), toolkit)
+
+    def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
+        """See Backend; the remark names what is near."""
+        del asked
+        capability = arch.removesuffix(_PTX)
+        if capability in known.archs:
+            return None
+        plain = base(arch)
+        remark = f"`{plain}` has no variant with `{capability[-1]}`" if plain in known.archs else ""
+        if not remark and (near := [one for one in known.archs if one.split(".")[0] == plain.split(".")[0]]):
+            remark = f"there are {', '.join(near)}"
+        return f"no nvcc compiles for the capability `{capability}`", remark
+
+    def release_problems(self, row: Mapping[str, Any], clangs: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+        """See Backend."""
+        for key, form in (("archs", r"[1-9][0-9]?\.[0-9]"), (self.defaults, CAPABILITY)):
+            if wrong := [one for one in row[key] if not re.fullmatch(form, one)]:
+                yield f"`{key}`: `{wrong[0]}` is no architecture", ""
+        clang = clangs.get(row["host"])
+        if clang is None or clang > row["max-clang"]:
+            yield f"`host` must be a zig whose clang is at most {row['max-clang']}", zigs(clangs)
+
+    def runs_with(self, ours: str, theirs: str) -> bool:
+        """The major version is the same, and the minor version of torch's is not older."""
+        versions = self.version_of(ours), self.version_of(theirs)
+        (major, minor), (other, newest) = (numbers(one) if one else (0, 0) for one in versions)
+        return major == other and minor <= newest
+
+
+def base(arch: str) -> str:
+    """An arch without `+PTX` and without its `a` or `f`: `9.0` for `9.0a+PTX`."""
+    return arch.removesuffix(_PTX).rstrip("af")
+
+
+@lru_cache
+def _order(arch: str) -> tuple[int, int, str]:
+    major, minor = base(arch).split(".")
+    return int(major), int(minor), arch
+
+
+def loose_intersection(requested: Sequence[str], toolkit: Sequence[str]) -> Archs:
+    """Upstream's loose intersection.
+
+    Args:
+        requested: what a section asks for, e.g. `8.0`, `9.0a`, `12.0+PTX`.
+        toolkit: plain archs, e.g. `8.0`.
+    """
+    ptx = {arch.removesuffix(_PTX) for arch in requested if arch.endswith(_PTX)}
+    wanted = list(dict.fromkeys(arch.removesuffix(_PTX) for arch in requested))
+    specific = [arch for arch in wanted if arch[-1] in "af" and base(arch) in toolkit]
+    taken = {base(arch): arch for arch in specific}
+    plain = sorted((arch for arch in wanted if arch[-1] not in "af"), key=_order)
+    kept = set(specific)
+    for target in toolkit:
+        if target in taken:
+            continue
+        at_most = [arch for arch in plain if _order(arch)[:2] <= _order(target)[:2]]
+        serving = [arch for arch in at_most if arch in ptx or arch.split(".")[0] == target.split(".")[0]]
+        kept.update(serving[-1:])
+    dropped = [
+        Dropped(arch=_with_ptx(arch, ptx), reason=_reason(arch, taken, toolkit)) for arch in wanted if arch not in kept
+    ]
+    archs = tuple(_with_ptx(arch, ptx) for arch in sorted(kept, key=_order))
+    return Archs(requested=tuple(requested), kept=archs, dropped=tuple(dropped))
+
+
+def _with_ptx(arch: str, ptx: set[str]) -> str:
+    return arch + _PTX if arch in ptx else arch
+
+
+def _reason(arch: str, taken: dict[str, str], toolkit: Sequence[str]) -> str:
+    if arch in taken:
+        return f"{taken[arch]} takes its place"
+    if base(arch) not in toolkit:
+        return f"the toolkit does not compile for {base(arch)}"
+    return "another requested arch is nearer"
+
+
+@lru_cache(maxsize=1024)
+def _choose(requested: tuple[str, ...], toolkit: Toolkit) -> Archs:
+    """See `Cuda.choose`; many sections ask for the same."""
+    loose = loose_intersection(requested, toolkit.archs)
+    gone = tuple(
+        Dropped(arch=arch, reason=f"nvcc {toolkit.version} does not compile for {base(arch)}")
+        for arch in loose.kept
+        if base(arch) not in toolkit.archs
+    )
+    lost = {one.arch for one in gone}
+    kept = tuple(arch for arch in loose.kept if arch not in lost)
+    return Archs(requested=loose.requested, kept=kept, dropped=loose.dropped + gone)

@@ -1,0 +1,94 @@
+"""The releases that are built for: toolchains/matrix.toml as a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.matrix.backends import BUILT, TOOLKITS
+from py_driver.matrix.cells import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from py_driver.matrix.toolkits import Known, Toolkit
+
+
+class Torch(NamedTuple):
+    """A torch release.
+
+    Attributes:
+        version: major and minor, e.g. `2.13`.
+        cxx_standard: the C++ standard that its headers need, e.g. 20.
+        release: the release that is locked, e.g. `2.13.0`.
+        abis: the C++ ABIs it exists with.
+        backends: what it exists for: `cpu`, `cu130`, ...
+        named: backends that it exists for too, but with which it is never built by default.
+        bundled: whether it is built by default; if not, it is built when named.
+    """
+
+    version: str
+    cxx_standard: int
+    release: str
+    abis: tuple[str, ...]
+    backends: tuple[str, ...]
+    named: tuple[str, ...]
+    bundled: bool
+
+
+class Matrix(NamedTuple):
+    """The releases that are built for, and the one platform.
+
+    Attributes:
+        torch: the torch releases, in the order of the file.
+        toolkits: the releases of CUDA, then those of ROCm, in the order of the file.
+        known: the GPU architectures that compilers know, by backend: `cuda`, `rocm`.
+        cpu: the processor architecture.
+        os: the operating system.
+    """
+
+    torch: tuple[Torch, ...]
+    toolkits: tuple[Toolkit, ...]
+    known: Mapping[str, Known]
+    cpu: str
+    os: str
+
+    def toolkit(self, backend: str) -> Toolkit | None:
+        """The toolkit of a variant's backend, such as `cu130`, which must be in the matrix; None for the CPU."""
+        return None if backend in BUILT else next(one for one in self.toolkits if one.backend == backend)
+
+    def cells(self) -> Iterator[tuple[Cell, bool]]:
+        """Every compiled cell with whether it is bundled: bundled ones first, then by torch, ABI and backend."""
+        found = [
+            (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled)
+            for torch in self.torch
+            for abi in torch.abis
+            for backends, bundled in ((torch.backends, torch.bundled), (torch.named, False))
+            for backend in backends
+        ]
+        yield from sorted(found, key=lambda pair: not pair[1])
+
+
+def make_matrix(table: Mapping[str, Any]) -> Matrix:
+    """The matrix that a table says.
+
+    Args:
+        table: toolchains/matrix.toml, in which a mistake is a plain Python error.
+    """
+    return Matrix(
+        torch=tuple(
+            Torch(
+                version=one["version"],
+                cxx_standard=one["cxx-standard"],
+                release=one["release"],
+                abis=tuple(one["abis"]),
+                backends=tuple(one["backends"]),
+                named=tuple(one.get("named", ())),
+                bundled=one["bundled"],
+            )
+            for one in table["torch"]
+        ),
+        toolkits=tuple(backend.toolkit(one) for backend in TOOLKITS for one in table[backend.family]),
+        known={backend.family: backend.known(table) for backend in BUILT.values()},
+        cpu=table["platform"]["cpu"],
+        os=table["platform"]["os"],
+    )
