@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.run import run as run_bazel
+from py_driver.bazel.invocation import build
 from py_driver.bazel.servers import free_server
-from py_driver.building.build import PYTHON_VARIABLE
+from py_driver.building.variant_dir import read_metadata
 from py_driver.building.workspace import common_workspace
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import ARCH, BUILT
 from py_driver.matrix.cells import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
 from py_driver.matrix.releases import exports_file
+from py_driver.plan.metadata import METADATA
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ _POLICY = {
     "--torch-shims": "torch_shims.txt",
     "--versions": "symbol_versions.txt",
 }
-_METADATA = "metadata.json"
 _MODULE = ".abi3.so"
 _ARCH = re.compile(ARCH)
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
@@ -90,7 +88,11 @@ def find_libraries(paths: Iterable[Path]) -> list[Path]:
 
 
 def expectations(library: Path) -> dict[str, str]:
-    """What a library is to be, from the directory of the variant that it lies in, as options of the check."""
+    """What a library is to be, from the directory of the variant that it lies in, as options of the check.
+
+    Raises:
+        DriverError: FILE_KIND if the metadata.json there is no JSON object.
+    """
     wanted = {}
     directory = library.absolute().parent
     if library.name.endswith(_MODULE):
@@ -104,7 +106,7 @@ def expectations(library: Path) -> dict[str, str]:
             wanted["--backend"] = cell.backend
         if cell.stable and cell.torch:
             wanted["--torch-stable-abi"] = cell.torch
-    metadata = _read_metadata(directory / _METADATA)
+    metadata = _metadata(directory)
     if isinstance(identity := metadata.get("id"), str):
         wanted["--init"] = identity
     backend = metadata.get("backend")
@@ -117,21 +119,12 @@ def expectations(library: Path) -> dict[str, str]:
     return wanted
 
 
-def _read_metadata(path: Path) -> dict[str, Any]:
-    """What metadata.json says; nothing if there is none.
-
-    Raises:
-        DriverError: FILE_KIND if it is no JSON object.
-    """
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+def _metadata(directory: Path) -> dict[str, Any]:
+    """What metadata.json says; nothing if there is none."""
+    metadata = read_metadata(directory)
+    if metadata is None and (path := directory / METADATA).is_file():
         raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant anew")
-    return value
+    return metadata or {}
 
 
 def build_program(output: Output) -> Path:
@@ -142,10 +135,8 @@ def build_program(output: Output) -> Path:
     """
     workspace = common_workspace()
     bazel = find_bazel(workspace, output)
-    args = ["build", "--experimental_convenience_symlinks=ignore", _PROGRAM]
-    environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
     with free_server(bazel, workspace, output) as server:
-        done = run_bazel(server.bazel, args, workspace, output, env=environment, title="building the check")
+        done = build(server.bazel, workspace, [_PROGRAM], output, title="building the check")
     return next(file for files in done.events.outputs.values() for file in files)
 
 

@@ -7,21 +7,14 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from py_driver.building.variant_dir import BUILD, differences
 from py_driver.errors import Code, error
+from py_driver.plan.metadata import METADATA
 from py_driver.system.cache import storage_errors
 from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-BUILD = "build"
-"""The directory, in a project, in which the `kernels` client looks for variants."""
-
-METADATA = "metadata.json"
-"""What a variant says of itself, its files among it."""
-
-SIGNATURE = f"{METADATA}.sigstore"
-"""The sigstore bundle of that; whoever signs puts it there, and a build does not make it."""
 
 _EXECUTABLE = {".so"}
 _OLD = "old"
@@ -88,29 +81,6 @@ def check_place(project: Path) -> None:
     build = project / BUILD
     if (build.is_symlink() or build.exists()) and not build.is_dir():
         raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
-
-
-def differences(source: Path, target: Path) -> tuple[str, ...]:
-    """What is not the same in two directories of a variant, a file each, e.g. `metadata.json has other bytes`.
-
-    Args:
-        source: what was built.
-        target: what is compared with it; a signature, and what Python writes when it loads the variant, do not count.
-    """
-    made, there = (_names(place) for place in (source, target))
-    found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
-    for name in made & there:
-        if (target / name).is_symlink():
-            found.append(f"{name} is a link")
-        elif (source / name).read_bytes() != (target / name).read_bytes():
-            found.append(f"{name} has other bytes")
-    return tuple(sorted(found))
-
-
-def _names(place: Path) -> set[str]:
-    """All of a variant that a build makes and that is no directory; a link to one is none either."""
-    files = (path.relative_to(place) for path in place.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {path.as_posix() for path in files if "__pycache__" not in path.parts} - {SIGNATURE}
 
 
 def _exchange(one: Path, other: Path) -> bool:

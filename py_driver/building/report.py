@@ -1,19 +1,17 @@
 """What a build did, step by step, and what its sources are made of, for a page and for programs.
 
-Nothing is read or written here: `make_report` gets what the build left, `as_json` and `as_html` make text of it. The
-JSON has the attributes of the dataclasses below as its keys.
+Nothing is read or written here: `make_report` gets what the build left, `as_json` makes a value of it, and
+`report_page` draws it. The JSON has the attributes of the dataclasses below as its keys.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from py_driver.building.executed import MNEMONICS, CellSteps, Did, places_of
 from py_driver.building.rerun_reasons import Misses, place_key
-from py_driver.output import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -360,26 +358,6 @@ def _spelled(path: str, root: str) -> str:
     return re.sub(r"^(c\+\+/[^/]+|cccl)/", "", path.rpartition("/include/")[2])
 
 
-def columns(report: Report) -> list[str]:
-    """The cells, each beside that of the others with which it shares most steps."""
-    has: dict[str, set[int]] = {cell.variant: set() for cell in report.cells}
-    for at, step in enumerate(report.steps):
-        for part in step.cells:
-            has[part.variant].add(at)
-    left = list(has)
-    placed = left[:1]
-    while left := [name for name in left if name not in placed]:
-        placed.append(max(left, key=lambda name: len(has[name] & has[placed[-1]])))
-    return placed
-
-
-def runs(step: Step, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
-    """What a step did, by the index of the column; columns that stand beside each other are in one list."""
-    parts = {part.variant: part for part in step.cells}
-    own = [(at, parts[name]) for at, name in enumerate(names) if name in parts]
-    return [[pair for _, pair in group] for _, group in groupby(enumerate(own), lambda pair: pair[1][0] - pair[0])]
-
-
 def as_json(report: Report) -> dict[str, Any]:
     """A report as a value for JSON: `version`, and the attributes of the dataclasses."""
     value = asdict(report)
@@ -387,24 +365,3 @@ def as_json(report: Report) -> dict[str, Any]:
         del cell["directory"]
         cell["seconds"] = round(cell["seconds"], 3)
     return {"version": VERSION, **value}
-
-
-def as_html(report: Report, template: str) -> str:
-    """A report as a page that needs nothing else.
-
-    Args:
-        report: of a build.
-        template: `resources/report.html.j2`.
-    """
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  (slow to load, and few builds need it)
-
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )
-    names = columns(report)
-    drawn = [(step, runs(step, names)) for step in report.steps]
-    return environment.from_string(template).render(report=report, columns=names, drawn=drawn, kinds=list(Did))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaCompile, PtxSharing
+from py_driver.bazel.remote import remote_of
 from py_driver.cli import VERBS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
-    from py_driver.building.build import Options
+    from py_driver.building.build import Build, Options
     from py_driver.cli import Subparsers
     from py_driver.output import Output
-
-
-_SETTINGS = ("cuda_compile", "ptx_sharing")
-"""Arguments that are settings of `//rules/settings` too."""
 
 
 def positive(text: str) -> int:
@@ -53,14 +52,15 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
     )
     parser.add_argument(
         "--cuda-compile",
-        choices=["split", "monolithic"],
-        help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole (default: split)",
+        choices=[one.value for one in CudaCompile],
+        help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole "
+        f"(default: {CUDA_COMPILE})",
     )
     parser.add_argument(
         "--ptx-sharing",
-        choices=["off", "on", "check"],
+        choices=[one.value for one in PtxSharing],
         help="whether 8.0, 8.6, 8.9 and so on get the same PTX where they have the same preprocessed text; "
-        "`check` compiles each and fails if it is not the same (default: off)",
+        f"`check` compiles each and fails if it is not the same (default: {PTX_SHARING})",
     )
 
 
@@ -79,9 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_of(args: argparse.Namespace) -> dict[str, str]:
-    """The settings that the command line names."""
-    return {name: value for name in _SETTINGS if (value := getattr(args, name))}
+def choices_of(args: argparse.Namespace) -> Choices:
+    """How to build, from the command line; nothing remote."""
+    return Choices(
+        jobs=args.jobs,
+        ram=args.ram,
+        cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
+        ptx_sharing=PtxSharing(args.ptx_sharing) if args.ptx_sharing else None,
+    )
 
 
 def options_of(args: argparse.Namespace) -> Options:
@@ -90,17 +95,10 @@ def options_of(args: argparse.Namespace) -> Options:
     Raises:
         DriverError: see `remote_of`.
     """
-    from py_driver.bazel.remote import remote_of  # noqa: PLC0415
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` does without them)
 
-    return Options(
-        jobs=args.jobs,
-        ram=args.ram,
-        strict_archs=args.strict_archs,
-        settings=settings_of(args),
-        report=getattr(args, "report", None),
-        remote=remote_of(args.remote_cache, args.remote_executor),
-    )
+    choices = replace(choices_of(args), remote=remote_of(args.remote_cache, args.remote_executor))
+    return Options(strict_archs=args.strict_archs, report=getattr(args, "report", None), choices=choices)
 
 
 def add(subparsers: Subparsers) -> None:
@@ -122,11 +120,65 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.building.build`.
     """
-    from py_driver.building.build import as_json, build, report  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
 
     done = build(args.directory, args.variant, releases_of(args), output, options_of(args))
     if args.json:
-        output.json(as_json(done))
+        output.json(_as_json(done))
     else:
-        report(done, output)
+        show(done, output)
     return ExitCode.OK
+
+
+def _kilobytes(size: int) -> str:
+    return f"{size / 1000:.1f} kB"
+
+
+def show(done: Build, output: Output) -> None:
+    """Print the table of a build: for each cell its size, GPU architectures, and what its compile steps did."""
+    rows = [
+        [
+            cell.variant.name,
+            _kilobytes(cell.size),
+            cell.variant.shown_archs,
+            str(cell.steps.run),
+            str(cell.steps.shared),
+            str(cell.steps.cached),
+            f"{cell.steps.seconds:.1f}",
+        ]
+        for cell in done.cells
+    ]
+    counts = [str(sum(int(row[column]) for row in rows)) for column in (3, 4, 5)]
+    spent = f"{sum(cell.steps.seconds for cell in done.cells):.1f}"
+    rows.append(["total", _kilobytes(sum(cell.size for cell in done.cells)), "", *counts, spent])
+    header = ["variant", "size", "GPU archs", "run", "shared", "cached", "seconds"]
+    output.table(header, rows, right=(1, 3, 4, 5, 6))
+    output.say(f"{len(done.cells)} variants in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched")
+
+
+def _as_json(done: Build) -> dict[str, Any]:
+    """A build as a value for JSON."""
+    return {
+        "name": done.plan.name,
+        "seconds": round(done.seconds, 3),
+        "bytes-fetched": done.bytes_fetched,
+        "plan": {
+            "run": done.forecast.run,
+            "shared": done.forecast.shared,
+            "cached": done.forecast.cached,
+            "seconds": round(done.forecast.seconds, 1),
+            "memory-mb": done.forecast.memory,
+            "measured": done.forecast.measured,
+        },
+        "variants": [
+            {
+                "variant": cell.variant.name,
+                "path": str(cell.path),
+                "size": cell.size,
+                "archs": list(cell.variant.archs or ()),
+                "steps": {"run": cell.steps.run, "shared": cell.steps.shared, "cached": cell.steps.cached},
+                "seconds": round(cell.steps.seconds, 3),
+            }
+            for cell in done.cells
+        ],
+    }

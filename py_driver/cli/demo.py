@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, releases_of, sentence
-from py_driver.cli.build import add_arguments, options_of
+from py_driver.cli.build import add_arguments, options_of, show
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `building.build`; LOAD_FAILED if the example fails.
     """
-    from py_driver.building.build import build, report  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.building.example import python_for, run_example  # noqa: PLC0415
 
     releases = releases_of(args)
@@ -38,5 +38,5 @@ def run(args: argparse.Namespace, output: Output) -> int:
         task.done("done")
     output.data(said)
     output.data("")
-    report(done, output)
+    show(done, output)
     return ExitCode.OK

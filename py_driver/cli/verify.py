@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.cli import VERBS, releases_of, sentence
-from py_driver.cli.build import add_choice, settings_of
+from py_driver.cli.build import add_choice, choices_of
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch are of what is published", help="add --published")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
-    options = Options(jobs=args.jobs, ram=args.ram, strict_archs=args.strict_archs, settings=settings_of(args))
-    verified = verify(
-        args.directory, args.variant, releases_of(args), output, options, release, diffoscope=args.diffoscope
-    )
+    options = Options(strict_archs=args.strict_archs, choices=choices_of(args))
+    releases = releases_of(args)
+    verified = verify(args.directory, args.variant, releases, output, options, release, diffoscope=args.diffoscope)
     wrong = failures(verified)
     if args.json:
         variants = [

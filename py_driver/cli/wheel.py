@@ -32,14 +32,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel; the exit code.
 
     Raises:
-        DriverError: CHANGED_BUILD or UNSUPPORTED; NO_SPACE or PERMISSION; what `verifying.present` and reading the
+        DriverError: CHANGED_BUILD or UNSUPPORTED; NO_SPACE or PERMISSION; what `variant_dir.present` and reading the
             project raise.
     """
+    from py_driver.building.variant_dir import present  # noqa: PLC0415
     from py_driver.building.workspace import one_at_a_time  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
     from py_driver.publishing.release import read_variants  # noqa: PLC0415
-    from py_driver.publishing.verify import present  # noqa: PLC0415
     from py_driver.publishing.wheel import make_wheel  # noqa: PLC0415
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
 

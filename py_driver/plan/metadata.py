@@ -10,6 +10,9 @@ from py_driver.matrix.backends import BUILT, UNIVERSAL
 if TYPE_CHECKING:
     from py_driver.manifest.model import KernelDepend, Manifest
 
+METADATA = "metadata.json"
+"""The file, in the directory of a variant."""
+
 
 def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
     """The metadata of a backend.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.paths import path_problem
+from py_driver.plan.metadata import METADATA
 from py_driver.system.files import contains, is_readable
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Manifest
     from py_driver.manifest.section import Findings
 
-_GENERATED = ("_ops.py", "metadata.json")
+_GENERATED = ("_ops.py", METADATA)
 
 
 def package_files(directory: Path, manifest: Manifest, findings: Findings) -> tuple[str, ...]:

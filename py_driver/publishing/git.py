@@ -13,7 +13,7 @@ import stat
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from py_driver.building.collect import BUILD
+from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
 from py_driver.publishing.provenance import Sources
 from py_driver.system.environment import bare

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from py_driver import __version__
-from py_driver.building.collect import SIGNATURE
+from py_driver.building.variant_dir import SIGNATURE
 from py_driver.fetch.entry import Origin
 from py_driver.publishing.release import make_file
 

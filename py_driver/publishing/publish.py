@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.building.abi_check import build_program, check, expectations
-from py_driver.building.build import archives
-from py_driver.building.collect import BUILD, METADATA
+from py_driver.building.selection import archives
+from py_driver.building.variant_dir import BUILD, present, read_metadata
 from py_driver.building.workspace import one_at_a_time
 from py_driver.errors import Code, DriverError, error
+from py_driver.plan.metadata import METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.publishing.card import BENCHMARKS, CARD, MADE, make_card
 from py_driver.publishing.git import sources
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
-from py_driver.publishing.release import Changes, changes, make_file, read_metadata, read_variants, target
-from py_driver.publishing.verify import present
+from py_driver.publishing.release import Changes, changes, make_file, read_variants, target
 from py_driver.system.files import contains, is_file, reading
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
 
     Raises:
         DriverError: MISSING_KEY if nobody says where to; USAGE; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
-            NO_NETWORK; PERMISSION; what `verifying.present` and reading the project raise.
+            NO_NETWORK; PERMISSION; what `variant_dir.present` and reading the project raise.
     """
     project = load(directory, releases)
     manifest = project.manifest
@@ -244,7 +244,7 @@ def _described(hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[
         return here
     with tempfile.TemporaryDirectory() as place:
         hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(place))
-        return {name: read_metadata(Path(place, BUILD, name)) for name in others} | here
+        return {name: read_metadata(Path(place, BUILD, name)) or {} for name in others} | here
 
 
 def _texts(project: Project) -> dict[str, str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
-import json
 import os
 import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
-from py_driver.building.collect import BUILD, METADATA, SIGNATURE
+from py_driver.building.variant_dir import BUILD, changed, files_of, read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
 from py_driver.system.files import reading
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
     from py_driver.manifest.model import Manifest
     from py_driver.plan.plan import Plan, Variant
-
-_CACHE = "__pycache__"
-"""What Python leaves where it loads a variant; it is no part of it."""
 
 _SHOWN = 5
 _PART = 1 << 20
@@ -154,8 +149,9 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     for variant in chosen:
         place = directory / BUILD / variant.name
         with reading(place):
-            metadata, files = read_metadata(place), dict(_files(place))
-        problems = list(_problems(place, metadata, files)) or list(_stale(variant, plan, metadata, contents))
+            metadata, files = read_metadata(place) or {}, _files(place)
+        digests = {name: file.sha256 for name, file in files.items()}
+        problems = list(changed(place, metadata, digests)) or list(_stale(variant, plan, metadata, contents))
         if problems:
             more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
             message = f"{place} is not as it was built: {'; '.join(problems[:_SHOWN])}{more}"
@@ -182,40 +178,10 @@ class _Contents(dict[str, bytes]):
         return self[name]
 
 
-def read_metadata(place: Path) -> dict[str, Any]:
-    """What the metadata.json of a variant says; nothing if it cannot be read."""
-    try:
-        value = json.loads((place / METADATA).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _files(place: Path) -> Iterator[tuple[str, File]]:
+def _files(place: Path) -> dict[str, File]:
     """The regular files of a variant; links are left out."""
-    for path in place.rglob("*"):
-        relative = path.relative_to(place)
-        if _CACHE not in relative.parts and path.is_file() and not path.is_symlink():
-            yield relative.as_posix(), make_file(f"{BUILD}/{place.name}/{relative.as_posix()}", path)
-
-
-def _problems(place: Path, metadata: Mapping[str, Any], files: Mapping[str, File]) -> Iterator[str]:
-    """What is not as metadata.json says."""
-    yield from (f"{path.relative_to(place)} is a link" for path in sorted(place.rglob("*")) if path.is_symlink())
-    digest = metadata.get("digest")
-    stated = digest.get("files") if isinstance(digest, dict) and digest.get("algorithm") == "sha256" else None
-    if METADATA not in files or not isinstance(stated, dict):
-        yield f"{METADATA} names no files"
-        return
-    if SIGNATURE in files and not _signs(place / SIGNATURE, files[METADATA].sha256):
-        yield f"{SIGNATURE} is no sigstore bundle of {METADATA}"
-    for name in sorted({*stated, *files} - {METADATA, SIGNATURE}):
-        if name not in files:
-            yield f"{name} is missing"
-        elif name not in stated:
-            yield f"{name} was not built"
-        elif stated[name] != _base64(files[name].sha256):
-            yield f"{name} has other bytes"
+    regular = {name: path for name, path in files_of(place).items() if path.is_file() and not path.is_symlink()}
+    return {name: make_file(f"{BUILD}/{place.name}/{name}", path) for name, path in regular.items()}
 
 
 def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[str]:
@@ -230,19 +196,6 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
     for key in sorted({*expected, *stated}):
         if stated.get(key) != expected.get(key):
             yield "its sources have changed since" if key == "id" else f"its `{key}` is that of another build"
-
-
-def _signs(bundle: Path, sha256: str) -> bool:
-    """Whether a sigstore bundle (v0.3, of a message) says that it is of some bytes; who signed is not looked at."""
-    try:
-        digest = json.loads(bundle.read_bytes())["messageSignature"]["messageDigest"]
-        return bool(digest == {"algorithm": "SHA2_256", "digest": _base64(sha256)})
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return False
-
-
-def _base64(sha256: str) -> str:
-    return base64.b64encode(bytes.fromhex(sha256)).decode()
 
 
 def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[str]) -> Changes:

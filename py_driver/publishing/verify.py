@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
 from py_driver.bazel.find import find_bazel
+from py_driver.bazel.invocation import apart, build, verifying
 from py_driver.bazel.run import run as run_bazel
-from py_driver.bazel.sandbox import isolation
 from py_driver.bazel.servers import build_turn
-from py_driver.building.build import PYTHON_VARIABLE, archives, choose, limits, settings
-from py_driver.building.collect import BUILD, differences
 from py_driver.building.executed import read_steps
+from py_driver.building.selection import archives, choose
+from py_driver.building.variant_dir import BUILD, differences, present
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
@@ -32,13 +30,13 @@ from py_driver.publishing.provenance import Sources, read_statement, statement_p
 from py_driver.publishing.release import target
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import bare
-from py_driver.system.files import is_directory
 from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from py_driver.bazel.find import Bazel
+    from py_driver.bazel.invocation import Choices
     from py_driver.building.build import Options
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
@@ -71,7 +69,7 @@ class Verified:
     Attributes:
         variant: its identifier.
         place: of what was there before: `PROJECT/build/VARIANT`, or where the Hub has it.
-        differences: what is not the same, a file each; see `collect.differences`.
+        differences: what is not the same, a file each; see `variant_dir.differences`.
         hint: of other sources or another driver that it may have been built from, as its published statement says.
         report: what diffoscope says of the differences, if it was asked.
     """
@@ -132,27 +130,24 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
     ):
         chosen = present(place.directory, plan, patterns, place.name)
         here = _here(directory, plan) if release else (Sources(), "")
-        with _made(directory, plan, chosen, releases, output, options) as made:
+        with _made(directory, plan, chosen, releases, output, options.choices) as made:
             return [_compared(name, path, place, here, diffoscope=diffoscope) for name, path in made.items()]
 
 
 @contextmanager
 def _made(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
-    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, output: Output, options: Options
+    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, output: Output, choices: Choices
 ) -> Iterator[dict[str, Path]]:
     """The directories of variants, built anew, as long as this lasts."""
     with one_at_a_time(plan, output):
         workspace = workspace_for(directory, plan, releases)
         fetch_all(archives(plan, chosen, releases.lock), output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
-            args = ["build", "--output_groups=+steps", "--experimental_convenience_symlinks=ignore", "--disk_cache="]
-            args += ["--remote_cache=", "--remote_executor=", *settings(options), *isolation(output)]
             labels = [workspace.label(variant.name) for variant in chosen]
-            environment = {PYTHON_VARIABLE: os.environ.get(PYTHON_VARIABLE, sys.executable)}
             title = f"building {plan.name} without any cache"
             with build_turn(output) as mine:
-                args += [*limits(options, mine.running), *labels]
-                done = run_bazel(bazel, args, workspace.root, output, env=environment, title=title)
+                options = verifying(choices, mine.running, output)
+                done = build(bazel, workspace.root, labels, output, title=title, options=options)
             root = done.events.exec_root or workspace.root
             records = read_steps(done.events.groups.get("steps", ()), [variant.name for variant in chosen])
             yield {record["variant"]: root / record["directory"] for record in records}
@@ -229,37 +224,6 @@ def _published(
         yield _Place(Path(place), f"{hub.address}/tree/{head}/{BUILD}")
 
 
-def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = "") -> list[Variant]:
-    """Variants that are in `build/`.
-
-    Args:
-        directory: of the project, or a copy of what is published of it.
-        plan: of the project.
-        patterns: globs of identifiers; none means all that are there.
-        releases: to build for.
-        name: what messages call `build/`; empty for its path.
-
-    Raises:
-        DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
-            variant of the project and no patterns are given.
-    """
-    build = directory / BUILD
-    shown = name or str(build)
-    advice = "publish it first: driver publish" if name else "build it first: driver build"
-    if patterns:
-        chosen = choose(plan, patterns)
-        if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
-            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} is not there", help=advice)
-        return chosen
-    there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
-    if foreign := sorted(there - {one.name for one in plan.variants}):
-        choice = "remove it, or name the variants that are meant with --variant"
-        raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is no variant of {plan.name}", help=choice)
-    if not there:
-        raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
-    return [one for one in plan.variants if one.name in there]
-
-
 @contextmanager
 def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
     """A Bazel that has built nothing, keeps nothing, and reads no settings of this machine or user."""
@@ -269,9 +233,7 @@ def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
             places.mkdir(parents=True, exist_ok=True)
             sweep(places)
             place = stack.enter_context(scratch(places))
-        own = replace(
-            bazel, startup=(*bazel.startup, "--nohome_rc", "--nosystem_rc", f"--output_user_root={place / 'output'}")
-        )
+        own = apart(bazel, place / "output")
         try:
             yield own
         finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from py_driver import __version__
-from py_driver.building.collect import BUILD
+from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import version_of
 from py_driver.matrix.cells import Cell, parse

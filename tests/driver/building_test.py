@@ -8,7 +8,7 @@ import pytest
 from buildfile_test import GENERAL, TORCH, make
 
 from py_driver import __main__
-from py_driver.building.build import choose, unsplit
+from py_driver.building.selection import choose, unsplit
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from buildfile_test import CPU, GENERAL, make
 from buildfile_test import TORCH as TORCH_SECTION
 
 from py_driver import __main__
-from py_driver.building.build import archives
+from py_driver.building.selection import archives
 from py_driver.building.workspace import workspace_for
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse

@@ -11,11 +11,11 @@ import pytest
 from buildfile_test import GENERAL, TORCH, make
 
 from py_driver.bazel.spawns import Spawn
-from py_driver.building.build import choose
 from py_driver.building.estimate import Cost, Forecast, History, Known, describe, forecast, learned
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Settings, Step, expected_steps
 from py_driver.building.history import read_costs, read_history, write_history
+from py_driver.building.selection import choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

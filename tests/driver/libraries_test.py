@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from buildfile_test import CPU, GENERAL, TORCH, failure, make
 
-from py_driver.building.build import archives
+from py_driver.building.selection import archives
 from py_driver.manifest.model import DEPENDS
 from py_driver.matrix.libraries import library_entries, locked
 from py_driver.matrix.lock import entries_for, lock_files

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tuned
 
+from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import read_matrix
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
-from py_driver.publishing.release import Changes, File, Remote, changes, make_file, read_metadata, read_variants, target
+from py_driver.publishing.release import Changes, File, Remote, changes, make_file, read_variants, target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,8 +132,8 @@ def test_metadata_that_names_no_files(project: Path, metadata: str) -> None:
 
 
 def test_metadata_is_an_object_or_nothing(tmp_path: Path) -> None:
-    assert read_metadata(tmp_path) == {}
-    for text, expected in (('{"a": "\\u00e9"}', {"a": "é"}), ("[1]", {}), ("", {}), ("[" * 100_000, {})):
+    assert read_metadata(tmp_path) is None
+    for text, expected in (('{"a": "\\u00e9"}', {"a": "é"}), ("[1]", None), ("", None), ("[" * 100_000, None)):
         (tmp_path / "metadata.json").write_text(text)
         assert read_metadata(tmp_path) == expected
     (tmp_path / "metadata.json").write_bytes('{"a": "é"}'.encode())

@@ -15,7 +15,8 @@ from py_driver import __main__
 from py_driver.bazel.spawns import Spawn
 from py_driver.building import build as building
 from py_driver.building.executed import count_steps, trace_steps
-from py_driver.building.report import Report, as_html, as_json, columns, header_share, make_report, ptx_code, runs
+from py_driver.building.report import Report, as_json, header_share, make_report, ptx_code
+from py_driver.building.report_page import as_html, columns, runs
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 

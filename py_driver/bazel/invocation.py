@@ -1,0 +1,174 @@
+"""What Bazel is told where the driver builds with it: command line, environment and startup options, in one place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from py_driver.bazel.remote import REMOTE_JOBS, Remote, bazel_options
+from py_driver.bazel.run import run as run_bazel
+from py_driver.bazel.sandbox import isolation
+from py_driver.bazel.spawns import options as log_options
+from py_driver.matrix.installation import MODULE_NAME
+from py_driver.system.cache import cache_root
+from py_driver.system.memory import step_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from py_driver.bazel.find import Bazel
+    from py_driver.bazel.run import Completed
+    from py_driver.output import Output
+
+_PYTHON_VARIABLE: Final = "RULES_TORCH_KERNELS_PYTHON"
+"""Names the Python that repository rules run."""
+
+_ACTIONS_SIZE: Final = "20G"
+"""What Bazel lets results of actions grow to: when its server idles, it deletes those unused for the longest time."""
+
+
+class CudaCompile(StrEnum):
+    """Whether each phase of nvcc is an action of its own."""
+
+    SPLIT = "split"
+    MONOLITHIC = "monolithic"
+
+
+class PtxSharing(StrEnum):
+    """Whether archs of one major number with equal text share their PTX; `check` compiles each and compares."""
+
+    OFF = "off"
+    ON = "on"
+    CHECK = "check"
+
+
+CUDA_COMPILE: Final = CudaCompile.SPLIT
+PTX_SHARING: Final = PtxSharing.OFF
+"""What both are where nobody chooses, as in rules/settings."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choices:
+    """How variants are built.
+
+    Attributes:
+        jobs: how many actions at once; if None, Bazel decides, or `REMOTE_JOBS` if they run elsewhere.
+        ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
+        cuda_compile: if None, Bazel is not told, and a .bazelrc may.
+        ptx_sharing: likewise.
+        remote: a cache and an executor to use besides this machine.
+    """
+
+    jobs: int | None = None
+    ram: int | None = None
+    cuda_compile: CudaCompile | None = None
+    ptx_sharing: PtxSharing | None = None
+    remote: Remote = field(default_factory=Remote)
+
+    @property
+    def split(self) -> bool:
+        """Whether nvcc compiles in phases."""
+        return (self.cuda_compile or CUDA_COMPILE) is CudaCompile.SPLIT
+
+    def at_once(self) -> int:
+        """How many actions are expected to run at once."""
+        return self._told() or len(os.sched_getaffinity(0))
+
+    def memory(self, running: int) -> int | None:
+        """Megabytes for compile steps of this machine; None if they run elsewhere.
+
+        Args:
+            running: builds that share the machine.
+        """
+        return None if self.remote.executor else step_memory(self.ram, running)
+
+    def options(self, running: int) -> tuple[str, ...]:
+        """What Bazel is told about how much to do at once, and with which settings.
+
+        Args:
+            running: builds that share the machine.
+        """
+        jobs = self._told()
+        settings = {"cuda_compile": self.cuda_compile, "ptx_sharing": self.ptx_sharing}
+        return (
+            *([f"--jobs={jobs}"] if jobs else []),
+            f"--local_resources=memory={step_memory(self.ram, running)}",
+            *(f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in settings.items() if value),
+        )
+
+    def _told(self) -> int | None:
+        return self.jobs or (REMOTE_JOBS if self.remote.executor else None)
+
+
+def kept_results() -> Path:
+    """Where Bazel keeps results of actions: its disk cache."""
+    return cache_root() / "actions"
+
+
+def building(choices: Choices, running: int, scratch: Path, log: Path, output: Output) -> list[str]:
+    """The options of `driver build`, which takes results from caches and reports each action.
+
+    Args:
+        choices: how to build; addresses of what is remote can be reached by every Bazel.
+        running: builds that share the machine.
+        scratch: see `bazel_options`.
+        log: where the execution log goes.
+        output: where a weak sandbox is said.
+    """
+    return [
+        "--output_groups=+steps",
+        "--build_event_publish_all_actions",
+        *log_options(log),
+        f"--disk_cache={kept_results()}",
+        f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}",
+        *bazel_options(choices.remote, scratch),
+        *([] if choices.remote.executor else isolation(output)),
+        *choices.options(running),
+    ]
+
+
+def verifying(choices: Choices, running: int, output: Output) -> list[str]:
+    """The options of `driver verify`, which takes results from nowhere.
+
+    Args:
+        choices: how to build; nothing remote is among them.
+        running: builds that share the machine.
+        output: where a weak sandbox is said.
+    """
+    none = ("--disk_cache=", "--remote_cache=", "--remote_executor=")
+    return ["--output_groups=+steps", *none, *isolation(output), *choices.options(running)]
+
+
+def apart(bazel: Bazel, root: Path) -> Bazel:
+    """A Bazel that has built nothing, and reads no settings of this machine or user.
+
+    Args:
+        bazel: which one.
+        root: where it keeps its files.
+    """
+    return replace(bazel, startup=(*bazel.startup, "--nohome_rc", "--nosystem_rc", f"--output_user_root={root}"))
+
+
+def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
+    bazel: Bazel, root: Path, labels: Iterable[str], output: Output, *, title: str, options: Iterable[str] = ()
+) -> Completed:
+    """Let Bazel build targets.
+
+    Args:
+        bazel: which one.
+        root: of the workspace.
+        labels: of the targets.
+        output: where progress and errors are shown.
+        title: what the work is called.
+        options: see `building` and `verifying`.
+
+    Raises:
+        DriverError: see `py_driver.bazel.run`.
+    """
+    args = ["build", "--experimental_convenience_symlinks=ignore", *options, *labels]
+    environment = {_PYTHON_VARIABLE: os.environ.get(_PYTHON_VARIABLE, sys.executable)}
+    return run_bazel(bazel, args, root, output, env=environment, title=title)

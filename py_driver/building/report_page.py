@@ -1,0 +1,119 @@
+"""The page of a build's report, and the same as JSON beside it: where they go, and how the page is drawn."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.invocation import kept_results
+from py_driver.building.executed import Did
+from py_driver.errors import Code, error
+from py_driver.output import printable
+from py_driver.resources import resource
+from py_driver.system.files import is_directory, is_file, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.building.executed import CellStep, CellSteps
+    from py_driver.building.report import Part, Report, Step
+    from py_driver.building.rerun_reasons import Calls
+    from py_driver.output import Output
+
+
+def check_page(page: Path) -> None:
+    """Make the directory of a report, and refuse a place that cannot hold one, before anything is built.
+
+    Raises:
+        DriverError: FOREIGN_FILE or PERMISSION.
+    """
+    facts = page.with_suffix(".json")
+    for path in (page, facts):
+        if is_directory(path):
+            raise error(Code.FOREIGN_FILE, f"{path} is a directory", help="choose another name for the report")
+    if is_file(facts) and not is_file(page):
+        message = f"{facts} exists, and {page} does not: it may be no report"
+        raise error(Code.FOREIGN_FILE, message, help="move it away, or choose another name for the report")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise error(Code.PERMISSION, f"cannot make {page.parent}: {problem.strerror}") from None
+    if not os.access(page.parent, os.W_OK | os.X_OK):
+        raise error(Code.PERMISSION, f"cannot write {page}: its directory is not writable")
+
+
+def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, and what says so)
+    page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], earlier: Calls, output: Output
+) -> None:
+    """Write a page, and the same as JSON beside it.
+
+    Args:
+        page: its path.
+        name: of the project.
+        cells: what was counted of each.
+        steps: of all cells.
+        earlier: calls of the last build with a report.
+        output: where the paths are said.
+
+    Raises:
+        DriverError: see `system.files.write`.
+    """
+    from py_driver.building.report import as_json, make_report  # noqa: PLC0415  (few builds need it)
+
+    made = make_report(name, cells, steps, _action_output, earlier)
+    facts = page.with_suffix(".json")
+    write(page, as_html(made, resource("report.html.j2")).encode())
+    write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())
+    output.say(f"wrote {printable(str(page))} and {printable(str(facts))}")
+
+
+def _action_output(digest: str) -> bytes | None:
+    """The content of a file that an action made, by its SHA-256; None if it is not kept."""
+    try:
+        return (kept_results() / "cas" / digest[:2] / digest).read_bytes()
+    except OSError:
+        return None
+
+
+def columns(report: Report) -> list[str]:
+    """The cells, each beside that of the others with which it shares most steps."""
+    has: dict[str, set[int]] = {cell.variant: set() for cell in report.cells}
+    for at, step in enumerate(report.steps):
+        for part in step.cells:
+            has[part.variant].add(at)
+    left = list(has)
+    placed = left[:1]
+    while left := [name for name in left if name not in placed]:
+        placed.append(max(left, key=lambda name: len(has[name] & has[placed[-1]])))
+    return placed
+
+
+def runs(step: Step, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
+    """What a step did, by the index of the column; columns that stand beside each other are in one list."""
+    parts = {part.variant: part for part in step.cells}
+    own = [(at, parts[name]) for at, name in enumerate(names) if name in parts]
+    return [[pair for _, pair in group] for _, group in groupby(enumerate(own), lambda pair: pair[1][0] - pair[0])]
+
+
+def as_html(report: Report, template: str) -> str:
+    """A report as a page that needs nothing else.
+
+    Args:
+        report: of a build.
+        template: `resources/report.html.j2`.
+    """
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  (slow to load, and few builds need it)
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    names = columns(report)
+    drawn = [(step, runs(step, names)) for step in report.steps]
+    return environment.from_string(template).render(report=report, columns=names, drawn=drawn, kinds=list(Did))

@@ -1,0 +1,128 @@
+"""The directory of a built variant, `PROJECT/build/VARIANT`: which files it has, and what its metadata.json says."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.building.selection import choose
+from py_driver.errors import Code, error
+from py_driver.plan.metadata import METADATA
+from py_driver.system.files import is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from py_driver.plan.plan import Plan, Variant
+
+BUILD: Final = "build"
+"""The directory, in a project, in which the `kernels` client looks for variants."""
+
+SIGNATURE: Final = f"{METADATA}.sigstore"
+"""The sigstore bundle of metadata.json; whoever signs puts it there, and a build does not make it."""
+
+_CACHE: Final = "__pycache__"
+"""What Python leaves where it loads a variant; it is no part of it."""
+
+
+def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = "") -> list[Variant]:
+    """Variants that are in `build/`.
+
+    Args:
+        directory: of the project, or a copy of what is published of it.
+        plan: of the project.
+        patterns: globs of identifiers; none means all that are there.
+        name: what messages call `build/`; empty for its path.
+
+    Raises:
+        DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
+            variant of the project and no patterns are given.
+    """
+    build = directory / BUILD
+    shown = name or str(build)
+    advice = "publish it first: driver publish" if name else "build it first: driver build"
+    if patterns:
+        chosen = choose(plan, patterns)
+        if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
+            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} is not there", help=advice)
+        return chosen
+    there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
+    if foreign := sorted(there - {one.name for one in plan.variants}):
+        choice = "remove it, or name the variants that are meant with --variant"
+        raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is no variant of {plan.name}", help=choice)
+    if not there:
+        raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
+    return [one for one in plan.variants if one.name in there]
+
+
+def files_of(place: Path) -> dict[str, Path]:
+    """What a variant has, by path within it: files, and links to anything."""
+    found = (path for path in place.rglob("*") if path.is_symlink() or not path.is_dir())
+    names = ((path.relative_to(place), path) for path in found)
+    return {name.as_posix(): path for name, path in names if _CACHE not in name.parts}
+
+
+def differences(source: Path, target: Path) -> tuple[str, ...]:
+    """What is not the same in two directories of a variant, a file each, e.g. `metadata.json has other bytes`.
+
+    Args:
+        source: what was built.
+        target: what is compared with it; a signature, and what Python writes when it loads the variant, do not count.
+    """
+    made, there = ({*files_of(place)} - {SIGNATURE} for place in (source, target))
+    found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
+    for name in made & there:
+        if (target / name).is_symlink():
+            found.append(f"{name} is a link")
+        elif (source / name).read_bytes() != (target / name).read_bytes():
+            found.append(f"{name} has other bytes")
+    return tuple(sorted(found))
+
+
+def read_metadata(place: Path) -> dict[str, Any] | None:
+    """What the metadata.json of a variant says; None if none can be read, or it is no object."""
+    try:
+        value = json.loads((place / METADATA).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def changed(place: Path, metadata: Mapping[str, Any], digests: Mapping[str, str]) -> Iterator[str]:
+    """What of a variant is not as its metadata.json says.
+
+    Args:
+        place: its directory.
+        metadata: what that says.
+        digests: SHA-256 of its regular files in hexadecimal, by path within it.
+    """
+    yield from (f"{path.relative_to(place)} is a link" for path in sorted(place.rglob("*")) if path.is_symlink())
+    digest = metadata.get("digest")
+    stated = digest.get("files") if isinstance(digest, dict) and digest.get("algorithm") == "sha256" else None
+    if METADATA not in digests or not isinstance(stated, dict):
+        yield f"{METADATA} names no files"
+        return
+    if SIGNATURE in digests and not _signs(place / SIGNATURE, digests[METADATA]):
+        yield f"{SIGNATURE} is no sigstore bundle of {METADATA}"
+    for name in sorted({*stated, *digests} - {METADATA, SIGNATURE}):
+        if name not in digests:
+            yield f"{name} is missing"
+        elif name not in stated:
+            yield f"{name} was not built"
+        elif stated[name] != _base64(digests[name]):
+            yield f"{name} has other bytes"
+
+
+def _signs(bundle: Path, sha256: str) -> bool:
+    """Whether a sigstore bundle (v0.3, of a message) says that it is of some bytes; who signed is not looked at."""
+    try:
+        digest = json.loads(bundle.read_bytes())["messageSignature"]["messageDigest"]
+        return bool(digest == {"algorithm": "SHA2_256", "digest": _base64(sha256)})
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+def _base64(sha256: str) -> str:
+    return base64.b64encode(bytes.fromhex(sha256)).decode()
