@@ -21,7 +21,7 @@ from py_driver.building.collect import check_place, collect
 from py_driver.building.estimate import Forecast, describe, forecast, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
-from py_driver.building.history import read_calls, read_costs, read_history, write_calls, write_history
+from py_driver.building.history import read_calls, read_history, write_calls, write_history
 from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, error
@@ -174,7 +174,7 @@ def _build(directory: Path, plan: Plan, chosen: Sequence[Variant], options: Opti
         memory = None if options.remote.executor else step_memory(options.ram, server.running)
         if memory is not None and options.ram is None and server.running > 1:
             output.say(f"{server.running} builds run now; steps of this one get {memory / 1000:.1f} GB (see --ram)")
-        ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
+        ahead = forecast(steps, history, jobs=jobs, memory=memory)
         output.say(describe(ahead, len(chosen), jobs))
         done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
         root = done.events.exec_root or workspace.root
