@@ -60,7 +60,7 @@ class Spawn:
     """A process that Bazel was to run.
 
     Attributes:
-        mnemonic: of its action, e.g. `CudaAssemble`.
+        mnemonic: of its action, e.g. `KernelLink`.
         key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
         runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
         seconds: how long it ran; None if it was not run.

@@ -17,7 +17,7 @@ from py_driver.building.collect import check_place, collect
 from py_driver.building.estimate import Forecast, describe, forecast, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
-from py_driver.building.history import read_calls, read_costs, read_history, write_calls, write_history
+from py_driver.building.history import read_calls, read_history, write_calls, write_history
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, unsplit
@@ -137,7 +137,7 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
             output.say(f"{server.running} builds run now; steps of this one get {memory / 1000:.1f} GB (see --ram)")
-        ahead = forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
+        ahead = forecast(steps, history, jobs=jobs, memory=memory)
         output.say(describe(ahead, len(chosen), jobs))
         done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
         root = done.events.exec_root or workspace.root

@@ -14,10 +14,10 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.executed import Did
-from py_driver.building.expected import AFTER
+from py_driver.building.phases import phases
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from py_driver.building.executed import CellStep, Place
     from py_driver.building.expected import Step
@@ -44,18 +44,6 @@ History = dict[str, Known]
 """By `Step.place`."""
 
 
-class Cost(NamedTuple):
-    """What steps of a kind are taken for.
-
-    Attributes:
-        memory: megabytes, as Bazel is told: rules/private/resources.bzl.
-        seconds: before one was measured.
-    """
-
-    memory: int
-    seconds: float
-
-
 class Forecast(NamedTuple):
     """What a build will do.
 
@@ -76,15 +64,12 @@ class Forecast(NamedTuple):
     measured: bool
 
 
-def forecast(
-    steps: Iterable[Step], history: History, costs: Mapping[str, tuple[Cost, Cost]], *, jobs: int, memory: int | None
-) -> Forecast:
+def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int | None) -> Forecast:
     """What a build of some steps will do.
 
     Args:
         steps: see `expected_steps`.
         history: what earlier builds did.
-        costs: by mnemonic, of steps without and with torch's headers.
         jobs: steps at once.
         memory: megabytes that they may take together, None for as many as they like; a step that is taken for more runs
             alone.
@@ -105,8 +90,8 @@ def forecast(
             running.append(step)
         seen.add(same)
         counts[did] += 1
-    guess = _Seconds(history, costs)
-    priced = [(step, guess.of(step), costs[step.mnemonic][step.torch].memory) for step in running]
+    guess = _Seconds(history)
+    priced = [(step, guess.of(step), phases()[step.mnemonic].costs[step.torch].memory) for step in running]
     seconds, peak = _simulate(priced, jobs, memory)
     spent = sum(took for _, took, _ in priced)
     return Forecast(
@@ -144,8 +129,7 @@ def describe(ahead: Forecast, variants: int, jobs: int) -> str:
 class _Seconds:
     """How long steps take: as the same one did, or one that is like it, or one of its kind."""
 
-    def __init__(self, history: History, costs: Mapping[str, tuple[Cost, Cost]]) -> None:
-        self._costs = costs
+    def __init__(self, history: History) -> None:
         taken: dict[tuple[str, ...], list[float]] = {}
         for place, known in history.items():
             if known.seconds:
@@ -171,7 +155,7 @@ class _Seconds:
         for key in self._keys(step.place):
             if key in self._taken:
                 return self._taken[key]
-        return self._costs[step.mnemonic][step.torch].seconds
+        return phases()[step.mnemonic].costs[step.torch].seconds
 
 
 def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int | None) -> tuple[float, int]:
@@ -204,7 +188,7 @@ def _order(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
     followers: list[list[int]] = [[] for _ in steps]
     waiting = [0] * len(steps)
     for at, step in enumerate(steps):
-        for mnemonic in AFTER.get(step.mnemonic, ()):
+        for mnemonic in phases()[step.mnemonic].after:
             for maker in makers.get((step.variant, step.section, step.source, mnemonic), ()):
                 if step.arch is None or steps[maker].arch in {None, step.arch}:
                     followers[maker].append(at)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.spawns import read_spawns
+from py_driver.building.phases import phases, way_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -18,34 +19,8 @@ if TYPE_CHECKING:
     from py_driver.bazel.events import Events
     from py_driver.bazel.spawns import Spawn
 
-_PHASES = {
-    "host.ii": "CudaPreprocess",
-    "device.ptx": "CudaDeviceCompile",
-    "device.cubin": "CudaAssemble",
-    "fatbin.o": "CudaFatbinary",
-    "cudafe1.cpp": "CudaFrontend",
-    "host.hipi": "HipPreprocess",
-    "device.hipi": "HipPreprocess",
-    "device.s": "HipDeviceCompile",
-    "device.o": "HipAssemble",
-    "device.co": "HipLink",
-    "bundle.o": "HipBundle",
-    "cxx.ii": "KernelCxxPreprocess",
-}
-"""The files that the steps before the last one of a source make; see cuda.bzl, hip.bzl and compile.bzl of the rules."""
-
-_PHASE = re.compile(rf"(.+)\.phases/(?:(\w+)/)?({'|'.join(map(re.escape, _PHASES))})", re.DOTALL)
-
-MNEMONICS = (
-    *(mnemonic for mnemonic in _PHASES.values() if mnemonic.startswith("Cuda")),
-    "CudaHostCompile",
-    "KernelCudaCompile",
-    *dict.fromkeys(mnemonic for mnemonic in _PHASES.values() if mnemonic.startswith("Hip")),
-    "HipHostCompile",
-    "KernelCxxPreprocess",
-    "KernelCxxCompile",
-)
-"""The actions that compile, in the order in which a page shows them."""
+_PHASE = re.compile(r"(.+)\.phases/(?:(\w+)/)?([^/]+)", re.DOTALL)
+"""The path of what a step makes that is not the last one of a source."""
 
 
 class Did(StrEnum):
@@ -194,20 +169,17 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
     package = directory.partition("/bin/")[2].rpartition("/")[0]
     path = step.path.partition("/bin/")[2].removeprefix(f"{package}/" if package else "")
     section, _, rest = path.partition(".objects/")
-    if phase := _PHASE.fullmatch(rest):
-        source, arch, mnemonic = phase[1], phase[2], _PHASES[phase[3]]
+    made = {file: mnemonic for mnemonic, phase in phases().items() for file in phase.makes.values()}
+    if (found := _PHASE.fullmatch(rest)) and found[3] in made:
+        source, arch, mnemonic = found[1], found[2], made[found[3]]
     else:
         source, arch = rest.removesuffix(".o"), None
-        phases = f"{step.path.removesuffix('.o')}.phases/"
-        if f"{phases}host.hipi" in paths:
-            mnemonic = "HipHostCompile"
-        elif not source.endswith(".cu"):
-            mnemonic = "KernelCxxCompile"
-        else:
-            mnemonic = "CudaHostCompile" if f"{phases}host.ii" in paths else "KernelCudaCompile"
+        begun = (made[file] for file in made if f"{step.path.removesuffix('.o')}.phases/{file}" in paths)
+        way = next((phases()[one].way for one in begun), way_of(source, hip=False, whole=True))
+        mnemonic = next(one for one, phase in phases().items() if phase.way == way and not phase.makes)
     named = step.spawn.mnemonic if step.spawn else ""
     if arch and arch.startswith("gfx"):
-        arch = re.sub(r"_(sramecc|xnack)([pm])", lambda found: f":{found[1]}{'+' if found[2] == 'p' else '-'}", arch)
+        arch = re.sub(r"_(sramecc|xnack)([pm])", lambda one: f":{one[1]}{'+' if one[2] == 'p' else '-'}", arch)
     elif arch:
         arch = f"sm_{arch}"
     return Place(source=source, section=section, mnemonic=named or mnemonic, arch=arch)

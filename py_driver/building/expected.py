@@ -7,13 +7,14 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from py_driver.building.phases import last_of, phases, way_of
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import version_of
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import TORCH_FOLDERS, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from py_driver.plan.plan import Group, Plan, Variant
 
@@ -23,26 +24,8 @@ _DIGITS = 20
 _UNREADABLE = re.compile(r"^[ \t]*#[ \t]*include(?:_next\b|[ \t]+[A-Za-z_])", re.MULTILINE)
 """An include of which `scan` does not know what it means."""
 
-AFTER: Mapping[str, tuple[str, ...]] = {
-    "CudaFrontend": ("CudaPreprocess",),
-    "CudaDeviceCompile": ("CudaPreprocess",),
-    "CudaAssemble": ("CudaDeviceCompile",),
-    "CudaFatbinary": ("CudaAssemble",),
-    "CudaHostCompile": ("CudaFrontend", "CudaDeviceCompile"),
-    "HipDeviceCompile": ("HipPreprocess",),
-    "HipAssemble": ("HipDeviceCompile",),
-    "HipLink": ("HipAssemble",),
-    "HipBundle": ("HipLink",),
-    "HipHostCompile": ("HipPreprocess",),
-    "KernelCxxCompile": ("KernelCxxPreprocess",),
-}
-"""Of the steps of a source, which come before which. CudaHostCompile waits for one architecture only."""
-
 _DEFAULT_ABI = "cxx11"
 """As in rules/private/transitions.bzl."""
-
-_OF_ALL_ARCHS = ("CudaFatbinary", "HipBundle", "KernelCudaCompile")
-"""Steps that depend on all architectures of a cell, and on which of them have PTX."""
 
 
 class Step(NamedTuple):
@@ -202,21 +185,22 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
     for source in group.sources:
         content = contents.of(group, source)
-        sees_id = bool(group.identity)
-        for mnemonic, arch in _kinds(source, archs, whole=whole, sees_id=sees_id, hip=group.backend == "rocm"):
+        way = way_of(source, hip=group.backend == "rocm", whole=whole)
+        names = archs if way == "hip" else tuple(map(_number, archs))
+        for mnemonic, arch in _kinds(way, names, at_once=way == "cxx" and not group.identity):
+            phase = phases()[mnemonic]
             # Headers are read by the first step alone; what follows depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
-            single = mnemonic == "KernelCxxCompile" and (not group.identity or cell.stable)
-            first = mnemonic not in AFTER or single
+            first = not phase.after or (way == "cxx" and (not group.identity or cell.stable))
             part = f"{torch if first or content.torch else standard} {backend}".strip()
             read = [content.offered, headers] if first else [content.included]
-            own: object = archs if mnemonic in _OF_ALL_ARCHS else ()
-            if mnemonic == "CudaPreprocess":
-                own = [_number(one) for one in archs]
-            elif mnemonic == "CudaHostCompile":
-                own = [_number(one) for one in archs[-1:]]
-            elif mnemonic == "CudaDeviceCompile" and arch in bases:
-                own = (settings.ptx_sharing, bases[arch])
+            own = {
+                "": (),
+                "all": names,
+                "all+PTX": archs,
+                "last": names[-1:],
+                "lowest": (settings.ptx_sharing, bases[arch]) if arch in bases else (),
+            }[phase.archs]
             yield Step(
                 variant=variant.name,
                 section=group.name,
@@ -241,22 +225,15 @@ def _bases(archs: Iterable[str]) -> dict[str, str]:
     return {one: base for one in plain if (base := lowest.setdefault(one[:-1], one)) != one}
 
 
-def _kinds(
-    source: str, archs: Iterable[str], *, whole: bool, sees_id: bool, hip: bool
-) -> Iterator[tuple[str, str | None]]:
-    """The mnemonics of the steps of a source, with the architecture that each is for."""
-    if not source.endswith((".cu", ".hip")):
-        yield from ([("KernelCxxPreprocess", None)] if sees_id else [])
-        yield "KernelCxxCompile", None
-    elif hip:
-        for arch in archs:
-            yield from ((one, arch) for one in ("HipPreprocess", "HipDeviceCompile", "HipAssemble", "HipLink"))
-        yield from ((one, None) for one in ("HipBundle", "HipPreprocess", "HipHostCompile"))
-    elif whole:
-        yield "KernelCudaCompile", None
-    else:
-        yield "CudaPreprocess", None
-        for arch in dict.fromkeys(map(_number, archs)):
-            yield "CudaDeviceCompile", arch
-            yield "CudaAssemble", arch
-        yield from ((mnemonic, None) for mnemonic in ("CudaFatbinary", "CudaFrontend", "CudaHostCompile"))
+def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[str, str | None]]:
+    """The mnemonics of the steps of a source, with the architecture that each is for, after those that it waits for."""
+
+    def until(mnemonic: str, arch: str | None) -> Iterator[tuple[str, str | None]]:
+        for before in () if at_once else phases()[mnemonic].after:
+            makes = phases()[before].makes
+            only = arch if arch and "arch" in makes else None
+            for one in [only] if only or "source" in makes else archs:
+                yield from until(before, one)
+        yield mnemonic, arch
+
+    return dict.fromkeys(step for mnemonic in last_of(way) for step in until(mnemonic, None))

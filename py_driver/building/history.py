@@ -6,11 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-import tomli
-
 from py_driver.bazel.spawns import Call
-from py_driver.building.estimate import Cost, History, Known
-from py_driver.resources import resource
+from py_driver.building.estimate import History, Known
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import write
 
@@ -95,13 +92,3 @@ def write_calls(project: str, calls: Calls) -> None:
         DriverError: see `write_history`.
     """
     _write(_path(project, _CALLS), {key: (one.command, one.environment, one.inputs) for key, one in calls.items()})
-
-
-def read_costs() -> Mapping[str, tuple[Cost, Cost]]:
-    """What steps of each kind are taken for before one was measured, without and with torch's headers in sight."""
-    text = resource("steps.toml")
-    found = {}
-    for mnemonic, one in tomli.loads(text).items():
-        plain, torch = (Cost(memory=m, seconds=s) for m, s in zip(one["memory"], one["seconds"], strict=True))
-        found[mnemonic] = (plain, torch)
-    return found

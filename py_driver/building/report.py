@@ -10,7 +10,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from py_driver.building.executed import MNEMONICS, CellSteps, Did, places_of
+from py_driver.building.executed import CellSteps, Did, places_of
+from py_driver.building.phases import phases
 from py_driver.building.rerun_reasons import Misses, place_key
 
 if TYPE_CHECKING:
@@ -192,7 +193,8 @@ def _by_number(arch: str) -> tuple[int, str]:
 
 
 def _by_kind(mnemonic: str) -> tuple[int, str]:
-    return MNEMONICS.index(mnemonic) if mnemonic in MNEMONICS else len(MNEMONICS), mnemonic
+    known = list(phases())
+    return known.index(mnemonic) if mnemonic in known else len(known), mnemonic
 
 
 def _turn(step: Step) -> int:

@@ -2,6 +2,7 @@
 
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(":hipify.bzl", "hip_name", "renamed")
+load(":phases.bzl", "PHASES")
 load(":resources.bzl", "resources")
 
 # C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
@@ -30,6 +31,22 @@ def _repository_prefix_map(file):
 def _sdks(job):
     """What headers come from besides the compilers' and the section's own, in the order of the search."""
     return job.libraries + ([job.torch] if job.torch else [])
+
+def phase_file(ctx, source, mnemonic, arch = None):
+    """Declares the file by which an action of a source is known; see phases.bzl.
+
+    Args:
+        ctx: rule context.
+        source: File to compile.
+        mnemonic: string, of the action.
+        arch: string, the architecture that it is for as a directory names it, or None if it is for the source.
+
+    Returns:
+        File.
+    """
+    made = PHASES[mnemonic]["makes"]
+    name = "%s/%s" % (arch, made["arch"]) if arch else made["source"]
+    return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
 
 def prefix_maps(arguments, job, source, compiler, before_each = None):
     """Adds the options that take the ways to packages and repositories out of `__FILE__`.
@@ -172,7 +189,7 @@ def compile_cxx(ctx, job, source, object):
         add_source(find, job, source)
         _run(ctx, job, source, "KernelCxxCompile", "Compiling", [first, common, find], headers, object, guard)
         return [object], [object]
-    text = ctx.actions.declare_file("%s.objects/%s.phases/cxx.ii" % (ctx.label.name, package_path(source)))
+    text = phase_file(ctx, source, "KernelCxxPreprocess")
     find.add("-E")
     add_source(find, job, source)
     _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [first, common, find], headers, text, guard)

@@ -8,7 +8,15 @@ code as text, the code of all architectures, is an object of its own beside it.
 """
 
 load(":actions.bzl", "ACTION", "package_path")
-load(":compile.bzl", "language_flags", "prefix_maps", "preprocessor_flags", "preprocessor_inputs", "without_definitions")
+load(
+    ":compile.bzl",
+    "language_flags",
+    "phase_file",
+    "prefix_maps",
+    "preprocessor_flags",
+    "preprocessor_inputs",
+    "without_definitions",
+)
 load(":resources.bzl", "resources")
 
 # nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
@@ -178,7 +186,7 @@ def compile_split(ctx, job, source, object):
     # Which architecture is named to the host's phases is of no effect, if it is always the same.
     host = [job.cuda.archs[-1]]
     texts = {number: ctx.actions.declare_file("%s%s/device.ii" % (directory, number)) for number in archs}
-    host_text = ctx.actions.declare_file(directory + "host.ii")
+    host_text = phase_file(ctx, source, "CudaPreprocess")
     arguments = ctx.actions.args()
     arguments.add("preprocess")
     arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.cuda.archs))
@@ -218,7 +226,7 @@ def compile_split(ctx, job, source, object):
 
     images = {}
     stubs = {number: ctx.actions.declare_file(directory + number + "/stub.c") for number in archs}
-    codes = {number: ctx.actions.declare_file(directory + number + "/device.ptx") for number in archs}
+    codes = {number: phase_file(ctx, source, "CudaDeviceCompile", number) for number in archs}
 
     # What launches kernels is the same for all architectures, unless the bounds of a launch are not; nvcc takes that of the
     # last one. Which one that is must not be in the key of what reads it, so it has a name without.
@@ -235,15 +243,15 @@ def compile_split(ctx, job, source, object):
             options = ["--share", job.ptx_sharing, "--target", "sm_" + number]
         what = "Compiling for sm_" + number
         later("cicc", "CudaDeviceCompile", what, ptx, arch, files, stubs[number], options = options)
-        cubin = ctx.actions.declare_file(directory + number + "/device.cubin")
+        cubin = phase_file(ctx, source, "CudaAssemble", number)
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
         if number in [_number(one) for one in job.archs if one.endswith("+PTX")]:
             images["compute_" + number] = ptx
-    fatbin = ctx.actions.declare_file(directory + "fatbin.o")
+    fatbin = phase_file(ctx, source, "CudaFatbinary")
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
 
-    code = ctx.actions.declare_file(directory + "cudafe1.cpp")
+    code = phase_file(ctx, source, "CudaFrontend")
     later("frontend", "CudaFrontend", "Reading", code, host, {"code": host_text})
     later(
         "host-compile",

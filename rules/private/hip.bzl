@@ -11,6 +11,7 @@ load(
     "add_source",
     "guarded",
     "language_flags",
+    "phase_file",
     "prefix_maps",
     "preprocessor_flags",
     "preprocessor_inputs",
@@ -50,7 +51,6 @@ def compile_hip(ctx, job, source, object):
     """
     rocm = job.rocm
     path = package_path(source)
-    directory = "%s.objects/%s.phases/" % (ctx.label.name, path)
     common = ctx.actions.args()
     common.add("clang")
     common.add_all(rocm.flags)
@@ -79,7 +79,8 @@ def compile_hip(ctx, job, source, object):
     guard, first = guarded(ctx, rocm.compiler)
     firsts = []
 
-    def run(mnemonic, what, output, inputs, arguments, options, program = None):
+    def run(mnemonic, what, inputs, arguments, options, arch = None, output = None, program = None):
+        output = output or phase_file(ctx, source, mnemonic, arch)
         own = ctx.actions.args()
         own.add_all(options)
         own.add("-o", output)
@@ -87,29 +88,26 @@ def compile_hip(ctx, job, source, object):
         firsts.append(output)
         return output
 
-    def preprocess(what, output, options):
-        run("HipPreprocess", what, output, headers, [first, common, find], options, guard)
+    def preprocess(what, options, arch = None):
+        return run("HipPreprocess", what, headers, [first, common, find], options, arch, program = guard)
 
     codes = {}
     for arch in job.archs:
         for_arch = ["--offload-device-only", "--offload-arch=" + arch]
-        place = directory + arch.replace(":", "_").replace("+", "p").replace("-", "m") + "/"
-        text = ctx.actions.declare_file(place + "device.hipi")
-        preprocess("Preprocessing for " + arch, text, for_arch)
-        assembly = ctx.actions.declare_file(place + "device.s")
+        place = arch.replace(":", "_").replace("+", "p").replace("-", "m")
+        text = preprocess("Preprocessing for " + arch, for_arch, place)
         libraries = ctx.actions.args()
         libraries.add_all(rocm.bitcode[:1], map_each = dirname, format_each = "--rocm-device-lib-path=%s")
         libraries.add("-S", text)
         inputs = [text] + rocm.bitcode
-        run("HipDeviceCompile", "Compiling for " + arch, assembly, inputs, [common, later, libraries], for_arch)
-        machine_code = ctx.actions.declare_file(place + "device.o")
+        arguments = [common, later, libraries]
+        assembly = run("HipDeviceCompile", "Compiling for " + arch, inputs, arguments, for_arch, place)
         assemble = ["clang", "--target=amdgcn-amd-amdhsa", "-mcpu=" + arch]
         assemble += [flag for flag in job.hip_flags if flag in _ASSEMBLER_FLAGS] + ["-x", "assembler", "-c", assembly]
-        run("HipAssemble", "Assembling for " + arch, machine_code, [assembly], [], assemble)
-        codes[arch] = ctx.actions.declare_file(place + "device.co")
+        machine_code = run("HipAssemble", "Assembling for " + arch, [assembly], [], assemble, place)
         link = ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "--strip-debug", machine_code]
-        run("HipLink", "Linking for " + arch, codes[arch], [machine_code], [], link)
-    bundle = ctx.actions.declare_file(directory + "bundle.o")
+        codes[arch] = run("HipLink", "Linking for " + arch, [machine_code], [], link, place)
+    bundle = phase_file(ctx, source, "HipBundle")
     arguments = ctx.actions.args()
     arguments.add_all(["hip-bundle", "--cuid", cuid])
     arguments.add("--out", bundle)
@@ -119,9 +117,9 @@ def compile_hip(ctx, job, source, object):
     _run(ctx, job, source, "HipBundle", "Bundling the code of", [arguments], codes.values(), bundle, program)
     firsts.append(bundle)
     for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
-    host_text = ctx.actions.declare_file(directory + "host.hipi")
-    preprocess("Preprocessing", host_text, for_host)
+    host_text = preprocess("Preprocessing", for_host)
     compile = ctx.actions.args()
     compile.add("-c", host_text)
-    run("HipHostCompile", "Compiling the host code of", object, [host_text], [common, later, compile], for_host)
+    arguments = [common, later, compile]
+    run("HipHostCompile", "Compiling the host code of", [host_text], arguments, for_host, output = object)
     return [bundle, object], firsts

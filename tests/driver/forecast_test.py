@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from buildfile_test import GENERAL, TORCH, make
 
 from py_driver.bazel.spawns import Spawn
-from py_driver.building.estimate import Cost, Forecast, History, Known, describe, forecast, learned
+from py_driver.building.estimate import Forecast, History, Known, describe, forecast, learned
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Settings, Step, expected_steps
-from py_driver.building.history import read_costs, read_history, write_history
+from py_driver.building.history import read_history, write_history
+from py_driver.building.phases import phases
 from py_driver.building.selection import choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-RULES = Path(__file__).parents[2] / "rules" / "private"
 TWO = ("torch213-*-cu130-*", "torch214-*-cu130-*")
 ALL = 1 + 2 * 2 + 3  # of a source for two architectures
 BINDING = 2
@@ -84,7 +83,7 @@ def _done(steps: Sequence[Step], seconds: float = 2.0, keys: dict[str, str] | No
 
 
 def _ahead(steps: Sequence[Step], history: History, jobs: int = 2, memory: int = 100_000) -> Forecast:
-    return forecast(steps, history, read_costs(), jobs=jobs, memory=memory)
+    return forecast(steps, history, jobs=jobs, memory=memory)
 
 
 def _counts(ahead: Forecast) -> tuple[int, int, int]:
@@ -278,8 +277,7 @@ def test_memory_says_how_many_run_at_once() -> None:
 def test_seconds_of_what_never_ran() -> None:
     new = [_step("CudaDeviceCompile", source="new.cu", arch="sm_80"), _step("CudaFrontend", source="new.cu")]
     unknown = _ahead(new, {}, 1)
-    costs = read_costs()
-    assert unknown.seconds == costs["CudaDeviceCompile"][0].seconds + costs["CudaFrontend"][0].seconds
+    assert unknown.seconds == sum(phases()[one.mnemonic].costs[0].seconds for one in new)
     assert not unknown.measured
     of_its_kind = _ahead(new, _learned(CHAIN), 1)
     assert (of_its_kind.seconds, of_its_kind.measured) == (4.0 + 3.0, False)
@@ -355,14 +353,10 @@ def test_history_that_is_none_of_ours_is_ignored(content: str, tmp_path: Path, m
     assert read_history("p") == {}
 
 
-def test_the_rules_are_told_the_same_memory() -> None:
-    text = (RULES / "resources.bzl").read_text()
-    amounts = dict(re.findall(r"def (\w+)\(_os, _inputs\):\n    return _one\((\d+)\)", text))
-    bodies = re.findall(r"^_\w+ = (?:_PLAIN \| )?{(.*?)^}", text, re.MULTILINE | re.DOTALL)
-    plain, torch = (dict(re.findall(r'"(\w+)": (\w+),', body)) for body in bodies)
-    told = {name: (int(amounts[plain[name]]), int(amounts[{**plain, **torch}[name]])) for name in plain}
-    assert told == {name: (one.memory, other.memory) for name, (one, other) in read_costs().items()}
-
-
-def test_costs_are_of_both_kinds() -> None:
-    assert all(isinstance(one, Cost) and one.seconds > 0 for pair in read_costs().values() for one in pair)
+def test_kinds_of_steps_fit_together() -> None:
+    known = phases().values()
+    assert all(one.memory > 0 and one.seconds > 0 for phase in known for one in phase.costs)
+    earlier = [(phase.way, phases()[name]) for phase in known for name in phase.after]
+    assert all(before.way == way and before.makes for way, before in earlier)
+    files = [file for phase in known for file in phase.makes.values()]
+    assert len(files) == len(set(files))

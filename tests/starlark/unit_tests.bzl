@@ -5,6 +5,7 @@ load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//rules/private:compile.bzl", "without_definitions")
 load("//rules/private:cuda.bzl", "flag_to_link", "without_threads")
 load("//rules/private:hipify.bzl", "hip_name")
+load("//rules/private:resources.bzl", "resources")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:extensions.bzl", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
@@ -70,6 +71,15 @@ def _repository_name_test_impl(ctx):
     return unittest.end(env)
 
 repository_name_test = unittest.make(_repository_name_test_impl)
+
+def _resources_test_impl(ctx):
+    env = unittest.begin(ctx)
+    for torch, target_version, memory in [(None, [], 400), ("torch", [], 1200), ("torch", ["-DTORCH"], 400)]:
+        function = resources("KernelCxxCompile", struct(target_version = target_version, torch = torch))
+        asserts.equals(env, {"cpu": 1, "memory": memory}, function("linux", 1))
+    return unittest.end(env)
+
+resources_test = unittest.make(_resources_test_impl)
 
 def _target_version_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -137,6 +147,7 @@ def unit_test_suite(name):
         "gpu_code_that_must_be_linked_is_told_by_its_flag": flag_to_link_test,
         "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
+        "resources_follow_whether_all_of_torch_is_in_sight": resources_test,
         "target_version_is_a_number_that_torch_compares": target_version_test,
         "repository_name_holds_kind_and_version": repository_name_test,
     })

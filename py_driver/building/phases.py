@@ -1,0 +1,82 @@
+"""The kinds of actions that compile, as rules/private/phases.bzl states them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.matrix.installation import module_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Cost(NamedTuple):
+    """What actions of a kind are taken for.
+
+    Attributes:
+        memory: megabytes, as Bazel is told.
+        seconds: before one was measured.
+    """
+
+    memory: int
+    seconds: float
+
+
+class Phase(NamedTuple):
+    """A kind of action; the values of all attributes are explained in phases.bzl.
+
+    Attributes:
+        way: how a source is compiled that needs it.
+        costs: without torch's headers in sight, and with all of them.
+        after: the kinds whose outputs it reads.
+        archs: which architectures its key has in it besides its own.
+        makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
+    """
+
+    way: str
+    costs: tuple[Cost, Cost]
+    after: tuple[str, ...]
+    archs: str
+    makes: Mapping[str, str]
+
+
+@cache
+def phases() -> Mapping[str, Phase]:
+    """All kinds by mnemonic, in the order in which a page shows them.
+
+    Raises:
+        DriverError: see `module_root`.
+    """
+    text = (module_root() / "rules" / "private" / "phases.bzl").read_text(encoding="utf-8")
+    rows = ast.literal_eval(text.partition("\nPHASES = ")[2])
+    return {
+        mnemonic: Phase(
+            way=row["way"],
+            costs=(Cost(row["memory"][0], row["seconds"][0]), Cost(row["memory"][1], row["seconds"][1])),
+            after=tuple(row.get("after", ())),
+            archs=row.get("archs", ""),
+            makes=row.get("makes", {}),
+        )
+        for mnemonic, row in rows.items()
+    }
+
+
+def way_of(source: str, *, hip: bool, whole: bool) -> str:
+    """How a source is compiled.
+
+    Args:
+        source: its path.
+        hip: whether it is for ROCm.
+        whole: whether nvcc compiles as a whole.
+    """
+    if not source.endswith((".cu", ".hip")):
+        return "cxx"
+    return "hip" if hip else "cuda-monolithic" if whole else "cuda"
+
+
+def last_of(way: str) -> list[str]:
+    """Of a way, the kinds that no other one follows: they make what is linked."""
+    followed = {before for phase in phases().values() for before in phase.after}
+    return [mnemonic for mnemonic, phase in phases().items() if phase.way == way and mnemonic not in followed]
