@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.spawns import read_spawns
 from py_driver.building.phases import phases, way_of
+from py_driver.matrix.backends import BUILT, TOOLKITS, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -175,14 +176,16 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
     else:
         source, arch = rest.removesuffix(".o"), None
         begun = (made[file] for file in made if f"{step.path.removesuffix('.o')}.phases/{file}" in paths)
-        way = next((phases()[one].way for one in begun), way_of(source, hip=False, whole=True))
+        way = next((phases()[one].way for one in begun), way_of(source, owner_of(source) or BUILT["cpu"], whole=True))
         mnemonic = next(one for one, phase in phases().items() if phase.way == way and not phase.makes)
     named = step.spawn.mnemonic if step.spawn else ""
-    if arch and arch.startswith("gfx"):
-        arch = re.sub(r"_(sramecc|xnack)([pm])", lambda one: f":{one[1]}{'+' if one[2] == 'p' else '-'}", arch)
-    elif arch:
-        arch = f"sm_{arch}"
-    return Place(source=source, section=section, mnemonic=named or mnemonic, arch=arch)
+    backend = next((one for one in TOOLKITS if arch and phases()[mnemonic].way == one.way), None)
+    return Place(
+        source=source,
+        section=section,
+        mnemonic=named or mnemonic,
+        arch=backend.arch_of_directory(arch) if backend and arch else None,
+    )
 
 
 def places_of(cells: Iterable[CellSteps], steps: Sequence[CellStep]) -> list[tuple[Place, CellStep]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.phases import last_of, phases, way_of
 from py_driver.manifest.model import TORCH
-from py_driver.matrix.backends import version_of
+from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import TORCH_FOLDERS, scan
 
@@ -127,7 +127,7 @@ class _Contents:
             closure = self._closure(group, source)
             includes = (path for name in closure for path in self._scanned(name) or ())
             # hipify makes all files of a section at once, and what it made is offered to each of them.
-            own = group.sources if group.backend == "rocm" else (source,)
+            own = group.sources if BUILT[group.backend].rewrites else (source,)
             self._known[key] = _Content(
                 offered=_digest([self._identities.get(group.identity, ""), self._of([*own, *group.headers])]),
                 included=_digest(self._of(sorted(closure))),
@@ -171,7 +171,7 @@ def _digest(value: object) -> str:
 def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settings) -> Iterator[Step]:
     """The steps of a group, for a cell."""
     cell, needs = variant.cell, variant.needs
-    backend = group.backend if group.backend == "cpu" else cell.backend
+    backend = cell.backend if BUILT[group.backend].prefix else group.backend
     # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
     torch = standard = needs.abi if needs.abi and needs.abi != _DEFAULT_ABI else ""
     if TORCH in group.depends:
@@ -179,14 +179,14 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
     whole = not settings.split or version_of(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
-    bases = _bases(archs) if settings.ptx_sharing != "off" else {}
+    names = tuple(map(BUILT[group.backend].label, archs))
+    bases = _bases(names) if settings.ptx_sharing != "off" else {}
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
     headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
     for source in group.sources:
         content = contents.of(group, source)
-        way = way_of(source, hip=group.backend == "rocm", whole=whole)
-        names = archs if way == "hip" else tuple(map(_number, archs))
+        way = way_of(source, BUILT[group.backend], whole=whole)
         for mnemonic, arch in _kinds(way, names, at_once=way == "cxx" and not group.identity):
             phase = phases()[mnemonic]
             # Headers are read by the first step alone; what follows depends on a torch release through its text only.
@@ -213,14 +213,9 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
             )
 
 
-def _number(arch: str) -> str:
-    """`sm_90a` for `9.0a+PTX`."""
-    return f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
-
-
-def _bases(archs: Iterable[str]) -> dict[str, str]:
+def _bases(names: Iterable[str]) -> dict[str, str]:
     """As `_bases` of rules/private/cuda.bzl: of archs that may take the PTX of another one, that one."""
-    plain = sorted((one for one in map(_number, archs) if one[3:].isdigit()), key=lambda one: int(one[3:]))
+    plain = sorted((one for one in names if one[3:].isdigit()), key=lambda one: int(one[3:]))
     lowest: dict[str, str] = {}
     return {one: base for one in plain if (base := lowest.setdefault(one[:-1], one)) != one}
 

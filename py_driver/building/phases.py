@@ -11,6 +11,8 @@ from py_driver.matrix.installation import module_root
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from py_driver.matrix.backends.backend import Backend
+
 
 class Cost(NamedTuple):
     """What actions of a kind are taken for.
@@ -63,17 +65,17 @@ def phases() -> Mapping[str, Phase]:
     }
 
 
-def way_of(source: str, *, hip: bool, whole: bool) -> str:
+def way_of(source: str, backend: Backend, *, whole: bool) -> str:
     """How a source is compiled.
 
     Args:
         source: its path.
-        hip: whether it is for ROCm.
-        whole: whether nvcc compiles as a whole.
+        backend: that it is for.
+        whole: whether compilers that could be split are not.
     """
-    if not source.endswith((".cu", ".hip")):
+    if not source.endswith(backend.sources):
         return "cxx"
-    return "hip" if hip else "cuda-monolithic" if whole else "cuda"
+    return f"{backend.way}-monolithic" if whole and backend.in_phases else backend.way
 
 
 def last_of(way: str) -> list[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import stat
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
-from py_driver.matrix.backends import BUILT
+from py_driver.matrix.backends import BUILT, owner_of
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import contains, is_directory, is_file, is_readable
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 _PACKAGES = ("BUILD", "BUILD.bazel")
-_OWNERS = {suffix: one for one in reversed(tuple(BUILT.values())) for suffix in one.sources}
-"""By suffix, the backend to list sources for that only compilers for GPUs take."""
-
 _SEEN_LIMIT = 20_000
 _KNOWN_LIMIT = 2_000
 _SUGGESTION_LIMIT = 10
@@ -104,9 +100,8 @@ class FileChecker:
             backend: that they are for.
         """
         for text in files:
-            suffix = posixpath.splitext(text.value)[1]
-            owner = _OWNERS.get(suffix)
-            if owner and suffix not in BUILT[backend].sources:
+            owner = owner_of(text.value)
+            if owner and not text.value.endswith(BUILT[backend].sources):
                 advice = f'list it in a [kernel.*] section for "{owner.family}"'
                 self._add(Code.FILE_KIND, f"`{text.value}` is {owner.language}, but {reason}", text.span, advice=advice)
 

@@ -20,7 +20,7 @@ from py_driver.matrix.cells import parse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

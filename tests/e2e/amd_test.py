@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from amd import code_objects
-from clone import BINDING, ROCM, copy_project, digests, hip_steps, planned, steps
-from conftest import Built
+from clone import BINDING, ROCM, Built, copy_project, digests, hip_steps, planned, steps
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse

@@ -24,8 +24,7 @@ from py_driver.system.environment import curated
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clone import Driver
-    from conftest import Built
+    from clone import Built, Driver
 
 pytestmark = pytest.mark.e2e
 

@@ -8,9 +8,8 @@ import signal
 import subprocess
 import venv
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from clone import (
@@ -19,6 +18,7 @@ from clone import (
     ROCM,
     SHARED,
     TWO,
+    Built,
     Driver,
     copy_checkout,
     copy_project,
@@ -33,25 +33,6 @@ from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Built:
-    """A project that a driver has built.
-
-    Attributes:
-        driver: which.
-        project: the project's directory.
-        result: what `--json` printed.
-    """
-
-    driver: Driver
-    project: Path
-    result: Any
-
-    @property
-    def build(self) -> Path:
-        return self.project / "build"
 
 
 @pytest.fixture(scope="session")

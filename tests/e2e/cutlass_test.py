@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps, steps
-from conftest import Built
+from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clone import Driver
-    from conftest import Built
+    from clone import Built, Driver
 
 pytestmark = pytest.mark.e2e
 

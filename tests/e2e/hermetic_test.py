@@ -29,8 +29,7 @@ from clone import (
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
-    from clone import Driver
-    from conftest import Built
+    from clone import Built, Driver
 
 pytestmark = pytest.mark.e2e
 

@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from clone import CPU, copy_project
+from hub import served
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from hub import served
-
 if TYPE_CHECKING:
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

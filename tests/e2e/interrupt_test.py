@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clone import Driver
-    from conftest import Built
+    from clone import Built, Driver
 
     from py_driver.fetch.store import Store
 

@@ -22,7 +22,7 @@ from py_driver.system.environment import curated
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

@@ -15,8 +15,7 @@ from py_driver.system.cache import cache_root
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clone import Driver
-    from conftest import Built
+    from clone import Built, Driver
 
 pytestmark = pytest.mark.e2e
 

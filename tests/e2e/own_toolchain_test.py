@@ -9,7 +9,7 @@ import pytest
 from clone import CPU, digests
 
 if TYPE_CHECKING:
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

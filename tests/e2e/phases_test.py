@@ -12,8 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from clone import BINDING, CU130, PROJECTS, Driver, copy_project, cuda_steps, digests, make_cache, planned, steps
-from conftest import Built
+from clone import BINDING, CU130, PROJECTS, Built, Driver, copy_project, cuda_steps, digests, make_cache, planned, steps
 
 from py_driver.matrix.lock import read_part
 

@@ -12,7 +12,7 @@ import pytest
 from clone import BINDING, CU130, PROJECTS, copy_project, cuda_steps, digests, planned, steps
 
 if TYPE_CHECKING:
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

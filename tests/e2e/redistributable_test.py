@@ -21,7 +21,7 @@ from py_driver.matrix.releases import read_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from py_driver.matrix.cells import parse
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

@@ -24,7 +24,7 @@ from clone import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Built
+    from clone import Built
 
 pytestmark = pytest.mark.e2e
 

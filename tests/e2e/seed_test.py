@@ -11,8 +11,7 @@ from elftools.elf.elffile import ELFFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clone import Driver
-    from conftest import Built
+    from clone import Built, Driver
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps, steps
-from conftest import Built
+from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
 from elftools.elf.elffile import ELFFile
 
 from py_driver.building.example import python_for

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "driver"))
-
 from nasty import STRINGS, write
 
 from py_driver.manifest.section import unsafe_character

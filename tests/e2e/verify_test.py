@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from clone import CPU, PROJECTS, Driver, copy_project, digests, make_cache, steps
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from hub import served
 
 from py_driver.fetch.store import Store
@@ -27,7 +24,7 @@ from py_driver.matrix.lock import entries_for
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
-    from conftest import Built
+    from clone import Built
 
     from py_driver.fetch.entry import Entry
 

@@ -33,6 +33,11 @@ ARCH = "|".join(one.arch for one in BUILT.values() if one.arch)
 """Regular expression of the GPU architectures of all backends."""
 
 
+def owner_of(source: str) -> Backend | None:
+    """The backend whose compiler takes a source that a C++ compiler does not, by its suffix; None if there is none."""
+    return next((one for one in BUILT.values() if one.sources and source.endswith(one.sources)), None)
+
+
 def arch_order(arch: str) -> tuple[int, tuple[int, int, str]]:
     """The key that sorts architectures, which `ARCH` matches: by backend, then ascending."""
     place = next(place for place, one in enumerate(TOOLKITS) if re.fullmatch(one.arch, arch))

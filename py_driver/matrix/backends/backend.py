@@ -34,6 +34,8 @@ class Backend:
         torch_libraries: the libraries of torch that its extensions may need besides the CPU's.
         torch_attribute: the attribute of `torch.version` that names the toolkit torch was built with.
         first_torch: the first torch release that it can be built for, or None.
+        way: how its sources are compiled: `way` of rules/private/phases.bzl.
+        rewrites: whether a tool rewrites all sources of a section at once, and each may read what it made of others.
         in_phases: whether the rules compile in phases only with toolkits that are tested.
         arch_list_macro: a macro that depends on all architectures of one run of its compiler; empty if there is none.
     """
@@ -56,6 +58,8 @@ class Backend:
     torch_libraries: ClassVar[tuple[str, ...]] = ()
     torch_attribute: ClassVar[str] = ""
     first_torch: ClassVar[tuple[int, ...] | None] = None
+    way: ClassVar[str] = "cxx"
+    rewrites: ClassVar[bool] = False
     in_phases: ClassVar[bool] = False
     arch_list_macro: ClassVar[str] = ""
 
@@ -97,6 +101,14 @@ class Backend:
     def plain(self, arch: str) -> str:
         """An architecture as metadata.json names it."""
         return arch
+
+    def label(self, arch: str) -> str:
+        """An architecture as compilers and reports name it: `sm_90a` for `9.0a+PTX`."""
+        return arch
+
+    def arch_of_directory(self, name: str) -> str:
+        """What `label` gives for the architecture whose outputs lie in a directory."""
+        return name
 
     def order(self, arch: str) -> tuple[int, int, str]:
         """The key that sorts architectures ascending."""

@@ -46,6 +46,7 @@ class Cuda(Backend):
     )
     torch_libraries: ClassVar[tuple[str, ...]] = ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so")
     torch_attribute: ClassVar[str] = "cuda"
+    way: ClassVar[str] = "cuda"
     in_phases: ClassVar[bool] = True
     arch_list_macro: ClassVar[str] = "__CUDA_ARCH_LIST__"
 
@@ -54,6 +55,14 @@ class Cuda(Backend):
         lists = table["capabilities"]
         specific = (f"{arch}a" for arch in lists["architecture-specific"])
         return Known(archs=(*lists["plain"], *specific, *(f"{arch}f" for arch in lists["family-specific"])))
+
+    def label(self, arch: str) -> str:
+        """See Backend."""
+        return f"sm_{arch.removesuffix(_PTX).replace('.', '')}"
+
+    def arch_of_directory(self, name: str) -> str:
+        """See Backend: `sm_90a` for `90a`."""
+        return f"sm_{name}"
 
     def order(self, arch: str) -> tuple[int, int, str]:
         """As numbers: `8.0` before `10.0`."""

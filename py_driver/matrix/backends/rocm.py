@@ -38,6 +38,8 @@ class Rocm(Backend):
     identity_keys: ClassVar[tuple[str, ...]] = ("hip-flags", "rocm-archs")
     without: ClassVar[tuple[str, ...]] = ("cutlass",)
     shared: ClassVar[tuple[str, ...]] = ("hipify",)
+    way: ClassVar[str] = "hip"
+    rewrites: ClassVar[bool] = True
     torch_attribute: ClassVar[str] = "hip"
     first_torch: ClassVar[tuple[int, ...] | None] = (2, 11)  # the first whose headers hipify makes from CUDA's alone
 
@@ -49,6 +51,10 @@ class Rocm(Backend):
     def plain(self, arch: str) -> str:
         """Without the features that are switched on or off: `gfx942` for `gfx942:xnack-` (kernels 0.17, archs.py)."""
         return arch.partition(":")[0]
+
+    def arch_of_directory(self, name: str) -> str:
+        """See Backend: `gfx942:xnack-` for `gfx942_xnackm`."""
+        return re.sub(r"_(sramecc|xnack)([pm])", lambda one: f":{one[1]}{'+' if one[2] == 'p' else '-'}", name)
 
     def order(self, arch: str) -> tuple[int, int, str]:
         """As numbers: `gfx942` before `gfx1030`."""

@@ -1,0 +1,96 @@
+"""A small project of Python files, built for two backends, and what publishing it to a Hub takes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from hub import Hub
+
+from py_driver import __version__
+from py_driver.plan.plan import plan_directory
+
+ROOT = Path(__file__).parents[2]
+CANARY = "hf_CANARYcanaryCANARYcanaryCANARYcanary"
+REPO = "me/tuned"
+MANIFEST = """\
+[general]
+name = "tuned"
+version = 3
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+
+[general.hub]
+repo-id = "me/tuned"
+
+[torch-noarch]
+pyext = ["py", "bin"]
+"""
+DOCUMENTS = (("provenance", "intoto"), ("sbom", "cdx"))
+FILES = {"__init__.py": b"x = 1\n", "_ops.py": b"", "weights.bin": bytes(range(256)) * 8}
+
+
+def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
+    """Put a variant there as the rules write it, of what the sources are now."""
+    place = project / "build" / variant
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    digests = {name: base64.b64encode(hashlib.sha256(content).digest()).decode() for name, content in files.items()}
+    for name, content in files.items():
+        (place / name).write_bytes(content)
+    plan = plan_directory(project)
+    [cell] = [one for one in plan.variants if one.name == variant]
+    [identity] = [one for one in plan.identities if one.name == cell.identity]
+    metadata = {
+        **cell.metadata,
+        "id": identity.unique_id(plan.module, {name: (project / name).read_bytes() for name in identity.files}),
+        "digest": {"algorithm": "sha256", "files": digests},
+        "provenance": {"kernel-builder": {"version": f"rules_torch_kernels {__version__}"}},
+    }
+    (place / "metadata.json").write_text(json.dumps(metadata))
+
+
+def environment(hub: Hub | str, project: Path) -> dict[str, str]:
+    """The variables of a user who may write to a Hub; large files go through Xet if it has that."""
+    return {
+        **os.environ,
+        "HF_ENDPOINT": hub if isinstance(hub, str) else hub.address,
+        "HF_HUB_DISABLE_XET": "" if isinstance(hub, Hub) and hub.xet else "1",
+        "HF_HOME": str(project.parent / "hf"),
+        "HF_TOKEN": CANARY,
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the verb as a user does; the token is in nothing that it says."""
+    command = [sys.executable, "-m", "py_driver", "publish", str(project), *options]
+    environ = environment(hub, project)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert CANARY not in done.stdout + done.stderr
+    assert "internal error" not in done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def below_build(hub: Hub, branch: str = "v3") -> dict[str, bytes]:
+    files = hub.repositories[REPO].files(branch)
+    assert files is not None
+    return {path: content for path, content in files.items() if path.startswith("build/")}
+
+
+def on_disk(project: Path) -> dict[str, bytes]:
+    return {p.relative_to(project).as_posix(): p.read_bytes() for p in (project / "build").rglob("*") if p.is_file()}
+
+
+def bundle(content: bytes) -> str:
+    """What sigstore's bundle of some bytes says of them."""
+    digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
+    return json.dumps({"messageSignature": {"messageDigest": {"algorithm": "SHA2_256", "digest": digest}}})

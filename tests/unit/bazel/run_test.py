@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver.bazel.events import read_events
+from py_driver.bazel.find import Bazel, Source
+from py_driver.bazel.run import run
+from py_driver.cli.bazel import workspace_root
+from py_driver.errors import Code, DriverError, ExitCode
+from py_driver.output import Output
+from py_driver.system.environment import curated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def bazel(tmp_path: Path) -> Callable[[str], Bazel]:
+    def write(script: str) -> Bazel:
+        path = tmp_path / "bazel"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return Bazel(path=path, version="7.7.1", source=Source.PATH, startup=("--startup",))
+
+    return write
+
+
+def _output() -> tuple[Output, io.StringIO]:
+    err = io.StringIO()
+    return Output(io.StringIO(), err, {}), err
+
+
+def test_workspace_with_the_hermetic_sandbox_gets_the_c_library_alone(
+    bazel: Callable[[str], Bazel], tmp_path: Path
+) -> None:
+    shutil.copy(_ROOT / ".bazelrc", tmp_path)
+    done = run(bazel('echo "$@"'), ["query", "//:all"], tmp_path, _output()[0])
+    assert re.match(r"--startup --bazelrc=\S+/sandbox/\w+/bazelrc query ", done.stdout)
+
+
+def test_command_line_and_standard_output(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    done = run(bazel('echo "$@"; pwd; echo "$X"'), ["query", "//:all"], tmp_path, _output()[0], env={"X": "1"})
+    args, where, value = done.stdout.splitlines()
+    first, *options, last = args.split()
+    assert (first, options[0], last) == ("--startup", "query", "//:all")
+    assert {"--color=no", "--curses=no"} <= set(options)
+    assert where == os.path.realpath(tmp_path)
+    assert value == "1"
+    assert done.failure is None
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "code"),
+    [
+        (1, Code.BUILD_FAILED),
+        (2, Code.USAGE),
+        (3, Code.BUILD_FAILED),
+        (8, Code.INTERRUPTED),
+        (33, Code.SET_UP),
+        (36, Code.SET_UP),
+        (37, Code.SET_UP),
+        (38, Code.NO_NETWORK),
+        (99, Code.SET_UP),
+    ],
+)
+def test_exit_codes(bazel: Callable[[str], Bazel], tmp_path: Path, exit_code: int, code: Code) -> None:
+    output, err = _output()
+    with pytest.raises(DriverError) as caught:
+        run(bazel(f"echo 'ERROR: it broke' >&2; exit {exit_code}"), ["build"], tmp_path, output)
+    assert caught.value.diagnostics[0].code is code
+    assert "ERROR: it broke\n" in err.getvalue()
+
+
+def test_failure_can_be_returned(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    done = run(bazel("exit 3"), ["test"], tmp_path, _output()[0], check=False)
+    assert done.failure is not None
+    assert done.failure.exit_code is ExitCode.BUILD
+
+
+def test_killed(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    with pytest.raises(DriverError, match="ended by signal 9"):
+        run(bazel("kill -9 $$"), ["build"], tmp_path, _output()[0])
+
+
+def test_full_disk(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as caught:
+        run(bazel("echo 'ERROR: x: No space left on device' >&2; exit 1"), ["build"], tmp_path, _output()[0])
+    assert caught.value.diagnostics[0].code is Code.NO_SPACE
+
+
+def test_own_error_alone_is_reported(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    output, err = _output()
+    script = "printf 'ERROR: fetch:\\nError in fail: error[E301]: no network\\n = help: get one\\n' >&2; exit 1"
+    with pytest.raises(DriverError) as caught:
+        run(bazel(script), ["build"], tmp_path, output)
+    [diagnostic] = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.help) == (Code.NO_NETWORK, "get one")
+    assert "ERROR" not in err.getvalue()
+
+
+def test_program_that_is_gone(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    program = bazel("exit 0")
+    program.path.unlink()
+    with pytest.raises(DriverError) as caught:
+        run(program, ["build"], tmp_path, _output()[0])
+    assert caught.value.diagnostics[0].code is Code.NO_BAZEL
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("presses", "script", "told"),
+    [
+        (1, "trap 'echo INT >> told; exit 8' INT; echo > up; while :; do sleep 0.05; done", "INT\n"),
+        (
+            2,
+            "trap 'echo INT >> told' INT; trap 'echo TERM >> told; exit 8' TERM; echo > up; while :; do sleep .1; done",
+            "INT\nTERM\n",
+        ),
+    ],
+)
+def test_ctrl_c(bazel: Callable[[str], Bazel], tmp_path: Path, presses: int, script: str, told: str) -> None:
+    def press() -> None:
+        _wait_for(tmp_path / "up")
+        for _ in range(presses):
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(bazel(script), ["build"], tmp_path, _output()[0])
+    thread.join()
+    assert (tmp_path / "told").read_text() == told
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
+def test_driver_that_ignores_ctrl_c_ends_with_its_bazel(
+    bazel: Callable[[str], Bazel], tmp_path: Path, told: signal.Signals
+) -> None:
+    """As it is in the background of a shell's script."""
+    answer, up = 'test "$1" = --version && echo "bazel 7.7.1" && exit', tmp_path / "up"
+    program = bazel(f"{answer}\necho $$ > {up}\nwhile :; do sleep .05; done")
+    project = shutil.copytree(_ROOT / "tests" / "e2e" / "projects" / "universal", tmp_path / "project")
+    background = ["env", "--ignore-signal=INT", "--default-signal=TERM,HUP"]
+    own = {"RULES_TORCH_KERNELS_BAZEL": str(program.path), "RULES_TORCH_KERNELS_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        [*background, sys.executable, "-m", "py_driver", "build", str(project)],
+        cwd=_ROOT,
+        env={**os.environ, **own},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as driver:
+        _wait_for(up)
+        driver.send_signal(told)
+        _, said = driver.communicate(timeout=20)
+    assert (driver.returncode, said.splitlines()[-1]) == (ExitCode.INTERRUPT, "interrupted")
+    assert not Path("/proc", up.read_text().strip()).exists()
+
+
+def test_exec_replaces_the_process(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    program = bazel('echo "$@" $$; cat; exit 7')
+    code = (
+        "import os, pathlib; print(os.getpid(), flush=True);"
+        "from py_driver.bazel.find import Bazel, Source; from py_driver.bazel.run import exec_bazel;"
+        f"b = Bazel(path=pathlib.Path({str(program.path)!r}), version='7', source=Source.PATH);"
+        f"exec_bazel(b, ['info', 'x'], pathlib.Path({str(tmp_path)!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="in", capture_output=True, text=True, check=False, cwd=_ROOT
+    )
+    first, second = done.stdout.splitlines()[:2], done.stdout.splitlines()[-1]
+    assert first[1] == f"info x {first[0]}"
+    assert second == "in"
+    assert done.returncode == 7
+
+
+def test_workspace_root(tmp_path: Path) -> None:
+    (tmp_path / "MODULE.bazel").touch()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert workspace_root(inner) == tmp_path
+    (tmp_path / "MODULE.bazel").unlink()
+    with pytest.raises(DriverError, match=r"MODULE\.bazel"):
+        workspace_root(inner)
+
+
+def test_curated_environment() -> None:
+    environ = {"PATH": "p", "PIP_CERT": "c", "HTTP_PROXY": "h", "LD_PRELOAD": "no", "PYTHONPATH": "no"}
+    assert curated(environ, {"A": "1"}) == {"A": "1", "HTTP_PROXY": "h", "PATH": "p", "PIP_CERT": "c"}
+
+
+def test_events(tmp_path: Path) -> None:
+    def completed(label: str, **content: object) -> dict[str, object]:
+        return {"id": {"targetCompleted": {"label": label}}, "completed": content}
+
+    events = [
+        {"id": {"namedSet": {"id": "0"}}, "namedSetOfFiles": {"files": [{"uri": "file:///o/a%20b"}]}},
+        {
+            "id": {"namedSet": {"id": "1"}},
+            "namedSetOfFiles": {"files": [{"uri": "file:///o/c"}, {"uri": "x://y"}], "fileSets": [{"id": "0"}]},
+        },
+        completed("//:good", success=True, outputGroup=[{"name": "default", "fileSets": [{"id": "1"}, {"id": "0"}]}]),
+        completed("//:bad"),
+        {"id": {"testSummary": {"label": "//:t"}}, "testSummary": {"overallStatus": "FAILED"}},
+        {"id": {"testSummary": {"label": "//:u"}}, "testSummary": {"overallStatus": "PASSED"}},
+        {
+            "id": {"buildMetrics": {}},
+            "buildMetrics": {"actionSummary": {"actionsCreated": "9", "actionsExecuted": "4"}},
+        },
+    ]
+    path = tmp_path / "events"
+    path.write_text("\n".join([*map(json.dumps, events), '{"id": {"half']))
+    read = read_events(path)
+    assert read.failed == ("//:bad", "//:t")
+    assert read.outputs == {"//:good": (Path("/o/c"), Path("/o/a b"))}
+    assert (read.actions, read.executed) == (9, 4)
+    assert read_events(tmp_path / "none").actions == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        (["--", "run", "-c", "opt", "//x", "--", "-v"], "run -c opt //x -- -v"),
+        (["--", "--version"], "--version"),
+        (["build", "--keep_going", "//..."], "build --keep_going //..."),
+    ],
+)
+def test_verb_passes_everything_on(
+    bazel: Callable[[str], Bazel], tmp_path: Path, arguments: list[str], passed: str
+) -> None:
+    program = bazel('test "$1" = --version && echo "bazel 7.7.1"; echo "got $*"')
+    (tmp_path / "MODULE.bazel").touch()
+    code = (
+        f"import argparse, sys; sys.path.insert(0, {str(_ROOT)!r});"
+        "from py_driver.cli import bazel; from py_driver.output import Output;"
+        "parser = argparse.ArgumentParser(); bazel.add(parser.add_subparsers());"
+        "sys.exit(bazel.run(parser.parse_args(sys.argv[1:]), Output()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "bazel", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "RULES_TORCH_KERNELS_BAZEL": str(program.path)},
+    )
+    assert done.stdout.splitlines()[-1] == f"got {passed}"

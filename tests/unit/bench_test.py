@@ -1,0 +1,215 @@
+"""The benchmark: what its page says of results that are there, missing or failed, and the chain that it works out."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+benchmark, columns, page = (importlib.import_module(name) for name in ("benchmark", "columns", "page"))
+
+_OURS, _PEER = "ours, split", "ninja"
+_MISSING = [
+    "- add a torch version: missing (bar: 20 times less CPU than the best peer)",
+    "- add an architecture: missing (bar: 3.5 times less CPU than the best peer)",
+    "- cold matrix: missing (bar: 1.8 times less CPU than the best peer)",
+    "- critical path: missing (bar: 2 times fewer seconds than the best peer)",
+    "- other directory: missing (bar: 0 compile steps)",
+    "- no change: missing (bar: 2 s)",
+    "- light_torch, cold matrix: missing (bar: at most 5 % more CPU than the best peer)",
+]
+
+
+def _cost(cpu: float, wall: float = 1.0, steps: int = 1) -> dict[str, Any]:
+    return {"cpu": cpu, "wall": wall, "steps": steps}
+
+
+def _kernel() -> dict[str, Any]:
+    return {
+        _OURS: {
+            "cold matrix": _cost(10),
+            "no change": _cost(1, wall=1.5, steps=0),
+            "a torch version more": _cost(1),
+            "another directory": _cost(1, steps=0),
+            "same bytes from two directories": {"same": True},
+            "critical path of one source": _cost(4),
+        },
+        _PEER: {
+            "cold matrix": _cost(20),
+            "no change": _cost(0, wall=0, steps=0),
+            "a torch version more": {"error": "ninja ended with 1"},
+            "another directory": _cost(20, steps=9),
+            "same bytes from two directories": {"same": False},
+            "critical path of one source": _cost(9),
+        },
+        "cmake": {"cold matrix": _cost(19), "a torch version more": _cost(30)},
+    }
+
+
+def _results(**kernels: dict[str, Any]) -> dict[str, Any]:
+    where = {"date": "2026-01-01", "cores": 2, "processor": "one", "memory-gib": 8, "system": "Linux"}
+    return {"machines": dict.fromkeys(kernels, where), "cells": ["a", "b"], "programs": {"ninja": "1.13"}, **kernels}
+
+
+def test_without_results_every_bar_is_missing() -> None:
+    assert page.bars({}) == _MISSING
+
+
+def test_a_failed_row_counts_as_missing_for_its_bar() -> None:
+    failed = {"error": "driver ended with 70"}
+    kernel = {_OURS: dict.fromkeys(_kernel()[_OURS], failed), _PEER: _kernel()[_PEER]}
+    assert page.bars({"norm": kernel}) == _MISSING
+
+
+def test_bars_name_the_best_peer_and_say_what_is_reached() -> None:
+    light = {_OURS: {"cold matrix": _cost(21)}, _PEER: {"cold matrix": _cost(20)}}
+    assert page.bars({"norm": _kernel(), "light_torch": light}) == [
+        "- add a torch version: 30.0 times less CPU than the best peer, cmake (bar: 20): reached",
+        _MISSING[1],
+        "- cold matrix: 1.9 times less CPU than the best peer, cmake (bar: 1.8): reached",
+        "- critical path: 2.2 times fewer seconds than the best peer, ninja (bar: 2): reached",
+        "- other directory: 0 compile steps (bar: 0): reached",
+        "- no change: 1.5 s (bar: 2 s): reached",
+        "- light_torch, cold matrix: 5 % more CPU than ninja (bar: at most 5 % more CPU than the best peer): reached",
+    ]
+
+
+def test_bars_that_are_not_reached_say_so() -> None:
+    kernel = _kernel()
+    kernel[_OURS] |= {"no change": _cost(3, wall=2.1), "another directory": _cost(3, steps=2)}
+    kernel["cmake"] |= {"cold matrix": _cost(17)}
+    said = page.bars({"norm": kernel})
+    assert [line.rpartition(": ")[2] for line in (said[2], said[4], said[5])] == ["not reached"] * 3
+
+
+def test_a_table_has_missing_failed_and_compared_cells() -> None:
+    assert page.table(_kernel()) == [
+        "|  | ours, split | ninja | cmake | best peer / split |",
+        "|---|---:|---:|---:|---:|",
+        "| cold matrix | 10.0 (1.0; 1) | 20.0 (1.0; 1) | 19.0 (1.0; 1) | 1.9 |",
+        "| no change | 1.0 (1.5; 0) | 0.0 (0.0; 0) | missing | 0.0 |",
+        "| a torch version more | 1.0 (1.0; 1) | failed | 30.0 (1.0; 1) | 30.0 |",
+        "| another directory | 1.0 (1.0; 0) | 20.0 (1.0; 9) | missing | 20.0 |",
+        "| same bytes from two directories | yes | no | missing | - |",
+        "| critical path of one source | 4.0 (1.0; 1) | 9.0 (1.0; 1) | missing | 2.2 |",
+    ]
+
+
+def test_the_page_keeps_what_stands_around_its_tables() -> None:
+    text = f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n"
+    written = page.page(text, _results(norm=_kernel()))
+    assert written.startswith(f"before\n{page.BEGIN}\n")
+    assert written.endswith(f"\n{page.END}\nafter\n")
+    assert "\nold\n" not in written
+    assert "### norm: " in written
+    assert "(images/performance_norm.svg)" in written
+    assert page.page(written, _results(norm=_kernel())) == written
+
+
+def test_a_plot_is_xml_with_a_bar_for_each_column_and_row() -> None:
+    root = ET.fromstring(page.plot("norm", _kernel()))  # noqa: S314  (what was just written)
+    rectangles = root.findall("{*}rect")
+    assert len(rectangles) == 3 + 3 * 5  # the legend; five rows have seconds
+    assert all(float(one.attrib["width"]) >= 0 for one in rectangles)
+    said = [one.text for one in root.findall("{*}text")]
+    assert said.count("failed") == 1
+    assert said.count("missing") == 3
+
+
+def test_a_plot_of_failures_alone_is_drawn_too() -> None:
+    ET.fromstring(page.plot("norm", {_PEER: {"cold matrix": {"error": "OSError"}}}))  # noqa: S314  (likewise)
+
+
+_DEVICE = [
+    ("CudaDeviceCompile", "Compiling for sm_80 csrc/a.cu for //p:p", 3.0),
+    ("CudaAssemble", "Assembling for sm_80 csrc/a.cu for //p:p", 2.0),
+    ("CudaDeviceCompile", "Compiling for sm_90 csrc/a.cu for //p:p", 4.0),
+    ("CudaAssemble", "Assembling for sm_90 csrc/a.cu for //p:p", 2.0),
+    ("CudaFatbinary", "Bundling the code of csrc/a.cu for //p:p", 0.5),
+    ("CudaDeviceCompile", "Compiling for sm_90 csrc/aa.cu for //p:p", 100.0),
+    ("KernelCxxCompile", "Compiling binding.cpp for //p:binding", 100.0),
+]
+
+
+def _host(frontend: float, compiler: float = 1.0) -> list[tuple[str, str, float]]:
+    return [
+        ("CudaPreprocess", "Preprocessing csrc/a.cu for //p:p", 1.0),
+        ("CudaFrontend", "Reading csrc/a.cu for //p:p", frontend),
+        ("CudaHostCompile", "Compiling the host code of csrc/a.cu for //p:p", compiler),
+    ]
+
+
+def test_the_longest_chain_goes_through_the_slowest_architecture() -> None:
+    assert columns.longest_chain([*_DEVICE, *_host(2.0)], "csrc/a.cu") == (7.5, 4)
+
+
+@pytest.mark.parametrize(("frontend", "whole"), [(20.0, 26.0), (1.0, 10.0)])
+def test_the_longest_chain_can_be_that_of_the_host(frontend: float, whole: float) -> None:
+    """Its code is compiled after cudafe++ has read it, and cicc has written what launches kernels."""
+    assert columns.longest_chain([*_DEVICE, *_host(frontend, 5.0)], "csrc/a.cu") == (whole, 3)
+
+
+def test_nvcc_as_a_whole_is_a_chain_of_one() -> None:
+    whole = ("KernelCudaCompile", "Compiling csrc/a.cu for //p:p", 7.0)
+    assert columns.longest_chain([whole], "csrc/a.cu") == (7.0, 1)
+
+
+@pytest.mark.parametrize("lacking", range(5))
+def test_a_chain_with_a_gap_is_refused(lacking: int) -> None:
+    actions = [*_DEVICE[:lacking], *_DEVICE[lacking + 1 :], *_host(1.0)]
+    with pytest.raises(ValueError, match=r"not all actions of csrc/a\.cu"):
+        columns.longest_chain(actions, "csrc/a.cu")
+
+
+class _Recorder:
+    """A column that builds nothing and fails where it is told to."""
+
+    name = _OURS
+
+    def __init__(self, failing: str) -> None:
+        self.failing = failing
+        self.builds: list[str] = []
+
+    def build(self, project: Path, cells: list[str]) -> int:
+        self.builds.append(project.parent.name)
+        if project.parent.name == self.failing:
+            raise OSError(project)
+        return len(cells)
+
+    def alone(self, project: Path, cell: str) -> tuple[float, int]:
+        assert "once_more" in next(iter(sorted(project.glob("csrc/*.cu")))).read_text()
+        assert cell == "a"
+        return 2.0, 5
+
+    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
+        return dict.fromkeys(cells, project.name)
+
+    def cpu(self) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("kernel", sorted(one.name for one in (_ROOT / "bench" / "kernels").iterdir()))
+def test_every_kernel_takes_every_change(kernel: str, tmp_path: Path) -> None:
+    rows = benchmark.rows_of(_Recorder(""), kernel, tmp_path, ["a", "b"])
+    assert not [row for row, entry in rows.items() if "error" in entry]
+    assert rows["same bytes from two directories"] == {"same": True}
+    assert rows["critical path of one source"] == _cost(2.0, 2.0, 5)
+    assert "missing" not in "".join(page.bars({"norm": {_OURS: rows, _PEER: rows}})[4:6])
+
+
+def test_it_stops_after_the_last_row_that_is_wanted(tmp_path: Path) -> None:
+    recorder = _Recorder("")
+    rows = benchmark.rows_of(recorder, "light", tmp_path, ["a"], "comment in a shared file")
+    assert list(rows) == ["cold matrix", "no change", "comment in a shared file"]
+    assert len(recorder.builds) == 3
+
+
+def test_a_row_that_fails_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = benchmark.rows_of(_Recorder("directory"), "light", tmp_path, ["a"])
+    assert {row for row, entry in rows.items() if "error" in entry} == {"another directory"}
+    assert rows["another directory"] == {"error": "OSError"}
+    assert str(tmp_path) in capsys.readouterr().err

@@ -1,0 +1,416 @@
+"""The compliance check on the libraries of tests/abi, which break one rule each; beside other checkers; under fuzz."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from py_driver import __main__
+from py_driver.building import abi_check as compliance
+from py_driver.building import build as building
+from py_driver.errors import Code, DriverError
+from py_driver.output import Output
+from py_driver.system.venv import ensure_venv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[3]
+ABI = ROOT / "tests" / "abi"
+LIBRARIES = ABI / "libraries"
+TOOLS = ROOT / "rules" / "private" / "tools"
+JUDGES = ["kernel-abi-check==0.14.1", "auditwheel==6.8.2", "abi3audit==0.0.26"]
+
+CPU = "torch213-*-cpu-*"
+GOOD = {"--init": "good"}
+GPU = {**GOOD, "--archs": "8.0,9.0a+PTX,10.0f,12.0+PTX"}
+OLD = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
+NEW = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+UNIQUE = "_ZZ6singlevE5value"
+UNDEFINED = {("undefined-symbol", name) for name in ("_ZN5other9elsewhereEv", "_ZN2at6native8internalEv")}
+
+CALLS = {
+    ("undefined-symbol", name) for name in ("custom_gemm", "cublasSgemm_v2", "cublasNonsense", "cudaNonsense", "nvFoo")
+}
+HIP_CALLS = {("undefined-symbol", name) for name in ("rocblas_sgemm", "rocblas_nonsense")}
+
+EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
+    ("good", {}, set()),
+    ("good", {**GOOD, "--cxx-abi": "cxx11", "--archs": "none"}, set()),
+    ("good", {**GOOD, "--cxx-abi": "cxx98"}, {("cxx-abi", NEW)}),
+    ("good", {**GOOD, "--torch-stable-abi": "2.9"}, {("torch-stable-abi", NEW)}),
+    ("good", {**GOOD, "--archs": "9.0a"}, {("gpu-code", "sm_90a")}),
+    ("good", {"--init": "bad"}, {("exported-symbol", "PyInit_good"), ("init-function", "PyInit_bad")}),
+    ("good_stripped", GOOD, set()),
+    ("good_sectionless", {**GOOD, "--cxx-abi": "cxx98"}, {("cxx-abi", NEW)}),
+    ("good_sysv_hash", GOOD, set()),
+    ("good_stable", {**GOOD, "--torch-stable-abi": "2.10"}, set()),
+    ("gpu", GPU, set()),
+    ("gpu", {**GOOD, "--archs": "none"}, {("gpu-code", one) for one in ("sm_80", "sm_90a", "sm_100f", "sm_120")}
+     | {("gpu-code", one) for one in ("compute_90a", "compute_120")}),
+    ("gpu", {**GPU, "--archs": "8.0,9.0+PTX,10.0f,12.0+PTX"},
+     {("gpu-code", one) for one in ("sm_90", "sm_90a", "compute_90", "compute_90a")}),
+    ("hip", {**GOOD, "--archs": "gfx90a,gfx942:sramecc+:xnack-"}, set()),
+    ("hip", {**GOOD, "--archs": "gfx90a,gfx942"},
+     {("gpu-code", one) for one in ("gfx942", "gfx942:sramecc+:xnack-")}),
+    ("hip", {**GOOD, "--metadata-archs": "gfx90a,gfx942"}, set()),
+    ("hip", {**GOOD, "--metadata-archs": "gfx90a,gfx942", "--archs": "gfx90a,gfx942:sramecc+:xnack-"}, set()),
+    ("hip", {**GOOD, "--metadata-archs": "gfx90a", "--archs": "gfx90a,gfx942:sramecc+:xnack-"},
+     {("gpu-code", "gfx942")}),
+    ("hip", {**GOOD, "--metadata-archs": "gfx942,gfx1100"}, {("gpu-code", "gfx90a"), ("gpu-code", "gfx1100")}),
+    ("hip", {**GOOD, "--metadata-archs": "gfx90a,gfx942:sramecc+:xnack-"},
+     {("gpu-code", one) for one in ("gfx942", "gfx942:sramecc+:xnack-")}),
+    ("gpu", {**GOOD, "--metadata-archs": GPU["--archs"]}, set()),
+    ("gpu", {**GOOD, "--metadata-archs": "9.0a+PTX,10.0f,12.0+PTX"}, {("gpu-code", "sm_80")}),
+    ("glibc_new", GOOD, {("symbol-version", "GLIBC_2.34")}),
+    ("glibc_new_stripped", GOOD, {("symbol-version", "GLIBC_2.34")}),
+    ("glibc_new_gnu", GOOD, {("symbol-version", "GLIBC_2.34")}),
+    ("glibc_private", GOOD, {("symbol-version", "GLIBC_PRIVATE")}),
+    ("glibcxx_new", GOOD, {("symbol-version", "GLIBCXX_3.4.29")}),
+    ("cxxabi_tm", GOOD, {("symbol-version", "CXXABI_TM_1")}),
+    ("gcc_new", GOOD, {("symbol-version", "GCC_12.0.0")}),
+    ("libatomic", GOOD, {("symbol-version", "LIBATOMIC_1.0"), ("needed-library", "libatomic.so.1")}),
+    ("libatomic_gnu", GOOD, {("symbol-version", "LIBATOMIC_1.0"), ("needed-library", "libatomic.so.1")}),
+    ("python_newer", GOOD, {("python-abi", "PyIter_Send")}),
+    ("python_unstable", GOOD, {("python-abi", "PyRun_SimpleString"), ("python-abi", "_PyObject_GetDictPtr")}),
+    ("needs_python", GOOD, {("needed-library", "libpython3.12.so.1.0"), ("needed-library", "libtorch_python.so")}),
+    ("rpath", GOOD, {("search-path", "/opt/lib")}),
+    ("runpath", GOOD, {("search-path", "$ORIGIN/../lib")}),
+    ("unique", GOOD, {("unique-symbol", UNIQUE), ("exported-symbol", UNIQUE)}),
+    ("export", GOOD, {("exported-symbol", "helper")}),
+    ("two_modules", GOOD, {("exported-symbol", "PyInit_other")}),
+    ("no_module", GOOD, {("init-function", "PyInit_good")}),
+    ("executable_stack", GOOD, {("executable-stack", "PT_GNU_STACK")}),
+    ("no_relro", GOOD, {("relro", "PT_GNU_RELRO")}),
+    ("lazy", GOOD, {("relro", "BIND_NOW")}),
+    ("textrel", GOOD, {("text-relocations", "TEXTREL")}),
+    ("old_string", {**GOOD, "--cxx-abi": "cxx11"}, {("cxx-abi", OLD)}),
+    ("old_string", {**GOOD, "--cxx-abi": "cxx98"}, set()),
+    ("good", {**GOOD, "--torch": "2.13", "--backend": "cpu", "--cxx-abi": "cxx11"}, set()),
+    ("good", {**GOOD, "--torch": "2.6", "--backend": "cpu", "--cxx-abi": "cxx11"}, set()),
+    ("good", {**GOOD, "--torch": "2.6", "--backend": "cpu"}, {("undefined-symbol", NEW)}),
+    ("good", {**GOOD, "--torch": "1.0"}, set()),
+    ("good_stable", {**GOOD, "--torch": "2.9"}, {("undefined-symbol", "torch_library_impl")}),
+    ("good_stable", {**GOOD, "--torch": "2.10"}, set()),
+    ("old_string", {**GOOD, "--torch": "2.6", "--cxx-abi": "cxx98"}, set()),
+    ("old_string", {**GOOD, "--torch": "2.7"}, {("undefined-symbol", OLD)}),
+    ("undefined", GOOD, set()),
+    ("undefined", {**GOOD, "--torch": "2.13"}, UNDEFINED | {("undefined-symbol", "cublasCreate_v2")}),
+    ("undefined", {**GOOD, "--torch": "2.13", "--backend": "cpu"},
+     UNDEFINED | {("undefined-symbol", "cublasCreate_v2")}),
+    ("gpu_calls", GOOD, set()),
+    ("gpu_calls", {**GOOD, "--torch": "2.13"}, CALLS),
+    ("gpu_calls", {**GOOD, "--torch": "2.13", "--backend": "cu130"}, CALLS),
+    ("gpu_calls", {**GOOD, "--torch": "2.13", "--backend": "cpu"}, CALLS | {("undefined-symbol", "cudaMalloc")}),
+    ("gpu_versions", {**GOOD, "--torch": "2.13"}, {("undefined-symbol", "cudaNonsense")}),
+    ("gpu_unrecorded", {**GOOD, "--torch": "2.13"}, set()),
+    ("gpu_unrecorded", {**GOOD, "--torch": "2.13", "--backend": "cu130"}, set()),
+    ("hip_calls", {**GOOD, "--torch": "2.13"}, HIP_CALLS | {("undefined-symbol", "hipFoo")}),
+    ("hip_calls", {**GOOD, "--torch": "2.13", "--backend": "rocm72"}, HIP_CALLS | {("undefined-symbol", "hipFoo")}),
+    ("hip_calls", {**GOOD, "--torch": "2.13", "--backend": "rocm71"}, HIP_CALLS),
+    ("shim_new", {**GOOD, "--torch-stable-abi": "2.10"}, {("torch-stable-abi", "torch_library_def_with_tags")}),
+    ("shim_new", {**GOOD, "--torch-stable-abi": "2.12"}, set()),
+    ("aarch64", {}, {("file-type", "")}),
+    ("i386", {}, {("file-type", "")}),
+]  # fmt: skip
+
+# `cuobjdump --list-elf` and `--list-ptx` of CUDA 12.4, less the name of the file. Of machine code it shows no suffix.
+CUOBJDUMP = {"sm_80.cubin", "sm_90.cubin", "sm_100.cubin", "sm_120.cubin", "sm_90a.ptx", "sm_120.ptx"}
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return compliance.build_program(Output())
+
+
+def findings(program: Path, name: str, options: Mapping[str, str]) -> set[tuple[str, str]]:
+    checked = compliance.check(program, LIBRARIES / f"{name}.so", options)
+    assert not checked.failure
+    return {(one["rule"], one["subject"]) for one in checked.findings}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("name", "options", "expected"), EXPECTED)
+def test_each_rule_finds_its_bad_library(
+    program: Path, name: str, options: Mapping[str, str], expected: set[tuple[str, str]]
+) -> None:
+    assert findings(program, name, options) == expected
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("name", "options", "symbol", "said"),
+    [
+        ("gpu_calls", {}, "custom_gemm", "nothing defines it"),
+        ("gpu_calls", {"--backend": "cu118"}, "cublasSgemm_v2", "libcublas.so.11 of CUDA 11.8 defines it"),
+        ("gpu_calls", {"--backend": "cu130"}, "cublasSgemm_v2", "libcublas.so.13 of CUDA 13.0 defines it"),
+        ("hip_calls", {"--backend": "rocm72"}, "rocblas_sgemm", "librocblas.so.5 of ROCm 7.2 defines it"),
+        ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "nothing defines it"),
+        ("gpu_calls", {"--backend": "rocm71"}, "custom_gemm", "nothing defines it"),
+        ("hip_calls", {"--backend": "rocm71"}, "rocblas_nonsense", "librocblas.so may define it"),
+    ],
+)
+def test_the_library_that_defines_a_symbol_is_named(
+    program: Path, name: str, options: Mapping[str, str], symbol: str, said: str
+) -> None:
+    checked = compliance.check(program, LIBRARIES / f"{name}.so", {**GOOD, "--torch": "2.13", **options})
+    [message] = [one["message"] for one in checked.findings if one["subject"] == symbol]
+    assert message.startswith(said)
+
+
+@pytest.mark.e2e
+def test_what_could_not_be_looked_up_is_noted(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = "cublasNonsense: taken for one of libcublas.so.10, of which no symbols are recorded"
+    path = LIBRARIES / "gpu_unrecorded.so"
+    assert compliance.check(program, path, {**GOOD, "--torch": "2.13"}).notes == (note,)
+    assert __main__.main(["abi-check", str(path), "--torch=2.13"]) == 0
+    assert capsys.readouterr().out == f"{path}: compliant; GPU code: none\n  note: {note}\n"
+
+
+def test_every_library_is_expected_something_of() -> None:
+    assert {path.stem for path in LIBRARIES.iterdir()} == {name for name, _, _ in EXPECTED}
+    assert all(path.stat().st_size < 20_000 for path in LIBRARIES.iterdir())
+
+
+@pytest.mark.e2e
+def test_gpu_code_is_what_cuobjdump_lists(program: Path) -> None:
+    path = LIBRARIES / "gpu.so"
+    ours = compliance.check(program, path, {}).gpu_code
+    assert ours == ("sm_80", "sm_90a", "sm_100f", "sm_120", "compute_90a", "compute_120")
+    machine = {f"{one.rstrip('af')}.cubin" for one in ours if one.startswith("sm_")}
+    assert machine | {f"{one.replace('compute', 'sm')}.ptx" for one in ours if one.startswith("compute_")} == CUOBJDUMP
+    if shutil.which("cuobjdump"):
+        said = [
+            subprocess.run(["cuobjdump", option, path], check=True, capture_output=True, text=True).stdout
+            for option in ("--list-elf", "--list-ptx")
+        ]
+        assert {re.sub(r"[af](?=.cubin)", "", one) for one in re.findall(r"sm_\w+\.\w+", "".join(said))} == CUOBJDUMP
+
+
+@pytest.fixture(scope="module")
+def judged() -> dict[str, Any]:
+    python = ensure_venv("judges", JUDGES, Output())
+    command = [python, ABI / "judges.py", *sorted(LIBRARIES.glob("*.so"))]
+    said: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return said
+
+
+def _ours(program: Path, rule: str) -> dict[str, list[str]]:
+    names = sorted({name for name, _, _ in EXPECTED})
+    return {name: sorted(subject for kind, subject in findings(program, name, {}) if kind == rule) for name in names}
+
+
+@pytest.mark.e2e
+def test_python_findings_are_those_of_both_other_checkers(program: Path, judged: dict[str, Any]) -> None:
+    ours = _ours(program, "python-abi")
+    assert {name: said["kernel-abi-check"]["python"] for name, said in judged.items()} == ours
+    assert {name: said["abi3audit"] for name, said in judged.items()} == ours
+
+
+@pytest.mark.e2e
+def test_version_findings_are_auditwheels_and_stricter(program: Path, judged: dict[str, Any]) -> None:
+    ours = {name for name, found in _ours(program, "symbol-version").items() if found}
+    theirs = {name for name, said in judged.items() if not said["auditwheel"]}
+    # manylinux_2_28 allows transactional memory, and libatomic, which torch does not bring.
+    assert ours - theirs == {"cxxabi_tm", "libatomic", "libatomic_gnu"}
+    assert theirs <= ours
+
+
+@pytest.mark.e2e
+def test_version_findings_are_kernel_abi_checks_where_it_sees_any(program: Path, judged: dict[str, Any]) -> None:
+    theirs = {name: versions for name, said in judged.items() if (versions := said["kernel-abi-check"]["versions"])}
+    # It reads them out of the names in .symtab: GNU ld writes them there, other linkers do not, and strip removes them.
+    assert theirs == {"glibc_new_gnu": ["GLIBC_2.34"]}
+    assert _ours(program, "symbol-version")["glibc_new_gnu"] == ["GLIBC_2.34"]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not an ELF file"),
+        (b"!<arch>\n", "not an ELF file"),
+        (b"\x7fELF", "truncated or malformed: the header"),
+        ((LIBRARIES / "good.so").read_bytes()[:-1], "truncated or malformed: the section headers"),
+        ((LIBRARIES / "good.so").read_bytes()[:200], "truncated or malformed: the program headers"),
+    ],
+)
+def test_what_cannot_be_judged(program: Path, tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "x.so"
+    path.write_bytes(content)
+    assert compliance.check(program, path, {}).failure == f"{path}: {said}"
+
+
+@pytest.fixture(scope="module")
+def zig(program: Path) -> Path:
+    """The compiler of the toolchain."""
+    [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
+    return next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
+
+
+def _object(zig: Path, directory: Path, assembly: str) -> Path:
+    source, made = directory / "x.s", directory / "x.o"
+    source.write_text(assembly, encoding="ascii")
+    command = [str(zig), "clang", "--target=x86_64-linux-gnu", "-c", str(source), "-o", str(made)]
+    subprocess.run(command, check=True, env={"ZIG_GLOBAL_CACHE_DIR": str(directory)})
+    return made
+
+
+STRINGS = [
+    ("_Z8describeSs", "cxx98"),
+    ("_ZNSs4_Rep9_S_createEmmRKSaIcE", "cxx98"),
+    ("_ZN4pathC2ISsS0_EERKT_", "cxx98"),
+    ("_ZTSSt6vectorISsSaISsEE", "cxx98"),
+    ("_Z4joinRKSbIwSt11char_traitsIwESaIwEE.cold", "cxx98"),
+    ("_Z5countRSt4listIiSaIiEE", "cxx98"),
+    ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm", "cxx11"),
+    ("_ZNKSt3_V214error_category10_M_messageB5cxx11Ei", "cxx11"),
+    ("_Z5countRNSt7__cxx114listIiSaIiEEE", "cxx11"),
+    ("_Z6massSsRKSt17basic_string_viewIcSt11char_traitsIcEE", ""),
+    ("_ZZ1fvENKUlvE5_clI7wSsxxxxEEvv", ""),
+    ("_ZTSs", ""),
+    ("_Z3onev.partSs", ""),
+    ("describeSs", ""),
+    ("_Z", ""),
+]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("name", "known"), STRINGS)
+def test_an_object_of_the_other_abi_is_found(program: Path, zig: Path, tmp_path: Path, name: str, known: str) -> None:
+    made = str(_object(zig, tmp_path, f'.data\n.quad "{name}"\n'))
+    for abi in ("cxx11", "cxx98"):
+        checked = compliance.check(program, LIBRARIES / "good_stripped.so", {"--cxx-abi": abi, "--object": made})
+        found = [(one["rule"], one["subject"], one["message"]) for one in checked.findings]
+        message = f"not compiled for {abi}, by 1 of its symbols: `{name}`"
+        assert found == ([("cxx-abi", made, message)] if known not in {"", abi} else [])
+
+
+@pytest.mark.e2e
+def test_an_object_of_very_many_sections_is_read(program: Path, zig: Path, tmp_path: Path) -> None:
+    sections = "".join(f'.section .s{i},"a"\n.byte 0\n' for i in range(66_000))
+    made = _object(zig, tmp_path, f"{sections}.data\n.quad _Z8describeSs\n")
+    options = {"--cxx-abi": "cxx11", "--object": str(made)}
+    assert len(compliance.check(program, LIBRARIES / "good_stripped.so", options).findings) == 1
+    made.write_bytes(made.read_bytes()[:-1])
+    failure = compliance.check(program, LIBRARIES / "good_stripped.so", options).failure
+    assert failure == f"{made}: truncated or malformed: the section headers"
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_damaged_files_do_not_crash_it(zig: Path, tmp_path: Path) -> None:
+    # A read out of bounds ends a safe build of the program with a signal.
+    safe = tmp_path / "safe"
+    options = ["-target", "x86_64-linux-none", "-OReleaseSafe", "-fsingle-threaded"]
+    caches = ["--cache-dir", str(tmp_path), "--global-cache-dir", str(tmp_path)]
+    modules = ["--dep", "common", f"-Mroot={TOOLS / 'abi_check' / 'check.zig'}", f"-Mcommon={TOOLS / 'common.zig'}"]
+    subprocess.run([zig, "build-exe", *options, *caches, *modules, f"-femit-bin={safe}"], check=True)
+    wholes = [path.read_bytes() for path in sorted(LIBRARIES.glob("*.so"))]
+    dice = random.Random(20261121)  # noqa: S311  (damage, not secrets)
+    path = tmp_path / "x.so"
+    everything = {"--archs": "8.0", "--cxx-abi": "cxx11", "--torch": "2.13", "--torch-stable-abi": "2.9"}
+    everything |= {"--object": str(path)}
+    for _ in range(500):
+        damaged = bytearray(dice.choice(wholes))
+        if dice.random() < 0.1:
+            del damaged[dice.randrange(len(damaged)) :]
+        for _ in range(dice.choice([1, 2, 8]) if damaged else 0):
+            at = dice.randrange(min(len(damaged), dice.choice([64, 512, 20_000])))
+            damaged[at] = dice.choice([0, 1, 0x7F, 0xFF, dice.randrange(256)])
+        path.write_bytes(damaged)
+        failure = compliance.check(safe, path, everything).failure
+        assert failure in {"", f"{path}: not an ELF file"} or "malformed" in failure, failure
+
+
+@pytest.mark.e2e
+def test_the_verb_takes_what_it_expects_from_the_variant(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.is_file()
+    variant = tmp_path / "build" / "torch213-cxx11-cu130-x86_64-linux"
+    variant.mkdir(parents=True)
+    shutil.copy(LIBRARIES / "gpu.so", variant / "good.abi3.so")
+    metadata = {"id": "good", "backend": {"type": "cuda", "archs": ["10.0f", "12.0+PTX", "8.0", "9.0a+PTX"]}}
+    (variant / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    assert __main__.main(["abi-check", str(tmp_path)]) == 0
+    assert "compliant; GPU code: sm_80" in capsys.readouterr().out
+    assert __main__.main(["abi-check", str(tmp_path), "--archs=8.0", "--json"]) == 5
+    result = json.loads(capsys.readouterr().out)
+    assert [one["compliant"] for one in result["libraries"]] == [False]
+    assert {one["rule"] for one in result["libraries"][0]["findings"]} == {"gpu-code"}
+    assert [one["code"] for one in result["errors"]] == ["E402"]
+
+
+@pytest.mark.e2e
+def test_the_verb_shows_the_findings(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.is_file()
+    paths = [str(LIBRARIES / "rpath.so"), str(LIBRARIES / "lazy.so"), str(ABI / "build.py")]
+    assert __main__.main(["abi-check", *paths]) == 5
+    captured = capsys.readouterr()
+    assert "  search-path: /opt/lib: the file names a place" in captured.out
+    assert "lazy.so is not compliant: 1 finding" in captured.err
+    assert "error[E103]" in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["/nonexistent"], [str(ABI / "src")]])
+def test_the_verb_needs_libraries(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["abi-check", *arguments]) == 2
+    assert "error[E101]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option", ["--archs=9", "--archs=", "--archs=gfx942,8.0", "--archs=gfx", "--torch-stable-abi=2", "--cxx-abi=cxx03"]
+)
+def test_the_verb_refuses_options(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["abi-check", str(LIBRARIES), option]) == 2
+    assert "error[E200]" in capsys.readouterr().err
+
+
+@pytest.mark.e2e
+def test_a_code_object_that_is_none_is_malformed(program: Path, tmp_path: Path) -> None:
+    content = (LIBRARIES / "hip.so").read_bytes()
+    for old, new in ((b"hipv4-amdgcn-amd-amdhsa--gfx90a", None), (b"\x03\x00\xe0\x00", b"\x03\x00\x3e\x00")):
+        at = content.index(old)
+        broken = content[: at - 8] + b"\xff" * 8 + content[at:] if new is None else content.replace(old, new)
+        (tmp_path / "broken.so").write_bytes(broken)
+        checked = compliance.check(program, tmp_path / "broken.so", GOOD)
+        assert checked.failure.endswith("truncated or malformed: the GPU code")
+
+
+def test_expectations() -> None:
+    stable = Path("x/torch-stable-abi29-cpu-x86_64-linux/_a_cpu_1.abi3.so")
+    assert compliance.expectations(stable) == {
+        "--init": "_a_cpu_1",
+        "--torch": "2.9",
+        "--backend": "cpu",
+        "--torch-stable-abi": "2.9",
+    }
+    old = Path("x/torch25-cxx98-cu118-x86_64-linux/_a_cuda_1.abi3.so")
+    assert compliance.expectations(old) == {
+        "--init": "_a_cuda_1",
+        "--cxx-abi": "cxx98",
+        "--torch": "2.5",
+        "--backend": "cu118",
+    }
+    assert compliance.expectations(Path("libfoo.so")) == {}
+
+
+@pytest.mark.e2e
+def test_a_build_checks_what_it_linked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = tmp_path / "tiny"
+    shutil.copytree(ROOT / "tests" / "e2e" / "projects" / "tiny", project)
+    with (project / "torch-ext" / "binding.cpp").open("a", encoding="utf-8") as binding:
+        binding.write('extern "C" int PyRun_SimpleString(const char*);\nint ran = PyRun_SimpleString("1");\n')
+    with pytest.raises(DriverError) as failure:
+        building.build(project, [CPU], Output())
+    assert [one.code for one in failure.value.diagnostics] == [Code.BUILD_FAILED, Code.NOT_COMPLIANT]
+    assert "  python-abi: PyRun_SimpleString: not in Python's stable ABI" in capsys.readouterr().err
+    assert not (project / "build").exists()

@@ -1,0 +1,362 @@
+"""What a build is expected to do: the steps of cells, those that are there already, seconds and memory."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sections import GENERAL, TORCH, make
+
+from py_driver.bazel.spawns import Spawn
+from py_driver.building.estimate import Forecast, History, Known, describe, forecast, learned
+from py_driver.building.executed import CellStep, Did, Place
+from py_driver.building.expected import Settings, Step, expected_steps
+from py_driver.building.history import read_history, write_history
+from py_driver.building.phases import phases
+from py_driver.building.selection import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TWO = ("torch213-*-cu130-*", "torch214-*-cu130-*")
+ALL = 1 + 2 * 2 + 3  # of a source for two architectures
+BINDING = 2
+KERNEL = """[kernel.g]
+backend = "cuda"
+depends = ["torch"]
+src = ["g.cu", "a.cuh", "b.cuh"]
+include = ["."]
+cuda-capabilities = ["8.0", "9.0+PTX"]
+"""
+PINS = {"cc": "1", "cu130": "2", "2.13": "3", "2.14": "4"}
+SETTINGS = Settings(
+    split=True,
+    whole=(),
+    ptx_sharing="off",
+    standards={"2.4": 17, "2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
+    toolchains=PINS,
+    rules="5",
+)
+FILES = {
+    "g.cu": '#include "a.cuh"\n',
+    "a.cuh": "",
+    "b.cuh": "",
+    "torch-ext/b.cpp": "#include <torch/library.h>\n",
+}
+
+
+def _steps(
+    directory: Path,
+    files: dict[str, str],
+    patterns: Sequence[str] = TWO,
+    settings: Settings = SETTINGS,
+    text: str = KERNEL,
+) -> list[Step]:
+    for name, content in files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_text(content)
+    return _again(directory, patterns, settings, GENERAL + TORCH + text)
+
+
+def _again(
+    directory: Path, patterns: Sequence[str] = TWO, settings: Settings = SETTINGS, text: str = GENERAL + TORCH + KERNEL
+) -> list[Step]:
+    """The steps of a project with the files that are there."""
+    plan = make(directory, text)
+    names = {name for identity in plan.identities for name in identity.files}
+    contents = {name: (directory / name).read_bytes() for name in names}
+    return expected_steps(plan, choose(plan, patterns), contents, settings)
+
+
+def _done(steps: Sequence[Step], seconds: float = 2.0, keys: dict[str, str] | None = None) -> History:
+    """What is known after a build that ran each step, of a key that is its place if not another one is named."""
+    done = []
+    for step in steps:
+        key = (keys or {}).get(step.place, step.place)
+        place = Place(source=step.source, section=step.section, mnemonic=step.mnemonic, arch=step.arch)
+        spawn = Spawn(mnemonic=step.mnemonic, key=key, seconds=seconds)
+        made = CellStep(variant=step.variant, path=key, key=key, did=Did.RUN, seconds=seconds, spawn=spawn)
+        done.append((place, made))
+    return learned({}, steps, done, {(step.section, step.source) for step in steps})
+
+
+def _ahead(steps: Sequence[Step], history: History, jobs: int = 2, memory: int = 100_000) -> Forecast:
+    return forecast(steps, history, jobs=jobs, memory=memory)
+
+
+def _counts(ahead: Forecast) -> tuple[int, int, int]:
+    return ahead.run, ahead.shared, ahead.cached
+
+
+def test_torch_in_sight_is_preprocessed_for_each_and_compiled_once(tmp_path: Path) -> None:
+    assert _counts(_ahead(_steps(tmp_path, FILES), {})) == (ALL + 1 + 2 * BINDING, ALL - 1, 0)
+
+
+def test_torch_that_is_included_is_compiled_for_each(tmp_path: Path) -> None:
+    files = FILES | {"a.cuh": "#include <ATen/core/Tensor.h>\n"}
+    assert _counts(_ahead(_steps(tmp_path, files), {})) == (2 * (ALL + BINDING), 0, 0)
+
+
+def test_another_standard_of_cxx_is_compiled_again(tmp_path: Path) -> None:
+    settings = SETTINGS._replace(standards={"2.13": 17, "2.14": 20})
+    assert _counts(_ahead(_steps(tmp_path, FILES, settings=settings), {})) == (2 * (ALL + BINDING), 0, 0)
+
+
+def test_another_abi_is_compiled_again(tmp_path: Path) -> None:
+    steps = _steps(tmp_path, FILES, ("torch25-cxx{11,98}-cu124-*",))
+    assert _counts(_ahead(steps, {})) == (2 * (ALL + BINDING), 0, 0)
+
+
+def test_an_abi_is_compiled_for_without_torch_too(tmp_path: Path) -> None:
+    text = KERNEL.replace('["torch"]', "[]")
+    steps = _steps(tmp_path, FILES, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=text)
+    assert _counts(_ahead(steps, {})) == (2 * ALL + 4 * BINDING, 2 * ALL, 0)
+    # What needs no string is the same text in the end, and assembled and bundled once; that is known when it was built.
+    keys = {s.place: s.mnemonic for s in steps if s.mnemonic == "CudaFatbinary"}
+    (tmp_path / "g.cu").write_text("int i;\n")
+    again = _again(tmp_path, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=GENERAL + TORCH + text)
+    assert _ahead(again, _done(steps, keys=keys)).run == 2 * ALL + 4 - 1
+
+
+def test_a_torch_free_step_of_cxx11_has_the_place_that_it_always_had(tmp_path: Path) -> None:
+    text = KERNEL.replace('["torch"]', "[]")
+    places = {s.place for s in _steps(tmp_path, FILES, ("torch25-*-cu124-*",), text=text) if s.section == "g"}
+    assert "g|g.cu|CudaPreprocess||cu124" in places
+    assert "g|g.cu|CudaPreprocess||cxx98 cu124" in places
+
+
+def test_nvcc_as_a_whole_is_one_step(tmp_path: Path) -> None:
+    assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(split=False)), {})) == (2 + 4, 0, 0)
+    assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(whole=("13.0",))), {})) == (2 + 4, 0, 0)
+
+
+def test_what_was_built_is_cached(tmp_path: Path) -> None:
+    steps = _steps(tmp_path, FILES)
+    assert _counts(_ahead(steps, _done(steps))) == (0, ALL - 1, ALL + 1 + 2 * BINDING)
+
+
+@pytest.mark.parametrize(
+    ("changed", "run"),
+    [
+        ("g.cu", ALL + 1 + 2),  # all of it, preprocessed for two torch releases; the id for both bindings
+        ("a.cuh", ALL + 1 + 2),
+        ("b.cuh", 2 + 2),  # nothing includes it; Bazel shows it to preprocessing, and the id has it
+    ],
+)
+def test_an_edit_runs_what_reads_the_file(tmp_path: Path, changed: str, run: int) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    ahead = _ahead(_steps(tmp_path, FILES | {changed: FILES[changed] + "// a comment\n"}), history)
+    assert ahead.run == run
+    back = _ahead(_steps(tmp_path, FILES), history)
+    assert back.run == 0
+
+
+def test_bytes_that_are_no_text_count(tmp_path: Path) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    edited = _steps(tmp_path, FILES)
+    assert _ahead(edited, history).run == 0
+    (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\n// \xe4\n')
+    one = _again(tmp_path)
+    (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\n// \xf6\n')
+    assert _ahead(_again(tmp_path), _done(one)).run == ALL + 1 + 2
+
+
+@pytest.mark.parametrize("include", ["#define H <a.cuh>\n#include H\n", "#include_next <a.cuh>\n"])
+def test_an_include_that_nobody_can_read_means_all_headers(tmp_path: Path, include: str) -> None:
+    files = FILES | {"g.cu": include}
+    history = _done(_steps(tmp_path, files))
+    assert _ahead(_steps(tmp_path, files | {"b.cuh": "// edited\n"}), history).run == ALL + 1 + 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "run"),
+    [
+        ({"toolchains": PINS | {"2.13": "other"}}, 1 + 1),  # preprocessing of kernel and binding
+        ({"toolchains": PINS | {"cu130": "other"}}, ALL + 1 + 2 * BINDING),
+        ({"rules": "other"}, ALL + 1 + 2 * BINDING),
+        ({"ptx_sharing": "on"}, 0),  # 8.0 and 9.0 share with nobody
+    ],
+)
+def test_other_toolchains_are_read_anew(tmp_path: Path, changed: dict[str, Any], run: int) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    assert _ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(**changed)), history).run == run
+
+
+def test_shared_ptx_depends_on_the_lowest_architecture(tmp_path: Path) -> None:
+    def steps(archs: str, mode: str) -> list[Step]:
+        text = KERNEL.replace('"8.0", "9.0+PTX"', archs)
+        return _steps(tmp_path, FILES, TWO[:1], SETTINGS._replace(ptx_sharing=mode), text)
+
+    few = _done(steps('"8.6", "8.9"', "on"))
+    # Preprocessing, cicc for all and ptxas for 8.0, the fatbinary; the binding's id.
+    assert _ahead(steps('"8.0", "8.6", "8.9"', "on"), few).run == 1 + 3 + 1 + 1 + 1
+    assert _ahead(steps('"8.6", "8.9"', "off"), few).run == 1
+
+
+def test_a_binding_of_the_stable_abi_has_the_id_in_its_text(tmp_path: Path) -> None:
+    cells = ("torch-stable-abi29-cu130-*",)
+    text = f'{GENERAL}{TORCH}stable-abi = {{ cuda = "2.9" }}\n{KERNEL}'
+    _steps(tmp_path, FILES)
+    history = _done(_again(tmp_path, cells, text=text))
+    (tmp_path / "g.cu").write_text("int i;\n")
+    assert _ahead(_again(tmp_path, cells, text=text), history).run == ALL + BINDING
+
+
+def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    steps = _steps(tmp_path, FILES, text=KERNEL.replace('"8.0"', '"8.0", "8.6"'))
+    runs = [step.mnemonic for step in steps if step.reads not in {r for known in history.values() for r in known.reads}]
+    assert sorted(set(runs)) == [
+        "CudaAssemble",
+        "CudaDeviceCompile",
+        "CudaFatbinary",
+        "CudaPreprocess",
+        "KernelCxxPreprocess",
+    ]
+    assert _ahead(steps, history).run == 4 + 1 + 2
+
+
+def test_a_last_architecture_more_may_have_other_host_code(tmp_path: Path) -> None:
+    history = _done(_steps(tmp_path, FILES))
+    steps = _steps(tmp_path, FILES, text=KERNEL.replace('"9.0+PTX"', '"9.0+PTX", "10.0"'))
+    assert _ahead(steps, history).run == 4 + 1 + 2 + 1
+
+
+def test_what_did_the_same_before_is_shared(tmp_path: Path) -> None:
+    """Two releases of CUDA whose later phases turned out to be the same: nobody knows before the first build."""
+    cells = ("torch213-*-cu130-*", "torch213-*-cu132-*")
+    steps = _steps(tmp_path, FILES, cells)
+    assert _ahead(steps, {}).shared == 0
+    same = {step.place: f"{step.mnemonic} {step.arch}" for step in steps if step.mnemonic == "CudaAssemble"}
+    edited = _steps(tmp_path, FILES | {"g.cu": "int i;\n"}, cells)
+    ahead = _ahead(edited, _done(steps, keys=same))
+    assert (ahead.shared, ahead.run) == (2, 2 * ALL - 2 + 2)
+
+
+def _step(mnemonic: str, source: str = "g.cu", arch: str | None = None) -> Step:
+    return Step(
+        variant="v", section="g", source=source, mnemonic=mnemonic, arch=arch, part="cu130", reads=source, torch=False
+    )
+
+
+CHAIN = [
+    _step("CudaPreprocess"),
+    _step("CudaDeviceCompile", arch="sm_80"),
+    _step("CudaAssemble", arch="sm_80"),
+    _step("CudaDeviceCompile", arch="sm_90"),
+    _step("CudaAssemble", arch="sm_90"),
+    _step("CudaFatbinary"),
+    _step("CudaFrontend"),
+    _step("CudaHostCompile"),
+]
+SECONDS = {"CudaPreprocess": 1.0, "CudaDeviceCompile": 4.0, "CudaAssemble": 2.0, "CudaFrontend": 3.0}
+
+
+def _learned(steps: Sequence[Step]) -> History:
+    return {s.place: Known(reads=("old",), key="", seconds=SECONDS.get(s.mnemonic, 0.5)) for s in steps}
+
+
+@pytest.mark.parametrize(("jobs", "seconds"), [(1, 17.0), (3, 7.5), (99, 7.5)])
+def test_seconds_of_a_source(jobs: int, seconds: float) -> None:
+    ahead = _ahead(CHAIN, _learned(CHAIN), jobs)
+    assert (ahead.seconds, ahead.measured) == (seconds, True)
+
+
+def test_memory_says_how_many_run_at_once() -> None:
+    devices = [_step("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
+    wide = _ahead(devices, _learned(devices), 4)
+    assert (wide.seconds, wide.memory) == (4.0, 3200)
+    narrow = _ahead(devices, _learned(devices), 4, memory=1700)
+    assert (narrow.seconds, narrow.memory) == (8.0, 1600)
+    alone = _ahead(devices, _learned(devices), 4, memory=100)
+    assert (alone.seconds, alone.memory) == (16.0, 800)
+
+
+def test_seconds_of_what_never_ran() -> None:
+    new = [_step("CudaDeviceCompile", source="new.cu", arch="sm_80"), _step("CudaFrontend", source="new.cu")]
+    unknown = _ahead(new, {}, 1)
+    assert unknown.seconds == sum(phases()[one.mnemonic].costs[0].seconds for one in new)
+    assert not unknown.measured
+    of_its_kind = _ahead(new, _learned(CHAIN), 1)
+    assert (of_its_kind.seconds, of_its_kind.measured) == (4.0 + 3.0, False)
+    another_arch = _ahead([_step("CudaDeviceCompile", arch="sm_100")], _learned(CHAIN), 1)
+    assert (another_arch.seconds, another_arch.measured) == (4.0, True)
+
+
+def test_many_steps_take_no_time() -> None:
+    steps = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
+    moved = [one._replace(source=f"src/{one.source}") for one in steps]
+    start = time.monotonic()
+    assert _ahead(moved, _learned(steps), 16).run == 16_000
+    assert time.monotonic() - start < 10
+
+
+def test_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    steps = _steps(tmp_path, FILES)
+    left = learned(_done(steps), [], [], {("g", "g.cu")})
+    assert left
+    assert {place.split("|")[0] for place in left} == {"g"}
+
+
+def test_a_hit_keeps_the_seconds_of_the_run() -> None:
+    [step] = steps = [_step("CudaFrontend")]
+    place = Place(source="g.cu", section="g", mnemonic="CudaFrontend", arch=None)
+    hit = CellStep(variant="v", path="p", key="p", did=Did.CACHED, seconds=0.0, spawn=None)
+    history = {step.place: Known(reads=("old",), key="k", seconds=3.0)}
+    known = learned(history, steps, [(place, hit)], {("g", "g.cu")})[step.place]
+    assert known == Known(reads=("g.cu", "old"), key="k", seconds=3.0)
+
+
+def test_a_sentence() -> None:
+    ahead = Forecast(run=45, shared=33, cached=2, seconds=83.4, memory=2400, measured=True)
+    assert describe(ahead, 2, 4) == (
+        "plan: 2 variants, 80 compile steps: at most 45 run, 33 shared, 2 cached; "
+        "about 1 min 23 s for 4 at once, in 2.4 GB"
+    )
+    assert "very roughly 1 min 23 s" in describe(ahead._replace(measured=False), 2, 4)
+    assert describe(ahead._replace(memory=None), 2, 100).endswith("about 1 min 23 s for 100 at once")
+    assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile steps, none of them to run"
+    assert describe(Forecast(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
+
+
+def test_history_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))
+    assert read_history("p") == {}
+    history = {"g|g.cu|CudaFrontend||cu130": Known(reads=("a", "b"), key="k", seconds=1.5)}
+    write_history("p", history)
+    assert read_history("p") == history
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 0, "steps": {}}',
+        '{"version": 1, "steps": {"a": 1}}',
+        '{"version": 1, "steps": {"a": [["x"], "k", 1.5]}}',
+        '{"version": 1, "steps": {"g|g.cu|m||p": [["x"], "k", NaN]}}',
+        '{"version": 1, "steps": {"g|g.cu|m||p": [["x"], "k", Infinity]}}',
+        '{"version": 1, "steps": {"g|g.cu|m||p": [["x"], "k", -1]}}',
+        f'{{"version": 1, "steps": {{"g|g.cu|m||p": [["x"], "k", {"9" * 400}]}}}}',
+        "[" * 100_000,
+    ],
+    ids=range(11),
+)
+def test_history_that_is_none_of_ours_is_ignored(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "p.json").write_text(content)
+    assert read_history("p") == {}
+
+
+def test_kinds_of_steps_fit_together() -> None:
+    known = phases().values()
+    assert all(one.memory > 0 and one.seconds > 0 for phase in known for one in phase.costs)
+    earlier = [(phase.way, phases()[name]) for phase in known for name in phase.after]
+    assert all(before.way == way and before.makes for way, before in earlier)
+    files = [file for phase in known for file in phase.makes.values()]
+    assert len(files) == len(set(files))

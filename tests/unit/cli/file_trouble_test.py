@@ -1,0 +1,264 @@
+"""Files that cannot be looked at, odd files, streams that cannot be written: each is an error of its own, no bug."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver import __main__
+from py_driver.plan.buildfile import HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[3]
+LONG = "a" * 300
+
+MANIFEST = """\
+[general]
+name = "relu"
+version = 1
+edition = 5
+license = "mit"
+backends = ["cpu"]
+
+[torch]
+src = ["torch-ext/binding.cpp"]
+include = ["."]
+
+[kernel.relu]
+backend = "cpu"
+depends = []
+src = ["csrc/relu.cpp", "csrc/relu.h"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    files = {
+        "build.toml": MANIFEST,
+        "torch-ext/relu/__init__.py": "",
+        "torch-ext/relu/deep/more.py": "",
+        "torch-ext/binding.cpp": '#include "csrc/relu.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n',
+        "csrc/relu.cpp": '#include "relu.h"\n',
+        "csrc/relu.h": "#pragma once\n",
+        "secret/x.h": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def driver(*words: str | Path, shell: str = "") -> subprocess.CompletedProcess[bytes]:
+    """Run the driver without the power of root to pass over modes; `shell` comes behind the command."""
+    bare = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    environment = {key: value for key, value in os.environ.items() if key not in {"FORCE_COLOR", "DRIVER_TRACEBACK"}}
+    environment["PYTHONPATH"] = str(ROOT)
+    command = [*bare, sys.executable, "-m", "py_driver", *words]
+    if shell:
+        command = ["/bin/bash", "-c", f'"$@" {shell}', "bash", *command]
+    return subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root passes over modes")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("csrc", "cannot use `csrc/relu.cpp`: Permission denied"),
+        ("csrc/relu.cpp", "cannot read `csrc/relu.cpp`: its mode does not let you"),
+        ("torch-ext/binding.cpp", "cannot read `torch-ext/binding.cpp`: its mode does not let you"),
+        ("torch-ext/relu", "cannot use `torch-ext/relu/__init__.py`: Permission denied"),
+        ("torch-ext/relu/__init__.py", "cannot read `torch-ext/relu/__init__.py`: its mode does not let you"),
+        ("torch-ext/relu/deep", "cannot look into `torch-ext/relu/deep`: Permission denied"),
+    ],
+)
+def test_what_a_mode_forbids_has_a_place(project: Path, name: str, said: str) -> None:
+    mode = (project / name).stat().st_mode
+    (project / name).chmod(0)
+    try:
+        done = driver("check", project)
+    finally:
+        (project / name).chmod(mode)
+    error = done.stderr.decode()
+    assert f"error[E103]: {said}\n --> {project}/build.toml:" in error.replace("  -->", " -->")
+    assert done.returncode == 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root passes over modes")
+def test_a_header_that_nobody_can_look_at_is_not_there(project: Path) -> None:
+    (project / "csrc/relu.h").write_text('#include "../secret/x.h"\n', encoding="utf-8")
+    (project / "secret").chmod(0)
+    try:
+        done = driver("check", project)
+    finally:
+        (project / "secret").chmod(0o755)
+    assert (done.returncode, b"error" in done.stderr) == (0, False)
+
+
+def test_names_that_are_too_long(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "csrc/relu.h").write_text(f'#include "{LONG}.h"\n', encoding="utf-8")
+    assert __main__.main(["check", str(project)]) == 0
+    text = MANIFEST.replace("csrc/relu.h", f"csrc/{LONG}.h")
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    capsys.readouterr()
+    assert __main__.main(["check", str(project)]) == 2
+    error = capsys.readouterr().err
+    assert f"error[E103]: cannot use `csrc/{LONG}.h`: File name too long" in error
+    assert "build.toml:15:25" in error
+
+
+@pytest.mark.parametrize("link", ["torch-ext/relu", "torch-ext"])
+def test_a_package_out_of_the_project(
+    project: Path, link: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "there"
+    shutil.move(project / link, outside)
+    (project / link).symlink_to(outside)
+    assert __main__.main(["check", str(project)]) == 2
+    assert "error[E102]: `torch-ext/relu` is a symbolic link out of the project, to " in capsys.readouterr().err
+
+
+def test_a_package_that_is_a_link_in_the_project(project: Path) -> None:
+    shutil.move(project / "torch-ext/relu", project / "python")
+    (project / "torch-ext/relu").symlink_to("../python")
+    assert __main__.main(["check", str(project)]) == 0
+
+
+def _link_to_nothing(path: Path) -> None:
+    path.symlink_to("nothing")
+
+
+def _link_out(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, _link_to_nothing, _link_out])
+def test_what_is_not_shipped_may_be_anything(project: Path, make: Callable[[Path], None]) -> None:
+    make(project / "torch-ext/relu/notes (1).md")
+    assert __main__.main(["check", str(project)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "error[E103]: `torch-ext/relu/x.py` is not a regular file"),
+        (_link_to_nothing, "error[E101]: the symbolic link `torch-ext/relu/x.py` leads nowhere"),
+        (_link_out, "error[E102]: `torch-ext/relu/x.py` is a symbolic link out of the project"),
+    ],
+)
+def test_what_is_shipped_is_a_file(
+    project: Path, make: Callable[[Path], None], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(project / "torch-ext/relu/x.py")
+    assert __main__.main(["check", str(project)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_gen_does_not_wait_for_a_fifo(project: Path) -> None:
+    os.mkfifo(project / "BUILD.bazel")
+    done = driver("gen", project)
+    assert b"BUILD.bazel is not a regular file" in done.stderr
+    assert done.returncode == 2
+
+
+def test_gen_does_not_write_through_a_link_to_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outside = project.parent / f"{project.name}-outside"
+    (project / "BUILD.bazel").symlink_to(outside)
+    assert __main__.main(["gen", str(project)]) == 2
+    assert "error[E107]" in capsys.readouterr().err
+    assert not outside.exists()
+    outside.write_text(f"{HEADER}\n", encoding="utf-8")
+    assert __main__.main(["gen", str(project)]) == 0
+
+
+def test_many_missing_files_in_a_large_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in range(20):
+        (project / f"data{folder}").mkdir()
+        for number in range(500):
+            (project / f"data{folder}" / f"some_kernel_{number}.h").touch()
+    listed = ", ".join(f'"csrc/some_kernel_{number}.h"' for number in range(90))
+    (project / "build.toml").write_text(MANIFEST.replace('"csrc/relu.h"', listed), encoding="utf-8")
+    start = time.process_time()
+    assert __main__.main(["check", str(project)]) == 2
+    assert time.process_time() - start < 10
+    error = capsys.readouterr().err
+    assert error.count("error[E101]") == 90
+    assert 1 <= error.count("did you mean") <= 10
+
+
+@pytest.mark.parametrize(
+    ("shell", "status"), [("> /dev/full", 4), ("> >(true)", 2), ("| true; exit ${PIPESTATUS[0]}", 2)]
+)
+def test_json_of_an_error_to_a_stream_that_fails(project: Path, shell: str, status: int) -> None:
+    (project / "build.toml").write_text(MANIFEST + "x = 1\n", encoding="utf-8")
+    done = driver("check", "--json", project, shell=shell)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert b"error[E003]" in done.stderr
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape", "ascii", ""])
+def test_json_is_ascii_whatever_a_directory_is_called(
+    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    done = driver("check", "--json", os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xc3\xa9"))
+    assert done.returncode == 2
+    (found,) = json.loads(done.stdout.decode("ascii"))["errors"]
+    assert (found["code"], "\udcff" in found["message"]) == ("E105", True)
+
+
+def test_paths_in_good_news_are_printable(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = project.parent / f"{project.name}\x1b[31m"
+    project.rename(odd)
+    for verb in ("check", "gen", "gen", "upgrade"):
+        assert __main__.main([verb, str(odd)]) == 0
+        said = capsys.readouterr().err
+        assert "\\u001b[31m" in said
+        assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("words", [["check", "--js"], ["variants", "--expl"], ["--vers"]])
+def test_options_are_whole_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(words) == 2
+    assert "error[E200]" in capsys.readouterr().err
+
+
+def test_a_caret_stands_below_wide_characters(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MANIFEST.replace('license = "mit"', 'license = { "漢字e\u0301" = 1, "数" = 7 }')
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert __main__.main(["check", str(project)]) == 2
+    assert (
+        'license = { "漢字e\u0301" = 1, "数" = 7 }\n  |           ^^^^^^^^^^^^^^^^^^^^^^^^^\n'
+        in capsys.readouterr().err
+    )
+
+
+def test_a_matrix_that_is_too_deep(project: Path, tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix.toml"
+    for text, said in ((f"x = {'[' * 5000}", "E002"), (f"x = {'1' * 5000}", "E001")):
+        matrix.write_text(text, encoding="utf-8")
+        done = driver("check", "--matrix", matrix, project)
+        assert done.returncode == 2
+        assert f"error[{said}]".encode() in done.stderr
+        assert b"sys." not in done.stderr
+
+
+def test_a_huge_integer_has_a_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MANIFEST.replace("version = 1", f"version = {'1' * 5000} # {'2' * 6000}")
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert __main__.main(["check", str(project)]) == 2
+    error = capsys.readouterr().err
+    assert "error[E001]: an integer of 5000 characters is larger than TOML allows" in error
+    assert "build.toml:3:11" in error
+    assert "sys." not in error

@@ -1,0 +1,246 @@
+"""docs/build-toml.md: its tables are made from the declarations, its examples are read; UPDATE_EXPECTED=1 writes it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import tomli
+
+from py_driver.errors import Code, Span
+from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
+from py_driver.manifest.keys import Key, Kind, Table
+from py_driver.manifest.model import CURRENT, Located
+from py_driver.manifest.parts import PYTHON_PACKAGES
+from py_driver.manifest.paths import HEADERS, SOURCES
+from py_driver.manifest.reader import read
+from py_driver.manifest.schema import example
+from py_driver.manifest.section import Findings
+from py_driver.manifest.tables import TABLES
+from py_driver.matrix.archs import choose
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.releases import read_matrix
+from py_driver.plan.checks import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from py_driver.manifest.model import Manifest, Texts
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "build-toml.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+MATRIX = read_matrix()
+
+BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TYPES = {
+    Kind.TEXT: "string",
+    Kind.TEXTS: "list of strings",
+    Kind.INTEGER: "integer",
+    Kind.BOOLEAN: "boolean",
+    Kind.VERSION: "version",
+    Kind.VERSIONS: "version, or table of versions by backend",
+    Kind.TABLE: "table",
+    Kind.TABLES: "list of tables",
+}
+REQUESTS = ("8.0 9.0", "9.0 9.0a", "7.0 8.0 12.0+PTX", "8.0 10.1a", "7.0 10.1a")
+"""What the table of architectures asks for."""
+
+
+def span(length: int = 1) -> Span:
+    return Span(file="build.toml", line=1, column=1, length=length)
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def heading(*cells: str) -> str:
+    return row(*cells) + "|" + "---|" * len(cells) + "\n"
+
+
+def first(declared: Table, key: Key) -> int:
+    """The first edition that has a key in a table: not before the table itself."""
+    parent, _, name = declared.path.rpartition(".")
+    around = [one.since for outer in TABLES if outer.path == parent for one in outer.keys if one.name == name]
+    return max([key.since, *around])
+
+
+def editions(declared: Table, key: Key) -> str:
+    since = first(declared, key)
+    if (since, key.until) == (0, CURRENT):
+        return "all"
+    return str(since) if since == key.until else f"{since} to {key.until}"
+
+
+def required(declared: Table, key: Key) -> str:
+    if key.required is None:
+        return "no"
+    return "yes" if key.required <= first(declared, key) else f"from edition {key.required}"
+
+
+def meaning(key: Key) -> str:
+    words = f"In sections for `{'`, `'.join(key.backends)}`. {key.doc}" if key.backends else key.doc
+    return f"{words} One of: {', '.join(f'`{one}`' for one in key.choices)}." if key.choices else words
+
+
+def keys_of(declared: Table) -> str:
+    lines = [heading("key", "type", "required", "editions", "meaning", "example")]
+    for key in declared.keys:
+        shown = f"`{example(declared.path, key)}`" if key.example else ""
+        lines.append(
+            row(f"`{key.name}`", TYPES[key.kind], required(declared, key), editions(declared, key), meaning(key), shown)
+        )
+    return "".join(lines)
+
+
+def python_packages() -> str:
+    lines = [heading("table", "packages")]
+    for backend, names in PYTHON_PACKAGES.items():
+        title = f"[general.{backend}]" if backend else "[general]"
+        lines.append(row(f"`{title}`", ", ".join(f"`{name}`" for name in names) or "none"))
+    return "".join(lines)
+
+
+def archs() -> str:
+    lines = [heading("asked for", "compiled", "dropped")]
+    for request in REQUESTS:
+        found = choose(request.split(), MATRIX.cuda_release("13.0"))
+        kept = f"`{' '.join(found.kept)}`" if found.kept else "nothing, which is an error"
+        lines.append(row(f"`{request}`", kept, "; ".join(f"`{one.arch}`: {one.reason}" for one in found.dropped)))
+    return "".join(lines)
+
+
+def default_archs() -> str:
+    lines = [heading("CUDA", "capabilities")]
+    lines += [row(cuda.version, f"`{' '.join(cuda.default_capabilities)}`") for cuda in MATRIX.cuda]
+    return "".join(lines)
+
+
+def generated(name: str) -> str:
+    special: dict[str, Callable[[], str]] = {
+        "python-depends": python_packages,
+        "archs": archs,
+        "default-archs": default_archs,
+    }
+    if name in special:
+        return special[name]()
+    return keys_of(next(one for one in TABLES if one.path == ("" if name == "file" else name)))
+
+
+def fences(language: str) -> list[str]:
+    return [body for kind, body in FENCE.findall(TEXT) if kind == language]
+
+
+def section(title: str) -> str:
+    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def manifest_of(text: str) -> Manifest:
+    manifest, findings = read(text.encode("utf-8"), "build.toml")
+    check(manifest, MATRIX, findings)
+    assert findings.diagnostics() == ()
+    return manifest
+
+
+def test_the_tables_are_fresh() -> None:
+    text = BLOCK.sub(lambda found: f"{found[1]}\n{generated(found[2])}\n{found[4]}", TEXT)
+    if os.environ.get("UPDATE_EXPECTED") == "1":
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text
+
+
+def test_every_table_is_on_the_page() -> None:
+    names = [name for _, name, _, _ in BLOCK.findall(TEXT)]
+    assert len(names) == len(set(names))
+    assert {one.path or "file" for one in TABLES} <= set(names)
+
+
+def test_whole_files_are_read() -> None:
+    whole = [manifest_of(text) for text in fences("toml") if text.startswith("[general]")]
+    assert [one.framework.table for one in whole] == ["torch", "torch-noarch"]
+    assert all(one.edition == CURRENT for one in whole)
+
+
+def test_parts_are_read_in_the_example() -> None:
+    complete, *rest = fences("toml")
+    for part in (one for one in rest if not one.startswith("[general]")):
+        _, findings = read(f"{complete}\n{part}".encode(), "build.toml")
+        assert findings.diagnostics() == ()
+
+
+def test_the_layout_is_that_of_the_example() -> None:
+    manifest = manifest_of(fences("toml")[0])
+    layout = section("Project layout")
+    listed = [text.value for src in (manifest.framework.src, *(one.src for one in manifest.kernels)) for text in src]
+    for path in (*listed, f"{manifest.python_root}/__init__.py"):
+        assert path in layout
+    assert " ".join(f"`{one}`" for one in SOURCES) in layout
+    assert " ".join(f"`{one}`" for one in HEADERS) in layout
+
+
+def test_the_errors_it_names_exist() -> None:
+    assert set(re.findall(r"\bE\d{3}\b", TEXT)) <= {code.number for code in Code}
+
+
+def flags(title: str) -> list[str]:
+    """The flags of a list of the page."""
+    text = section("Compiler flags").partition(title)[2].strip().partition("\n\n")[0]
+    return [one for one in re.findall(r"`([^`]*)`", text) if re.match(r"[-@]", one) and one != "-f"]
+
+
+def refused(flag: str, checker: Callable[[Findings, Texts], None]) -> bool:
+    findings = Findings({}, span())
+    checker(findings, (Located(value=flag, span=span()),))
+    return any(one.code is Code.BAD_FLAG for one in findings.diagnostics())
+
+
+@pytest.mark.parametrize(
+    ("title", "checkers", "expected"),
+    [
+        ("Admitted in `cxx-flags`:", [check_cxx_flags], False),
+        ("Admitted in `cuda-flags`:", [check_cuda_flags], False),
+        ("Refused, among others, in both:", [check_cxx_flags, check_cuda_flags], True),
+    ],
+)
+def test_flags_are_what_the_page_says(
+    title: str, checkers: list[Callable[[Findings, Texts], None]], *, expected: bool
+) -> None:
+    assert len(flags(title)) >= 8
+    for flag in flags(title):
+        for checker in checkers:
+            assert refused(flag, checker) == expected, flag
+
+
+MARKS = (
+    ('[torch]\nname = "relu"\npyroot = "ext-torch"\nsrc = []\n[kernel.relu]\nsrc = []\n', 0),
+    ("[torch]\nuniversal = true\n", 1),
+    ("[torch]\n[kernel.relu]\ncuda-capabilities = []\n", 1),
+    ('[torch]\n[kernel.relu]\nbackend = "cuda"\n', 2),
+    ('[general]\nname = "relu"\nbackends = ["cuda"]\n', 3),
+    ('[general]\nname = "relu"\nbackends = ["cuda"]\nversion = 1\nlicense = "mit"\n', 4),
+    ('[general]\nname = "relu"\nbackends = ["cuda"]\n[torch-noarch]\n', 4),
+    ('[general]\nname = "relu"\nedition = 5\n', 5),
+)
+
+
+@pytest.mark.parametrize(("text", "edition"), MARKS)
+def test_the_marks_of_editions(text: str, edition: int) -> None:
+    manifest, _ = read(text.encode("utf-8"), "build.toml")
+    assert manifest.edition == edition
+    words = {word for pair in tomli.loads(text).values() for word in pair} & {
+        "pyroot",
+        "universal",
+        "backends",
+        "edition",
+    }
+    line = next(one for one in section("Editions").splitlines() if one.startswith(f"| {edition} |"))
+    assert all(f"`{word}" in line for word in words if (word, edition) != ("backends", 4))
+
+
+def test_the_backends_that_are_built_are_named() -> None:
+    assert " and ".join(f"`{one}`" for one in BUILT) + " are built here" in section("What `backends` means")

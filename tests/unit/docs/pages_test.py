@@ -1,0 +1,213 @@
+"""README, CONTRIBUTING, CHANGELOG and docs/: their commands, links, files and tables are true, wherever they stand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from py_driver import __main__, cli
+from py_driver.cli import Parser
+from py_driver.errors import ExitCode
+from py_driver.matrix.releases import read_matrix
+from py_driver.plan.plan import plan_directory
+
+ROOT = Path(__file__).parents[3]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+}
+README = PAGES["README.md"]
+
+FENCE = re.compile(r"^ *```([\w+]+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+LISTED = re.compile(r"^- \[[^\n]*\]\(#([^)]*)\)$", re.MULTILINE)
+VARIABLE = re.compile(
+    r"\b(RULES_TORCH_KERNELS_[A-Z_]+)\b|environ(?:\.get\(|\[)\"([A-Z_]+)\"|for v in \(([A-Z_\", ]+)\) if environ"
+)
+PLACE = re.compile(r"(?:docs|examples|py_driver|rules|tests|toolchains)/(?:[\w/-]|\.(?!\.))*")
+WRONG = re.compile(r"^Wrong:\n\n```.*?^```$", re.MULTILINE | re.DOTALL)
+"""An example of a mistake, on the page of errors."""
+MADE = re.compile(r"/build(/|$)")
+"""What a build makes is in no checkout."""
+
+
+def fences(text: str, language: str) -> list[str]:
+    return [body for kind, body in FENCE.findall(text) if kind == language]
+
+
+def prose(text: str) -> str:
+    return FENCE.sub("", text)
+
+
+def lines_of(text: str) -> list[str]:
+    """Every command of a page's code blocks, without comments."""
+    lines = "\n".join(fences(text, "sh")).replace("\\\n", " ").splitlines()
+    words = (shlex.split(line.partition(" > ")[0], comments=True) for line in lines)
+    return [shlex.join(command) for command in words if command]
+
+
+def of_driver(commands: list[str]) -> set[str]:
+    return {one.removeprefix("./").removeprefix("driver ") for one in commands if re.match(r"(\./)?driver ", one)}
+
+
+def table(*head: str) -> list[tuple[str, list[list[str]]]]:
+    """Each page that has a table with this head, and the table's rows."""
+    start = f"| {' | '.join(head)} |\n"
+    found = [(text, text.partition(start)[2].partition("\n\n")[0]) for text in PAGES.values() if start in text]
+    return [(text, [line.strip("| ").split(" | ") for line in body.splitlines()[1:]]) for text, body in found]
+
+
+def slug(title: str) -> str:
+    """The anchor that Markdown gives to a heading."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def anchors(text: str, level: str = "#+") -> list[str]:
+    return [slug(title) for title in re.findall(rf"^{level} (.*)$", prose(text), re.MULTILINE)]
+
+
+COMMANDS = sorted(set().union(*(of_driver(lines_of(WRONG.sub("", text))) for text in PAGES.values())))
+MENTIONS = sorted(set().union(*(of_driver(SPAN.findall(prose(text))) for text in PAGES.values())))
+MAKE = sorted(
+    {one for text in PAGES.values() for one in (*lines_of(text), *SPAN.findall(prose(text))) if one.startswith("make ")}
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_driver_takes_the_command(command: str) -> None:
+    arguments = shlex.split(command)
+    parser = Parser(prog="driver")
+    parser.add_argument("--version", action="store_true")
+    if not arguments[0].startswith("-"):
+        assert arguments[0] in cli.VERBS
+        subparsers: Any = parser.add_subparsers()
+        cli.load_verb(arguments[0]).add(subparsers)
+    parser.parse_args(arguments)
+
+
+@pytest.mark.parametrize("mention", MENTIONS)
+def test_driver_has_what_is_mentioned(mention: str, capsys: pytest.CaptureFixture[str]) -> None:
+    verb, *arguments = mention.split()
+    with pytest.raises(SystemExit):
+        __main__.main(["--help"] if verb in {"--help", "--version", "VERB"} else [verb, "--help"])
+    usage = capsys.readouterr().out
+    options = [one.partition("=")[0] for one in (verb, *arguments) if one.startswith("--") and one != "--"]
+    assert [option for option in options if option not in usage] == []
+
+
+def test_every_verb_is_on_a_page() -> None:
+    assert {one.split()[0] for one in (*COMMANDS, *MENTIONS)} >= set(cli.VERBS)
+
+
+@pytest.mark.parametrize("command", MAKE)
+def test_make_has_the_target(command: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{re.escape(command.split()[1])}:", makefile, re.MULTILINE)
+
+
+def test_the_manifest_of_the_readme_is_one_of_the_example(tmp_path: Path) -> None:
+    project = shutil.copytree(ROOT / "examples" / "relu", tmp_path / "relu", ignore=shutil.ignore_patterns("build"))
+    [text] = fences(README, "toml")
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    plan = plan_directory(project)
+    assert any(variant.bundled for variant in plan.variants)
+    assert all("`relu_cpu/relu.h` is included here" in note.message for note in plan.notes)
+
+
+def test_the_project_of_the_start_is_whole(tmp_path: Path) -> None:
+    for _, body in FENCE.findall(PAGES["docs/start.md"]):
+        head, _, rest = body.partition("\n")
+        if found := re.fullmatch(r"(?:#|//) (scale/\S+)", head):
+            (tmp_path / found[1]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / found[1]).write_text(rest, encoding="utf-8")
+    assert __main__.main(["check", str(tmp_path / "scale")]) == 0
+    plan = plan_directory(tmp_path / "scale")
+    assert {variant.cell.backend for variant in plan.variants if variant.bundled} == {"cpu", "cu130", "cu132"}
+    assert plan.notes == ()
+
+
+def test_exit_codes() -> None:
+    [(_, rows)] = table("code", "name", "meaning")
+    codes = {code.value: code.name for code in ExitCode} | {__main__.INTERNAL: "INTERNAL"}
+    assert [(int(code), name) for code, name, _ in rows] == sorted(codes.items())
+
+
+def test_environment_variables() -> None:
+    [(text, rows)] = table("variable", "meaning")
+    sources = [ROOT / "driver"]
+    for room in ("py_driver", "rules", "toolchains"):
+        sources += [path for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".bzl", ".zig"}]
+    read = {
+        name
+        for path in sources
+        for match in VARIABLE.findall(path.read_text(encoding="utf-8"))
+        for name in re.findall(r"[A-Z_]+", " ".join(match))
+    }
+    assert {name for name in read if f"`{name}`" not in text} == set()
+    assert "RULES_TORCH_KERNELS_CACHE" in read
+    assert {name.strip("`") for name, _ in rows} <= read
+
+
+def test_support() -> None:
+    matrix = read_matrix()
+    untested = {one.backend for one in matrix.cuda if not one.run_here}
+    untested |= {one.backend for one in matrix.rocm if not one.run_here}
+    default = {backend for torch in matrix.torch if torch.bundled for backend in torch.backends} - untested
+
+    def three(releases: list[tuple[str, str]]) -> list[list[str]]:
+        """The versions that are default, on request, and untested."""
+        return [
+            [version for version, backend in releases if backend in default],
+            [version for version, backend in releases if backend not in default | untested],
+            [version for version, backend in releases if backend in untested],
+        ]
+
+    expected = {
+        "torch": [[one.version for one in matrix.torch if one.bundled is wanted] for wanted in (True, False)] + [[]],
+        "CUDA": three([(one.version, one.backend) for one in matrix.cuda]),
+        "ROCm": three([(one.version, one.backend) for one in matrix.rocm]),
+    }
+    found = {line.split(" | ")[0].strip("| "): line.strip().split("|")[2:-1] for line in README.splitlines()}
+    for name, versions in expected.items():
+        assert [re.findall(r"\d+\.\d+", cell) for cell in found[name]] == versions
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_exist(page: str) -> None:
+    text = PAGES[page]
+    spans = [span for span in SPAN.findall(prose(text)) if PLACE.fullmatch(span)]
+    blocks = [place for body in fences(text, "sh") for place in PLACE.findall(body)]
+    missing = [place for place in (*spans, *blocks) if not (ROOT / place).exists() and not MADE.search(place)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for target, anchor in LINK.findall(prose(PAGES[page])):
+        if not re.match(r"https?:", target):
+            path = (ROOT / page).parent / target if target else ROOT / page
+            assert path.exists(), target
+            assert not anchor or anchor in anchors(path.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if LISTED.search(text)])
+def test_every_section_is_in_the_list(page: str) -> None:
+    assert LISTED.findall(PAGES[page]) == anchors(PAGES[page], "##")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_code_is_broken_across_lines(page: str) -> None:
+    lines = prose(PAGES[page]).splitlines()
+    assert [line for line in lines if line.count("`") % 2] == []
+
+
+def test_readme_is_one_screen_after_the_other() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 120
+    assert [line for line in lines if len(line) > 120] == []

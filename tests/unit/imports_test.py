@@ -1,0 +1,30 @@
+"""What tests share is in tests/helpers, which pyproject.toml puts on the path: no test imports another."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+TREES = {
+    path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(TESTS.rglob("*.py"))
+    if "projects" not in path.parts
+}
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The names of the modules that a file imports."""
+    plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+
+def test_no_test_imports_another() -> None:
+    found = {(file, name) for file, tree in TREES.items() for name in imported(tree)}
+    assert ("helpers/tuned.py", "hub") in found
+    assert not {(file, name) for file, name in found if name.endswith(("_test", "conftest"))}
+
+
+def test_only_the_launcher_changes_the_path() -> None:
+    nodes = ((file, node) for file, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    assert {file for file, node in nodes if ast.unparse(node) == "sys.path"} == {"run.py"}

@@ -1,0 +1,254 @@
+"""docs/build-toml.schema.json is made from the declarations and agrees with the reader; UPDATE_EXPECTED=1 writes it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import tomli
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from py_driver import __main__
+from py_driver.errors import Code, DriverError
+from py_driver.manifest.model import CURRENT, NOARCH, TORCH, TVM_FFI
+from py_driver.manifest.reader import read
+from py_driver.manifest.schema import make_schema
+from py_driver.manifest.tables import TABLES, table
+from py_driver.matrix.backends import KERNEL_BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from py_driver.manifest.keys import Key, Table
+
+ROOT = Path(__file__).parents[3]
+COMMITTED = ROOT / "docs" / "build-toml.schema.json"
+SCHEMA = make_schema()
+VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+INVALID = sorted(path.parent for path in (ROOT / "tests" / "invalid").glob("*/build.toml"))
+RIGHT = sorted(
+    path
+    for pattern in ("examples/*/build.toml", "tests/e2e/projects/*/build.toml", "tests/invalid/*/build.toml")
+    for path in ROOT.glob(pattern)
+)
+
+ONLY_THE_READER = {
+    "E004-nothing-to-compile": "which of the files are sources is said by their suffixes",
+    "E006-bidi": "a pattern for control and bidirectional characters would need Unicode's categories",
+    "E011-unknown-arch": "which capabilities there are is data of toolchains/matrix.toml, not of keys.py",
+}
+"""The projects with structural mistakes that the schema does not see."""
+
+STRUCTURAL = ("E003-", "E004-", "E005-", "E006-", "E007-project-name", "E011-")
+
+ASKED = {
+    *("$schema", "title", "description", "type", "properties", "required", "additionalProperties", "enum", "pattern"),
+    *("items", "default", "minimum", "minLength", "minItems", "uniqueItems", "definitions", "$ref", "anyOf", "oneOf"),
+}
+"""The keywords that drafts 4 and 7 both have, so far as they are used."""
+
+
+def is_read(content: bytes) -> bool:
+    """Whether the reader takes a file as one of the current edition, its flags aside."""
+    try:
+        manifest, findings = read(content, "build.toml")
+    except DriverError:
+        return False
+    return manifest.edition == CURRENT and all(one.code is Code.BAD_FLAG for one in findings.diagnostics())
+
+
+def subschemas(schema: object) -> Iterator[dict[str, Any]]:
+    """A schema and all those in it."""
+    if isinstance(schema, list):
+        for one in schema:
+            yield from subschemas(one)
+    elif isinstance(schema, dict):
+        yield schema
+        for keyword, value in schema.items():
+            if keyword in {"properties", "definitions"}:
+                yield from subschemas(list(value.values()))
+            elif keyword not in {"enum", "default", "required"}:
+                yield from subschemas(value)
+
+
+def test_the_committed_file_is_fresh() -> None:
+    text = json.dumps(SCHEMA, indent=2, ensure_ascii=False) + "\n"
+    if os.environ.get("UPDATE_EXPECTED") == "1":
+        COMMITTED.write_text(text, encoding="utf-8")
+    assert COMMITTED.read_text(encoding="utf-8") == text
+
+
+def test_the_verb_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["schema"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == COMMITTED.read_text(encoding="utf-8")
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize("draft", [jsonschema.Draft4Validator, jsonschema.Draft7Validator])
+def test_it_is_a_schema(draft: type[jsonschema.Draft4Validator | jsonschema.Draft7Validator]) -> None:
+    draft.check_schema(SCHEMA)
+
+
+def test_it_uses_keywords_that_old_readers_know() -> None:
+    assert {keyword for one in subschemas(SCHEMA) for keyword in one} <= ASKED
+
+
+def test_patterns_mean_the_same_in_javascript() -> None:
+    patterns = {one["pattern"] for one in subschemas(SCHEMA) if "pattern" in one}
+    assert len(patterns) >= 6
+    for pattern in patterns - {r"\S"}:
+        assert re.fullmatch(r"\^.*\$", pattern)
+        assert not re.search(r"\(\?|\\[AZzdwbpPxuN]|[*+?}]\+|\|\$|\^\|", pattern), pattern
+
+
+def test_every_key_is_described() -> None:
+    for one in subschemas(SCHEMA):
+        for name, value in one.get("properties", {}).items():
+            assert "$ref" in value or value["description"], name
+            assert "](#" not in value.get("description", "")
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: f"{path.parent.name}")
+def test_what_is_read_is_admitted(path: Path) -> None:
+    content = path.read_bytes()
+    if is_read(content):
+        VALIDATOR.validate(tomli.loads(content.decode("utf-8")))
+
+
+def test_there_are_files_that_are_read() -> None:
+    assert sum(is_read(path.read_bytes()) for path in RIGHT) >= 10
+
+
+@pytest.mark.parametrize(
+    "directory", [one for one in INVALID if one.name.startswith(STRUCTURAL)], ids=lambda path: path.name
+)
+def test_structural_mistakes_are_seen(directory: Path) -> None:
+    value = tomli.loads((directory / "build.toml").read_text(encoding="utf-8"))
+    assert VALIDATOR.is_valid(value) == (directory.name in ONLY_THE_READER)
+
+
+def test_the_exceptions_exist() -> None:
+    assert set(ONLY_THE_READER) <= {one.name for one in INVALID}
+
+
+# Documents are made from the declarations, and then spoilt in one place.
+
+UNWRITTEN = {"cuda_capabilities", "rocm_archs"}
+"""Second spellings, which the schema admits beside the first; see py_driver/manifest/schema.py."""
+
+WRONG: list[Any] = [7, -1, True, 1.5, "", "no such thing", "2.11", [], ["no such thing"], [""], [7], {}, {"x": 1}]
+
+
+def example(key: Key) -> object:
+    return tomli.loads(f"it = {key.example}")["it"]
+
+
+def filled(draw: st.DrawFn, declared: Table, backend: str = "") -> dict[str, Any]:
+    """A table with all keys that it must have and some of the others."""
+    values: dict[str, Any] = {}
+    for key in declared.keys:
+        admitted = not key.backends or backend in key.backends
+        if not key.is_in(CURRENT) or not admitted or not key.example or key.name in UNWRITTEN:
+            continue
+        if key.is_required(CURRENT) or draw(st.booleans()):
+            values[key.name] = backend if key.name == "backend" else example(key)
+    return values
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Files of the current edition that are right, as tables."""
+    general = filled(draw, table("general"))
+    for one in draw(st.sets(st.sampled_from(["cuda", "neuron", "xpu", "hub"]))):
+        general[one] = filled(draw, table(f"general.{one}"))
+    if draw(st.booleans()):
+        general["tpu"] = {"python-depends": []}
+    for declared in (general, *(one for one in general.values() if isinstance(one, dict))):
+        if "kernel-depends" in declared and draw(st.booleans()):
+            declared["kernel-depends"] = [{"repo-id": "owner/name", "revision": "main"}]
+    # The one example of `python-depends` stands for all tables; each admits packages of its own.
+    for name, package in (("cuda", "nvidia-cutlass-dsl"), ("neuron", "nki"), ("xpu", "onednn")):
+        if "python-depends" in general.get(name, {}):
+            general[name]["python-depends"] = [package]
+    framework = draw(st.sampled_from([TORCH, NOARCH, TVM_FFI]))
+    document = {"general": general, framework: filled(draw, table(framework))}
+    if "stable-abi" in document[framework] and draw(st.booleans()):
+        document[framework]["stable-abi"] = {"cuda": "2.9", "cpu": "2.10"}
+    backends = draw(st.lists(st.sampled_from(KERNEL_BACKENDS), max_size=2))
+    empty = draw(st.booleans())
+    if backends or empty:
+        document["kernel"] = {
+            f"k{index}": filled(draw, table("kernel.*"), backend) for index, backend in enumerate(backends)
+        }
+    return document
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:  # noqa: ANN401
+    """The paths of everything in a value, besides itself."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def at(value: Any, path: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+    for key in path:
+        value = value[key]
+    return value
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> dict[str, Any]:
+    """A file with one change that may or may not be a mistake."""
+    document = copy.deepcopy(draw(documents()))
+    *parents, last = draw(st.sampled_from(list(places(document))))
+    parent = at(document, tuple(parents))
+    match draw(st.sampled_from(["drop", "add", "change", "move", "double"])):
+        case "drop":
+            del parent[last]
+        case "add" if isinstance(parent, dict):
+            known = [key.name for one in TABLES for key in one.keys if key.name not in UNWRITTEN]
+            parent[draw(st.sampled_from([*known, "extra"]))] = draw(st.sampled_from(WRONG))
+        case "move" if isinstance(parent, dict):
+            parent["extra"] = parent.pop(last)
+        case "double" if isinstance(parent, list):
+            parent.append(copy.deepcopy(parent[-1]))
+        case _:
+            at(document, tuple(parents))[last] = draw(st.sampled_from(WRONG))
+    return document
+
+
+def as_toml(value: Any) -> str:  # noqa: ANN401
+    """A value as TOML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(as_toml(one) for one in value)}]"
+    return json.dumps(value)
+
+
+def as_file(document: dict[str, Any]) -> bytes:
+    return "".join(f"{json.dumps(key)} = {as_toml(value)}\n" for key, value in document.items()).encode("utf-8")
+
+
+@given(documents())
+@settings(max_examples=100, deadline=None)
+def test_what_the_declarations_say_is_right_is_right(document: dict[str, Any]) -> None:
+    assert is_read(as_file(document))
+    VALIDATOR.validate(document)
+
+
+@given(spoilt())
+@settings(max_examples=400, deadline=None)
+def test_reader_and_schema_agree(document: dict[str, Any]) -> None:
+    content = as_file(document)
+    assert tomli.loads(content.decode("utf-8")) == document
+    assert is_read(content) == VALIDATOR.is_valid(document), content.decode("utf-8")

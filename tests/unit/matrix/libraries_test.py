@@ -1,0 +1,60 @@
+"""CUTLASS: which releases are locked, what they are locked to, and what a section gets of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from sections import CPU, GENERAL, TORCH, failure, make
+
+from py_driver.building.selection import archives
+from py_driver.manifest.model import DEPENDS
+from py_driver.matrix.libraries import library_entries, locked
+from py_driver.matrix.lock import entries_for, lock_files
+from py_driver.plan.buildfile import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What upstream's kernel-builder takes each name for (nix-builder/lib/deps.nix, August 2026).
+_RELEASES = {
+    "cutlass_2_10": "2.10.0",
+    "cutlass_3_5": "3.5.1",
+    "cutlass_3_6": "3.6.0",
+    "cutlass_3_8": "3.8.0",
+    "cutlass_3_9": "3.9.2",
+    "cutlass_4_0": "4.0.0",
+    "cutlass_4_4": "4.4.2",
+    "cutlass_4_5": "4.5.2",
+}
+
+
+def test_locked_are_the_releases_that_upstream_takes() -> None:
+    assert set(_RELEASES) == {name for name in DEPENDS if name.startswith("cutlass")}
+    assert set(locked()) == set(_RELEASES) - {"cutlass_2_10", "cutlass_4_5"}
+    lock = json.loads(lock_files()["cutlass"].read_text())
+    for name, entry in lock.items():
+        assert entry["release"] == _RELEASES[f"cutlass_{name.replace('.', '_')}"]
+        assert entry["archive"]["version"] in {entry["release"], f"{entry['release']}.0"}
+
+
+def test_entries_come_once_and_torch_has_none() -> None:
+    entries = library_entries(["torch", "cutlass_3_6", "cutlass_3_5", "cutlass_3_6"])
+    assert [entry.version for entry in entries] == ["3.5.1.0", "3.6.0.0"]
+    assert all(entry.include for entry in entries)
+
+
+def test_build_needs_the_releases_that_its_sections_name(tmp_path: Path) -> None:
+    made = make(tmp_path, GENERAL + TORCH + CPU.replace("[]", '["torch", "cutlass_3_8"]'))
+    chosen = made.variants[:1]
+    extra = set(archives(made, chosen)) - set(entries_for(variant.needs for variant in chosen))
+    assert {entry.label for entry in extra} == {"nvidia-cutlass 3.8.0.0"}
+    assert 'depends = [\n        "cutlass_3_8",\n        "torch",\n    ],' in render(made, "")
+
+
+@pytest.mark.parametrize(("name", "version"), [("cutlass_2_10", "2.10"), ("cutlass_4_5", "4.5")])
+def test_release_that_is_not_locked(tmp_path: Path, name: str, version: str) -> None:
+    [found] = failure(tmp_path, GENERAL + TORCH + CPU.replace("[]", f'["{name}"]')).diagnostics
+    assert found.message.startswith(f"CUTLASS {version} is not locked: ")
+    assert "cutlass_3_6" in found.help

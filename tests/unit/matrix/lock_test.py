@@ -1,0 +1,73 @@
+"""Which pinned archives the cells of a build need."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from py_driver.matrix import lock
+from py_driver.matrix.cells import Cell, parse
+from py_driver.matrix.lock import entries_for, release_of
+from py_driver.matrix.releases import read_matrix
+
+
+def _names(*identifiers: str) -> list[str]:
+    return [f"{entry.name} {entry.version}" for entry in entries_for(map(parse, identifiers))]
+
+
+def test_compiler_is_needed_without_any_cell() -> None:
+    assert "ziglang" in {entry.name for entry in entries_for([])}
+
+
+def test_lint_judges_our_programs_with_the_compiler_that_builds_them() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [pinned] = [one for one in project["optional-dependencies"]["lint"] if one.startswith("ziglang")]
+    assert pinned.replace("==", " ") in {f"{entry.name} {entry.version}" for entry in entries_for([])}
+
+
+def test_noarch_cell_needs_the_compiler_only() -> None:
+    assert _names("torch-universal") == _names()
+
+
+def test_cpu_cell_needs_its_torch_and_no_cuda() -> None:
+    more = [name for name in _names("torch213-cxx11-cpu-x86_64-linux") if name not in _names()]
+    assert len(more) == 1
+    assert more[0].startswith("torch 2.13.")
+
+
+def test_cuda_cell_needs_what_the_cpu_cell_needs_and_its_cuda() -> None:
+    cpu, cuda = _names("torch213-cxx11-cpu-x86_64-linux"), _names("torch213-cxx11-cu130-x86_64-linux")
+    more = [name for name in cuda if name not in cpu]
+    assert set(cpu) < set(cuda)
+    assert any(name.startswith("nvidia-cuda-nvcc 13.0.") for name in more)
+    assert not any(" 13.2." in name for name in more)
+
+
+def test_entry_that_cells_share_comes_once() -> None:
+    names = _names(*(f"torch{t}-cxx11-{b}-x86_64-linux" for t in ("213", "215") for b in ("cpu", "cu130", "cu132")))
+    assert len(names) == len(set(names))
+
+
+def test_unknown_versions_are_left_to_bazel() -> None:
+    unknown = Cell(torch="9.99", abi="cxx11", backend="cu999", cpu="x86_64", os="linux")
+    assert entries_for([unknown]) == entries_for([])
+
+
+def test_everything_in_the_matrix_is_locked() -> None:
+    for torch in read_matrix().torch:
+        assert release_of(torch.version).startswith(f"{torch.version}.")
+
+
+def test_release_that_is_not_locked() -> None:
+    with pytest.raises(KeyError):
+        release_of("9.99")
+
+
+def test_what_libraries_define_is_no_matter_of_compile_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = lock.toolchain_digests()
+    parts = {kind: lock.read_part(kind) for kind in lock.lock_files()}
+    changed = {**parts, "cuda": {version: {**one, "libraries": []} for version, one in parts["cuda"].items()}}
+    monkeypatch.setattr(lock, "read_part", changed.__getitem__)
+    assert lock.toolchain_digests() == before

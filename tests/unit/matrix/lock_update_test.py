@@ -1,0 +1,133 @@
+"""`driver lock`: the lock is what the matrix says, entries stay as they are, everything else is looked up."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fetch_server import Server, wheel
+
+from py_driver import __main__
+from py_driver.errors import Code, DriverError
+from py_driver.fetch.entry import Origin
+from py_driver.matrix import lock
+from py_driver.matrix import lock_update as locking
+from py_driver.matrix import releases as matrix
+from py_driver.matrix.lock_update import Wish, complete, look_up, read, wanted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLE = matrix.read_table()
+TEXTS = {kind: path.read_text(encoding="utf-8") for kind, path in lock.lock_files().items()}
+OLD = read()
+NAME = "demo-1.0-py3-none-any.whl"
+BODY = wheel({"demo/include/a.h": b"a", "demo/b": b"b"})
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """A lock that may be written, in the place of the driver's own."""
+    files = {kind: tmp_path / f"{kind}.json" for kind in TEXTS}
+    for kind, path in files.items():
+        path.write_text(TEXTS[kind], encoding="utf-8")
+    monkeypatch.setattr(locking, "lock_files", lambda: files)
+    return files
+
+
+def changed() -> dict[str, Any]:
+    return copy.deepcopy(TABLE)
+
+
+def demo(**more: Any) -> Wish:  # noqa: ANN401
+    return Wish(**{"origin": Origin.PYTHON_INDEX, "name": "demo", "version": "1.0", **more})
+
+
+def test_the_lock_is_what_the_matrix_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["lock", "--check"]) == 0
+    assert capsys.readouterr() == ("", "the lock is up to date\n")
+
+
+def test_nothing_is_written_or_looked_up_if_all_is_locked(files: dict[str, Path]) -> None:
+    stamps = {path: path.stat().st_mtime_ns for path in files.values()}
+    assert __main__.main(["lock"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in files.values()} == stamps
+
+
+def test_check_prints_what_is_missing(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = changed()
+    table["torch"][-1]["release"] = "2.15.7"
+    monkeypatch.setattr(locking, "read_table", lambda: table)
+    assert __main__.main(["lock", "--check"]) == 1
+    captured = capsys.readouterr()
+    assert '-      "version": "2.15.0",' in captured.out
+    assert '+      "version": "2.15.7"' in captured.out
+    assert "error[E205]: the lock is not what the matrix says" in captured.err
+    assert files["torch"].read_text(encoding="utf-8") == TEXTS["torch"]
+
+
+def test_what_needs_no_look_up_is_written(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = changed()
+    table["cc"]["glibc"] = "2.34"
+    monkeypatch.setattr(locking, "read_table", lambda: table)
+    assert __main__.main(["lock"]) == 0
+    assert capsys.readouterr().err == f"wrote {files['cc']}\n"
+    assert json.loads(files["cc"].read_text(encoding="utf-8")) == {**OLD["cc"], "glibc": "2.34"}
+    assert __main__.main(["lock", "--check"]) == 0
+
+
+def test_a_lock_that_is_not_json(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    files["cuda"].write_text("{", encoding="utf-8")
+    assert __main__.main(["lock", "--check"]) == 2
+    assert "error[E006]: the lock is not JSON" in capsys.readouterr().err
+
+
+def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = changed()
+    table["torch-wheel"]["include"] = ["torch/include/"]
+    archives = table["cuda"][0]["archives"]
+    archives[0] = {**archives[0], "deb": "nvidia-cuda-nvcc"}
+    archives[1] = {**archives[1], "wheel": "nvidia-cuda-runtime-cu11==11.7.99"}
+    monkeypatch.setattr(locking, "read_table", lambda: table)
+    _, missing = complete(wanted(), OLD, {})
+    cuda = [wish for wish in missing if wish.name != "torch"]
+    assert len(missing) - len(cuda) == len(table["torch"])
+    assert [(wish.name, wish.version) for wish in cuda] == [
+        ("nvidia-cuda-nvcc", ""),
+        ("nvidia-cuda-runtime-cu11", "11.7.99"),
+    ]
+
+
+def test_a_redistributable_needs_no_look_up() -> None:
+    new, _ = complete(wanted(), {}, {})
+    [nvcc] = [one for one in new["cuda"]["12.6"]["archives"] if one["name"] == "cuda_nvcc"]
+    stem = "cuda_nvcc-linux-x86_64-12.6.85-archive"
+    assert (nvcc["origin"], nvcc["filename"], nvcc["size"]) == ("url", f"{stem}.tar.xz", 49996208)
+    assert nvcc["url"].startswith("https://")
+    assert nvcc["url"].endswith(f"/cuda_nvcc/linux-x86_64/{stem}.tar.xz")
+    assert {part["strip"] for part in nvcc["unpack"]} == {stem}
+
+
+def test_look_up(server: Server) -> None:
+    slim = demo(include=("demo/include/",))
+    found = look_up([demo(), slim, demo()], lambda _: None)
+    assert (found[demo()].filename, found[demo()].size, found[demo()].slim) == (NAME, len(BODY), False)
+    assert (found[slim].include, found[slim].slim) == (("demo/include/",), True)
+    assert demo().is_met_by(found[demo()])
+    assert not demo().is_met_by(found[slim])
+    assert len([asked for asked in server.asked if asked.path == "/simple/demo/"]) == 1
+
+
+@pytest.mark.usefixtures("server")
+def test_everything_that_is_not_found_is_said() -> None:
+    with pytest.raises(DriverError) as caught:
+        look_up([demo(), demo(version="2.0"), demo(version="3.0")], lambda _: None)
+    said = sorted(one.message for one in caught.value.diagnostics)
+    assert [one.code for one in caught.value.diagnostics] == [Code.NOT_FOUND_UPSTREAM] * 2
+    assert ["demo 2.0" in said[0], "demo 3.0" in said[1]] == [True, True]

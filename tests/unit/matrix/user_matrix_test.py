@@ -1,0 +1,248 @@
+"""A matrix of the user's own: releases are added and replaced by version, locked beside it, and checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from sections import CPU, GENERAL, make
+from sections import TORCH as TORCH_SECTION
+
+from py_driver import __main__
+from py_driver.building.selection import archives
+from py_driver.building.workspace import workspace_for
+from py_driver.errors import Code, DriverError
+from py_driver.matrix.cells import parse
+from py_driver.matrix.installation import MATRIX_VARIABLE
+from py_driver.matrix.lock import entries_for
+from py_driver.matrix.lock_update import complete, wanted
+from py_driver.matrix.releases import read_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from py_driver.plan.plan import Plan
+
+PAGE = Path(__file__).parents[3] / "docs" / "toolchains.md"
+TORCH = """[[torch]]
+version = "2.15"
+release = "2.15.9"
+cxx-standard = 20
+abis = ["cxx11"]
+backends = ["cpu"]
+bundled = true
+"""
+CUDA = """[[cuda]]
+version = "12.7"
+archs = ["8.0", "9.0"]
+default-capabilities = ["8.0"]
+host = "0.12.1"
+max-clang = 18
+runtime = "libcudart.so.12"
+run-here = true
+archives = [{ layout = "headers", wheel = "nvidia-cuda-runtime-cu12==12.7.1", slim = ["nvidia/{component}/include/"] }]
+"""
+CUTLASS = """[[cutlass]]
+version = "4.5"
+release = "4.5.2"
+sha256 = "{}"
+""".format("0a" * 32)
+ENTRY = {
+    "name": "torch",
+    "version": "2.15.9",
+    "filename": "torch-2.15.9.whl",
+    "size": 1,
+    "sha256": "0" * 64,
+    "origin": "python-index",
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Write a matrix and use it."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "my.toml"
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.setenv(MATRIX_VARIABLE, str(path))
+        return path
+
+    return write
+
+
+def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str], Path]) -> None:
+    before = read_matrix()
+    own(TORCH + CUDA)
+    after = read_matrix()
+    assert [one.version for one in after.torch] == [one.version for one in before.torch]
+    assert [one.version for one in after.cuda] == [*(one.version for one in before.cuda), "12.7"]
+    cells = [cell.backend for cell, bundled in after.cells() if cell.torch == "2.15" and bundled]
+    assert cells == ["cpu"]
+    assert after.cuda_release("12.7").archs == ("8.0", "9.0")
+
+
+def test_only_the_users_own_is_locked_beside_it(own: Callable[[str], Path]) -> None:
+    own(TORCH + CUDA)
+    lock, missing = complete(wanted(), {}, {})
+    assert {kind: list(part) for kind, part in lock.items()} == {"cuda": ["12.7"], "torch": ["2.15"]}
+    assert [(wish.name, wish.version) for wish in missing] == [
+        ("nvidia-cuda-runtime-cu12", "12.7.1"),
+        ("torch", "2.15.9"),
+    ]
+    assert missing[0].include == ("nvidia/cuda_runtime/include/",)
+
+
+def test_the_lock_is_written_and_used(own: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path = own(TORCH.replace("2.15", "2.14"))
+    path.write_text(path.read_text(encoding="utf-8").replace("2.14.9", "2.14.1"), encoding="utf-8")
+    lock = path.with_name("my.lock.json")
+    assert __main__.main(["lock", "--check"]) == 1
+    assert f"+++ {lock} (what the matrix says)" in capsys.readouterr().out
+    assert not lock.exists()
+    lock.write_text(json.dumps({"torch": {"2.14": {"archive": {**ENTRY, "version": "2.14.7"}}}}), encoding="utf-8")
+    assert "2.14.7" in [one.version for one in entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])]
+
+
+def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path: Path) -> None:
+    path = own(CUTLASS)
+    assert __main__.main(["lock"]) == 0
+    assert json.loads(path.with_name("my.lock.json").read_text(encoding="utf-8"))["cutlass"] == {
+        "4.5": {
+            "archive": {
+                "name": "cutlass",
+                "version": "4.5.2",
+                "filename": "cutlass-4.5.2.tar.gz",
+                "sha256": "0a" * 32,
+                "origin": "url",
+                "url": "https://github.com/NVIDIA/cutlass/archive/refs/tags/v4.5.2.tar.gz",
+            },
+            "release": "4.5.2",
+            "root": "cutlass-4.5.2",
+        }
+    }
+    manifest = GENERAL + TORCH_SECTION + CPU.replace("[]", '["cutlass_4_5"]')
+    made = make(tmp_path / "project", manifest)
+    assert [entry.version for entry in archives(made, made.variants[:1]) if entry.name == "cutlass"] == ["4.5.2"]
+
+
+def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
+    path = own(TORCH)
+    with pytest.raises(DriverError) as caught:
+        workspace_for(tmp_path, one_plan)
+    [diagnostic] = caught.value.diagnostics
+    assert diagnostic.code is Code.STALE_LOCK
+    assert diagnostic.message.endswith("my.lock.json: No such file or directory")
+    assert diagnostic.help == f"run `driver lock --matrix {path}`"
+
+
+@pytest.fixture
+def one_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
+
+    monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
+    return plan_directory(Path(__file__).parents[2] / "e2e" / "projects" / "tiny")
+
+
+def test_the_workspace_extends_the_toolchains(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for identity in one_plan.identities:
+        for file in identity.files:
+            (project / file).parent.mkdir(parents=True, exist_ok=True)
+            (project / file).touch()
+    plain = workspace_for(project, one_plan).root
+    own(TORCH).with_name("my.lock.json").write_text('{"torch": {}}', encoding="utf-8")
+    extended = workspace_for(project, one_plan).root
+    assert extended != plain
+    assert "toolchains.extend" not in (plain / "MODULE.bazel").read_text(encoding="utf-8")
+    assert 'toolchains.extend(lock = "//:matrix.lock.json")' in (extended / "MODULE.bazel").read_text(encoding="utf-8")
+    assert json.loads((extended / "matrix.lock.json").read_text(encoding="utf-8")) == {"torch": {}}
+
+
+def test_the_option_names_the_file(
+    own: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own("")
+    monkeypatch.setenv(MATRIX_VARIABLE, "/nowhere")
+    path.write_text("[torch", encoding="utf-8")
+    assert __main__.main(["lock", "--check", "--matrix", str(path)]) == 2
+    assert f"error[E001]: {path}: " in capsys.readouterr().err
+    assert os.environ[MATRIX_VARIABLE] == str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[[torch", [Code.TOML_SYNTAX]),
+        ("[layouts]\n", [Code.UNKNOWN_KEY]),
+        ("[torch]\n", [Code.WRONG_TYPE]),
+        ("torch = [1]\n", [Code.WRONG_TYPE]),
+        (TORCH.replace("release", "relaese"), [Code.UNKNOWN_KEY, Code.MISSING_KEY]),
+        (TORCH.replace("20", '"20"'), [Code.WRONG_TYPE]),
+        (TORCH.replace("true", "1"), [Code.WRONG_TYPE]),
+        (TORCH.replace('["cpu"]', "[1]"), [Code.WRONG_TYPE]),
+        (TORCH.replace('"2.15"', '"2"'), [Code.BAD_VALUE]),
+        (TORCH.replace('["cpu"]', '["cpu", "cu999"]'), [Code.BAD_VALUE]),
+        (TORCH.replace("cxx11", "cxx03"), [Code.BAD_VALUE]),
+        (CUTLASS.replace("0a", "0A"), [Code.BAD_VALUE]),
+        (CUTLASS + 'wheel = "nvidia-cutlass==4.5.2.0"\n', [Code.BAD_VALUE]),
+        (CUTLASS.replace("sha256", "wheel"), [Code.BAD_VALUE]),
+        (CUTLASS.replace("4.5", "latest"), [Code.BAD_VALUE]),
+        (TORCH + TORCH, [Code.BAD_VALUE]),
+        (TORCH.replace('"2.15"', '"21.3"'), [Code.BAD_VALUE]),
+        (TORCH.replace("20", "-20"), [Code.BAD_VALUE]),
+        (TORCH.replace('["cxx11"]', "[]"), [Code.BAD_VALUE]),
+        (TORCH.replace('["cpu"]', '["cpu", "cpu"]'), [Code.BAD_VALUE]),
+        (CUDA.replace('"12.7"', '"1.30"'), [Code.BAD_VALUE]),
+        (CUDA.replace('"12.7"', '"13.10"'), [Code.BAD_VALUE]),
+        (CUDA.replace('"8.0", "9.0"', '"x"'), [Code.BAD_VALUE]),
+        (CUDA.replace('["8.0"]', '["nope"]'), [Code.BAD_VALUE]),
+        (CUDA.replace("libcudart.so.12", "a')"), [Code.BAD_VALUE]),
+        (CUDA.replace("18", str(10**23)), [Code.BAD_VALUE]),
+        (CUDA.replace('slim = ["nvidia/{component}/include/"]', "slim = 5"), [Code.WRONG_TYPE]),
+        (CUDA.replace('layout = "headers"', "layout = []"), [Code.WRONG_TYPE]),
+        (CUDA.replace("0.12.1", "0.14.1"), [Code.BAD_VALUE]),
+        (CUDA.replace("0.12.1", "0.1"), [Code.BAD_VALUE]),
+        (CUDA.replace("==12.7.1", ""), [Code.MISSING_KEY]),
+        (CUDA.replace('layout = "headers", ', ""), [Code.MISSING_KEY]),
+        (CUDA.replace("headers", "footers"), [Code.BAD_VALUE]),
+        (CUDA.replace("wheel =", "sheel ="), [Code.BAD_VALUE]),
+        (re.sub(r"archives = .*", 'archives = ["x"]', CUDA), [Code.BAD_VALUE]),
+    ],
+)
+def test_what_is_wrong_is_said(own: Callable[[str], Path], text: str, expected: list[Code]) -> None:
+    path = own(text)
+    with pytest.raises(DriverError) as caught:
+        read_matrix()
+    assert [one.code for one in caught.value.diagnostics] == expected
+    assert all(one.message.startswith(f"{path}: ") for one in caught.value.diagnostics)
+
+
+def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MATRIX_VARIABLE, "/nowhere/my.toml")
+    with pytest.raises(DriverError, match=r"cannot read the matrix /nowhere/my\.toml: No such file"):
+        read_matrix()
+
+
+@pytest.mark.parametrize(
+    "lock",
+    ["[]", "{}", '{"torch": []}', '{"torch": {"2.15": 5}}', '{"torch": {"2.15": {}}}', '{"cuda": {}, "torch": {}}'],
+)
+def test_a_lock_of_something_else_is_stale(
+    own: Callable[[str], Path], lock: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own(TORCH).with_name("my.lock.json").write_text(lock, encoding="utf-8")
+    assert __main__.main(["fetch", "torch215-*-cpu-*"]) == 1
+    said = capsys.readouterr().err
+    assert "my.lock.json is not what your matrix says" in said
+    assert "run `driver lock --matrix " in said
+
+
+def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:
+    [text] = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    own(text)
+    assert read_matrix().torch[-1].release == "2.3.1"

@@ -1,0 +1,32 @@
+"""A Hub, and a built project to publish to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import tuned
+from hub import Hub, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with served() as hub:
+        yield hub
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "tuned"
+    package = project / "torch-ext" / "tuned"
+    package.mkdir(parents=True)
+    (project / "build.toml").write_text(tuned.MANIFEST)
+    for name in ("__init__.py", "weights.bin"):
+        (package / name).write_bytes(tuned.FILES[name])
+    for variant in ("torch-cpu", "torch-cuda"):
+        tuned.build(project, variant, tuned.FILES)
+    return project

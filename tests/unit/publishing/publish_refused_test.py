@@ -1,0 +1,168 @@
+"""What `driver publish` refuses to send."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tuned import (
+    FILES,
+    MANIFEST,
+    REPO,
+    below_build,
+    build,
+    bundle,
+    on_disk,
+    publish,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hub import Hub
+
+
+def _add(place: Path) -> None:
+    (place / ".env").write_text("SECRET=1\n")
+
+
+def _link(place: Path) -> None:
+    (place / "passwd").symlink_to("/etc/passwd")
+
+
+def _link_instead(place: Path) -> None:
+    (place / "_ops.py").unlink()
+    (place / "_ops.py").symlink_to("__init__.py")
+
+
+def _change(place: Path) -> None:
+    (place / "__init__.py").write_text("import os\n")
+
+
+def _remove(place: Path) -> None:
+    (place / "weights.bin").unlink()
+
+
+def _forget(place: Path) -> None:
+    (place / "metadata.json").write_text("{}")
+
+
+def _swap(place: Path) -> None:
+    shutil.copy(place.with_name("torch-cuda") / "metadata.json", place)
+
+
+def _edit(place: Path) -> None:
+    (place.parents[1] / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
+
+
+def _release(place: Path) -> None:
+    manifest = place.parents[1] / "build.toml"
+    manifest.write_text(MANIFEST.replace("version = 3", "version = 4"))
+
+
+def _link_metadata(place: Path) -> None:
+    (place / "metadata.json").rename(place / "metadata.json.sigstore")
+    (place / "metadata.json").symlink_to("metadata.json.sigstore")
+
+
+def _other_builder(place: Path) -> None:
+    metadata = json.loads((place / "metadata.json").read_text())
+    metadata["provenance"]["kernel-builder"]["version"] = "rules_torch_kernels 0.0.1"
+    (place / "metadata.json").write_text(json.dumps(metadata))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_add, ".env was not built"),
+        (_link, "passwd is a link"),
+        (_link_instead, "_ops.py is a link; _ops.py is missing"),
+        (_change, "__init__.py has other bytes"),
+        (_remove, "weights.bin is missing"),
+        (_forget, "metadata.json names no files"),
+        (_swap, "its `backend` is that of another build; its sources have changed since"),
+        (_edit, "its sources have changed since"),
+        (_release, "its sources have changed since; its `version` is that of another build"),
+        (_link_metadata, "metadata.json is a link; metadata.json names no files"),
+        (_other_builder, "its `provenance` is that of another build"),
+    ],
+)
+def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, said: str) -> None:  # noqa: ANN401
+    spoil(project / "build" / "torch-cpu")
+    done = publish(hub, project, code=2)
+    assert f"error[E404]: {project}/build/torch-cpu is not as it was built: {said}" in done.stderr
+    assert hub.requests == []
+
+
+def test_what_python_leaves_is_not_published(hub: Hub, project: Path) -> None:
+    expected = on_disk(project)
+    (project / "build" / "torch-cpu" / "__pycache__").mkdir()
+    (project / "build" / "torch-cpu" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    publish(hub, project)
+    assert below_build(hub) == expected
+
+
+def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=n", "-c", "user.email=e@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "build.toml", "torch-ext"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "m"], check=True)
+    publish(hub, project, "--dry-run")
+    (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
+    done = publish(hub, project, "--dry-run", code=2)
+    assert f"error[E405]: {project} has changes that git does not have: torch-ext/tuned/__init__.py" in done.stderr
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES | {"__init__.py": b"x = 2\n"})
+    publish(hub, project, "--dry-run", "--allow-dirty")
+
+
+@pytest.mark.parametrize("how", ["ignored", "hidden"])
+def test_source_that_git_does_not_have_is_noticed(hub: Hub, project: Path, how: str) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=n", "-c", "user.email=e@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    if how == "ignored":
+        (project / ".gitignore").write_text("*.bin\n")
+    else:
+        subprocess.run([*git, "config", "status.showUntrackedFiles", "no"], check=True)
+    wanted = ["build.toml", "torch-ext/tuned/__init__.py", *([".gitignore"] if how == "ignored" else [])]
+    subprocess.run([*git, "add", *wanted], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "m"], check=True)
+    assert "changes that git does not have: torch-ext/tuned/weights.bin" in publish(hub, project, code=2).stderr
+
+
+def test_git_that_does_not_answer(hub: Hub, project: Path) -> None:
+    (project / ".git").write_text("gitdir: nowhere\n")
+    done = publish(hub, project, code=2)
+    assert f"error[E405]: git does not say whether {project} has changes: fatal:" in done.stderr
+
+
+def test_nobody_says_where(hub: Hub, project: Path) -> None:
+    (project / "build.toml").write_text(MANIFEST.replace('[general.hub]\nrepo-id = "me/tuned"\n', ""))
+    assert "error[E004]: nobody says which repository on the Hub" in publish(hub, project, code=2).stderr
+
+
+@pytest.mark.parametrize("text", [bundle(b"another metadata.json"), "[]", "no JSON"])
+def test_signature_of_something_else_is_refused(hub: Hub, project: Path, text: str) -> None:
+    (project / "build" / "torch-cpu" / "metadata.json.sigstore").write_text(text)
+    assert "metadata.json.sigstore is no sigstore bundle of metadata.json" in publish(hub, project, code=2).stderr
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y", "tuned"])
+def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
+    assert f"error[E200]: `{name}` is no repository" in publish(hub, project, f"--repo-id={name}", code=2).stderr
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py"])
+def test_benchmark_outside_of_the_project_is_not_sent(hub: Hub, project: Path, link: str) -> None:
+    secret = project.parent / "secret"
+    secret.mkdir()
+    (secret / "benchmark_x.py").write_text("SECRET")
+    (project / link).parent.mkdir(exist_ok=True)
+    (project / link).symlink_to(secret if link == "benchmarks" else secret / "benchmark_x.py")
+    assert "note: benchmarks/benchmark_x.py is not sent: it is not in the project" in publish(hub, project).stderr
+    assert "benchmarks/benchmark_x.py" not in (hub.repositories[REPO].files("v3") or {})

@@ -1,0 +1,150 @@
+"""`driver wheel`: what is in the wheel, its name, and that pip takes it; tests/e2e/wheel_package_test.py loads some."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import kernels  # type: ignore[import-untyped]
+import pytest
+import tuned
+from tuned import FILES
+
+from py_driver import __main__
+from py_driver.manifest.locate import Source
+from py_driver.manifest.model import Framework, Located, Manifest
+from py_driver.manifest.parts import PYTHON_PACKAGES
+from py_driver.publishing.release import Built, make_file
+from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel
+
+
+def make(project: Path, *options: str) -> Path:
+    """Make the wheel; its path."""
+    out = project.parent / "dist"
+    assert __main__.main(["wheel", str(project), f"--out={out}", *options]) == 0
+    [path] = out.glob("*.whl")
+    return path
+
+
+def listed(wheel: Path, field: str) -> list[str]:
+    """What a wheel's METADATA says in a field."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        return [value for key, value in Parser().parsestr(archive.read(name).decode()).items() if key == field]
+
+
+def test_what_is_in_it(project: Path) -> None:
+    wheel = make(project)
+    assert wheel.name == "tuned-3.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    names = {f"tuned/_variants/{v}/{f}" for v in ("torch-cpu", "torch-cuda") for f in (*FILES, "metadata.json")}
+    info = {f"tuned-3.0.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL")}
+    assert set(content) == names | info | {"tuned/__init__.py", f"tuned/{LOADER}.py"}
+    assert content["tuned/_variants/torch-cpu/weights.bin"] == FILES["weights.bin"]
+    assert b"Root-Is-Purelib: true\nTag: py3-none-any\n" in content["tuned-3.0.dist-info/WHEEL"]
+    rows = list(csv.reader(io.StringIO(content["tuned-3.0.dist-info/RECORD"].decode())))
+    assert {name for name, _, _ in rows} == set(content)
+    for name, digest, size in rows:
+        if not name.endswith("RECORD"):
+            expected = base64.urlsafe_b64encode(hashlib.sha256(content[name]).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={expected}", len(content[name]))
+
+
+def test_one_variant_is_named_in_the_version(project: Path) -> None:
+    assert make(project, "--variant=torch-cuda").name == "tuned-3.0+cuda-py3-none-any.whl"
+
+
+def test_same_variants_give_the_same_bytes(project: Path) -> None:
+    wheel = make(project)
+    before = wheel.read_bytes()
+    wheel.unlink()
+    assert make(project).read_bytes() == before
+
+
+def test_pip_installs_it(project: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*command, str(make(project))], check=True)
+    assert (target / "tuned" / "_variants" / "torch-cpu" / "weights.bin").read_bytes() == FILES["weights.bin"]
+    compile((target / "tuned" / "__init__.py").read_text(), "loader", "exec")
+
+
+def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "build" / "torch-cpu" / "__init__.py").write_text("x = 9\n")
+    assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
+    assert "error[E404]" in capsys.readouterr().err
+    assert not (project.parent / "dist").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "wheel", "requires"),
+    [
+        (["torch213-cxx11-cu130-x86_64-linux"], "1.0+torch213.cxx11.cu130-cp39-abi3-manylinux_2_28", "torch==2.13.*"),
+        (["torch-stable-abi29-cpu-x86_64-linux"], "1.0+stable29.cpu-cp39-abi3-manylinux_2_28", "torch"),
+        ([f"torch213-cxx11-{one}-x86_64-linux" for one in ("cpu", "rocm72")], "1.0-cp39-abi3-many", "torch==2.13.*"),
+        ([f"torch{one}-cxx11-cpu-x86_64-linux" for one in ("213", "215")], "1.0-cp39-abi3-many", "torch"),
+    ],
+)
+def test_names_and_requirements(names: list[str], wheel: str, requires: str, tmp_path: Path) -> None:
+    span = Source("build.toml", "").span(0, 1)
+    manifest = Manifest(
+        file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
+    )
+    built = [Built(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
+    made = make_wheel(manifest, built, tmp_path)
+    assert made.name.startswith(f"relu-{wheel}")
+    assert listed(made, "Requires-Dist") == [requires]
+
+
+@pytest.mark.parametrize(
+    ("backends", "requires"),
+    [
+        (("cuda",), ["einops", "apache-tvm-ffi", "nvidia-cutlass-dsl"]),
+        (("cpu", "cuda"), ["einops", "apache-tvm-ffi", 'nvidia-cutlass-dsl; extra == "cuda"']),
+        (("cpu",), ["einops", "apache-tvm-ffi"]),
+    ],
+)
+def test_what_it_needs_has_the_names_of_the_index(
+    project: Path, backends: tuple[str, ...], requires: list[str]
+) -> None:
+    general = '[general]\npython-depends = ["einops", "tvm-ffi"]\n'
+    own = '\n[general.cuda]\npython-depends = ["nvidia-cutlass-dsl"]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", general) + own)
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    wheel = make(project, *(f"--variant=torch-{backend}" for backend in backends))
+    assert listed(wheel, "Requires-Dist") == ["torch", *requires]
+    assert listed(wheel, "Provides-Extra") == ["cuda"] * (len(backends) > 1)
+
+
+def test_names_of_the_index_are_those_of_the_client() -> None:
+    known = json.loads((Path(kernels.__file__).parent / "python_depends.json").read_text())
+    named = known["general"] | known["backends"]["cpu"] | known["backends"]["cuda"] | known["backends"]["rocm"]
+    assert set(named) == {name for one in ("", "cpu", "cuda", "rocm") for name in PYTHON_PACKAGES.get(one, ())}
+    for name, facts in named.items():
+        assert [one["pkg"] for one in facts["python"]] == [DISTRIBUTIONS.get(name, name)]
+
+
+def test_kernel_that_loads_other_kernels_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    depends = '[general]\nkernel-depends = [{ repo-id = "me/other", version = 1 }]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", depends))
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
+    assert "error[E008]: tuned loads other kernels when it is imported (me/other)" in capsys.readouterr().err
+    assert list(project.parent.glob("dist/*")) == []
+
+
+def test_place_that_cannot_be_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project.parent / "dist").write_text("")
+    assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 4
+    assert "error[E309]: cannot write " in capsys.readouterr().err
