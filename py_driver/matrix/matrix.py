@@ -52,6 +52,10 @@ class Matrix(NamedTuple):
     cpu: str
     os: str
 
+    def toolkits_of(self, family: str) -> tuple[Toolkit, ...]:
+        """The toolkits of a backend: `cuda`, `rocm`."""
+        return tuple(one for one in self.toolkits if one.family == family)
+
     def toolkit(self, backend: str) -> Toolkit | None:
         """The toolkit of a variant's backend, such as `cu130`, which must be in the matrix; None for the CPU."""
         return None if backend in BUILT else next(one for one in self.toolkits if one.backend == backend)

@@ -14,7 +14,7 @@ from amd import code_objects
 from clone import RELU
 from elftools.elf.elffile import ELFFile
 
-from py_driver.matrix.archs import order
+from py_driver.matrix.backends import arch_order
 from py_driver.matrix.cells import parse
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _device_code(data: bytes) -> Iterator[tuple[int, int]]:
 def test_has_device_code_for_exactly_the_declared_capabilities(library: Library) -> None:
     backend = json.loads((library.path.parent / "metadata.json").read_text())["backend"]
     if backend["type"] == "rocm":
-        assert [one.named for one in code_objects(library.data)] == sorted(backend["archs"], key=order)
+        assert [one.named for one in code_objects(library.data)] == sorted(backend["archs"], key=arch_order)
         return
     declared = set()
     for capability in backend.get("archs", []):

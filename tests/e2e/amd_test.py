@@ -12,6 +12,7 @@ from clone import BINDING, ROCM, Built, copy_project, digests, hip_steps, planne
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def test_an_error_names_the_line_of_the_source(row_sum: Built, base: Path) -> No
 
 
 def test_client_resolves_the_cell_of_a_torch_for_rocm(relu: Built) -> None:
-    python = python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Output())
+    python = python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Releases(), Output())
     for version, hip, expected in (
         ("2.13.0+rocm7.2", "7.2.53211-e1a6bc5663", ROCM),
         ("2.13.0+cpu", "", "torch213-cxx11-cpu-x86_64-linux"),

@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from py_driver.building import build as building
 from py_driver.errors import Code, DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def test_a_function_that_nobody_defines(
 ) -> None:
     made = project(tmp_path, *calls)
     with pytest.raises(DriverError) as failure:
-        building.build(made, [cell], Output())
+        building.build(made, [cell], Releases(), Output())
     assert [one.code for one in failure.value.diagnostics] == [Code.BUILD_FAILED, Code.NOT_COMPLIANT]
     said = capsys.readouterr().err
     for call in calls:
@@ -83,7 +84,7 @@ def test_a_function_that_nobody_defines(
 )
 def test_what_is_called_is_needed(cell: str, calls: dict[str, str], tmp_path: Path) -> None:
     made = project(tmp_path, *calls)
-    building.build(made, [cell], Output())
+    building.build(made, [cell], Releases(), Output())
     runtime = {"libcudart.so.13", "libcudart.so.11.0", "libamdhip64.so.7"}
     others = {one for one in needed(made / "build") - runtime if one.startswith(("libcu", "libhip", "libroc", "libnv"))}
     assert others == set(calls.values())

@@ -18,6 +18,7 @@ from clone import CPU, CU130, PROJECTS, ROCM, ROOT, copy_project
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
@@ -51,7 +52,7 @@ print(said)
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    return python_for([parse(CPU)], Output())
+    return python_for([parse(CPU)], Releases(), Output())
 
 
 def _project(base: Path, folder: str, name: str, answer: int) -> Path:

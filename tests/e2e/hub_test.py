@@ -16,6 +16,7 @@ from hub import served
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
@@ -36,7 +37,7 @@ print(*(relu.__name__ for relu in loaded))
 
 
 def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_path: Path) -> None:
-    python = python_for([parse(CPU)], Output())
+    python = python_for([parse(CPU)], Releases(), Output())
     second = copy_project(relu.project, base / "second")
     manifest = second / "build.toml"
     manifest.write_text(manifest.read_text().replace("\nversion = 1\n", "\nversion = 2\n"))
@@ -75,7 +76,7 @@ print(relu.ops)
 
 
 def test_wheel_is_installed_and_loads_what_fits(relu: Built, tmp_path: Path) -> None:
-    python = python_for([parse(CPU)], Output())
+    python = python_for([parse(CPU)], Releases(), Output())
     relu.driver.run("wheel", relu.project, f"--out={tmp_path}")
     [wheel] = tmp_path.glob("relu-1.0-cp39-abi3-manylinux_2_28_x86_64.whl")
     site = tmp_path / "site"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import CPU, TWO, copy_project, digests, make_mirror, steps, wait_for_process
 
-from py_driver.matrix.lock import entries_for
+from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def test_first_build_without_network(empty: Driver, project: Path, store: Store,
     assert _COMPILER in failed.stderr
     assert "RULES_TORCH_KERNELS_MIRROR" in failed.stderr
     assert digests(project) == before
-    [entry] = [entry for entry in entries_for([]) if entry.name == _COMPILER]
+    [entry] = [entry for entry in Releases().lock.entries_for([]) if entry.name == _COMPILER]
     (mirror / entry.mirror_name).symlink_to(store.path(entry))
     empty.build(project, CPU, env={**environ, **_OFFLINE})
 
@@ -104,7 +104,7 @@ class _Index(BaseHTTPRequestHandler):
 @pytest.fixture
 def index(store: Store) -> Iterator[tuple[str, threading.Event, threading.Event]]:
     """Its address, what lets it send all, and what says that half was sent."""
-    [entry] = [entry for entry in entries_for([]) if entry.name == _COMPILER]
+    [entry] = [entry for entry in Releases().lock.entries_for([]) if entry.name == _COMPILER]
     may, half = threading.Event(), threading.Event()
     handler = partial(_Index, store.path(entry), entry.filename, may, half)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -133,7 +133,7 @@ def test_interrupted_download(  # noqa: PLR0913  (a machine has many parts)
         _, err = process.communicate(timeout=30)
     assert process.returncode == (-kill if kill is signal.SIGKILL else 130), err
     assert not (project / "build").exists()
-    [entry] = [entry for entry in entries_for([]) if entry.name == _COMPILER]
+    [entry] = [entry for entry in Releases().lock.entries_for([]) if entry.name == _COMPILER]
     assert not (empty.cache / "store" / "sha256" / entry.sha256).exists()
     may.set()
     result = empty.build(project, CPU, env=environ)

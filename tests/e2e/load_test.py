@@ -16,6 +16,7 @@ from kernels._rust import Digest, DigestValidationError, Metadata  # type: ignor
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
@@ -61,7 +62,7 @@ torch.testing.assert_close(kernel.silu_and_mul(x), torch.nn.functional.silu(x[:,
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    return python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Output())
+    return python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Releases(), Output())
 
 
 def _run(*command: str, **environ: str) -> str:

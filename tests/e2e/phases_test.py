@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from clone import BINDING, CU130, PROJECTS, Built, Driver, copy_project, cuda_steps, digests, make_cache, planned, steps
 
-from py_driver.matrix.lock import read_part
+from py_driver.matrix.releases import Releases
 
 pytestmark = pytest.mark.e2e
 
@@ -96,8 +96,8 @@ def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> Non
     """
     number = cell.partition("-cu")[2].split("-")[0]
     version = f"{number[:2]}.{number[2:]}"
-    host = read_part("cuda")[version]["host"]
-    compiler = "cc" if host == read_part("cc")["default"] else f"host_{host.replace('.', '_')}"
+    host = Releases().lock.parts["cuda"][version]["host"]
+    compiler = "cc" if host == Releases().lock.parts["cc"]["default"] else f"host_{host.replace('.', '_')}"
     sdks = {}
     for name, kind in (("CUDA", f"cuda_{version.replace('.', '_')}"), ("HOST", compiler)):
         places = clone.output.glob(f"*/external/*torch_kernels_{kind}")

@@ -15,8 +15,7 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import Selection, unpack
-from py_driver.matrix.lock import read_part
-from py_driver.matrix.releases import read_table
+from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +30,7 @@ _CELL = "torch28-cxx11-cu126-x86_64-linux"
 
 def _archive(driver: Driver, directory: Path, stem: str) -> bytes:
     """nvcc 12.4 of Debian's package, arranged as in NVIDIA's archives; unlike them, not compressed well."""
-    record = read_part("cuda")["12.4"]["archives"][0]
+    record = Releases().lock.parts["cuda"]["12.4"]["archives"][0]
     entry = parse_entry(record)
     fetched = Fetcher(Store(driver.cache)).fetch(entry)
     for part in record["unpack"]:
@@ -47,7 +46,7 @@ def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -
     here = base / "redistributable"
     here.mkdir()
     driver = relu.driver
-    [release] = [one for one in read_table()["cuda"] if one["version"] == _CUDA]
+    [release] = [one for one in Releases().table["cuda"] if one["version"] == _CUDA]
     wanted, *headers = release["archives"]
     name, _, version = wanted["redistributable"].partition("==")
     stem = f"{name}-linux-x86_64-{version}-archive"

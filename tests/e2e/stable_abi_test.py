@@ -12,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
@@ -69,7 +70,7 @@ def test_torch_is_used_through_its_c_functions_alone(stable: Built, cell: str) -
 
 
 def test_torch_computes_with_it(stable: Built) -> None:
-    python = python_for([parse(_CPU)], Output())
+    python = python_for([parse(_CPU)], Releases(), Output())
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
     command = [python, "-c", _SCALE, str(stable.build)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd="/")

@@ -9,6 +9,7 @@ import pytest
 from nasty import STRINGS, write
 
 from py_driver.manifest.section import unsafe_character
+from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def plan(clone: Driver) -> Plan:
         },
     )
     clone.run("gen", project)
-    return plan_directory(project)
+    return plan_directory(project, Releases())
 
 
 def test_bazel_reads_what_the_plan_says(clone: Driver, plan: Plan) -> None:

@@ -12,6 +12,7 @@ from clone import CPU, ROOT
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
@@ -42,7 +43,7 @@ def test_from_an_empty_directory_to_a_loaded_kernel(installed: Driver, base: Pat
     installed.run(*build[1:], cwd=here)
     assert [path.name for path in (here / "scale" / "build").iterdir()] == [CPU]
     [script] = scripts
-    python = python_for([parse(CPU)], Output())
+    python = python_for([parse(CPU)], Releases(), Output())
     env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
     done = subprocess.run([python, "-c", script], cwd=here, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "tensor([10., 20., 30.])\n"), done.stderr

@@ -20,7 +20,7 @@ from hub import served
 
 from py_driver.fetch.store import Store
 from py_driver.matrix.cells import Cell
-from py_driver.matrix.lock import entries_for
+from py_driver.matrix.releases import Releases
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, t
     project = copy_project(PROJECTS / "tiny", here / "tiny")
     clone.build(project, CPU)
     cpu = Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")
-    entry = next(one for one in entries_for([cpu]) if one.name == "ziglang")
+    entry = next(one for one in Releases().lock.entries_for([cpu]) if one.name == "ziglang")
     store = Store(cache_root())
     wrong = _damaged_store(here / "store", store, entry)
     links = {name: cache_root() / name for name in ("bazel", "venvs")}

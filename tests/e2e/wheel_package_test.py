@@ -12,6 +12,7 @@ from clone import CPU, PROJECTS, copy_project
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
@@ -39,7 +40,7 @@ def twice(x: torch.Tensor) -> torch.Tensor:
 def _python(*args: str, site: Path | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a Python with torch and the client, away from any project; `site` is where a wheel was installed."""
     env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(site or "")})
-    command = [python_for([parse(CPU)], Output()), *args]
+    command = [python_for([parse(CPU)], Releases(), Output()), *args]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
     assert done.returncode == code, done.stdout + done.stderr
     return done

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.matrix.cells import Cell
-from py_driver.matrix.lock import entries_for
+from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -191,7 +191,7 @@ def make_mirror(to: Path, store: Store, *, without: str = "") -> Path:
     """A mirror of what the cells of TWO need, out of a store that has it; less the archive of one name."""
     to.mkdir(parents=True)
     cells = [Cell(torch="2.13", abi="cxx11", backend=b, cpu="x86_64", os="linux") for b in ("cpu", "cu130")]
-    for entry in entries_for(cells):
+    for entry in Releases().lock.entries_for(cells):
         if entry.name != without:
             (to / entry.mirror_name).symlink_to(store.path(entry))
     return to

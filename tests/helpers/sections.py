@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
@@ -44,13 +45,16 @@ FILES = ("torch-ext/re_lu/__init__.py", "torch-ext/re_lu/sub/x.py", "torch-ext/r
          "torch-ext/re_lu/__pycache__/y.py", "torch-ext/b.cpp", "g/z.cuh", "g/a.cu", "g/b.cu", "c.cpp")  # fmt: skip
 
 
-def make(directory: Path, text: str) -> Plan:
+RELEASES = Releases()
+
+
+def make(directory: Path, text: str, releases: Releases = RELEASES) -> Plan:
     """The plan of a project with every file of FILES and the given build.toml."""
     for name in FILES:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).touch()
     (directory / "build.toml").write_text(text, encoding="utf-8")
-    return plan_directory(directory)
+    return plan_directory(directory, releases)
 
 
 def names(plan: Plan) -> list[str]:

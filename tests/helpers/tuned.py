@@ -14,6 +14,7 @@ from pathlib import Path
 from hub import Hub
 
 from py_driver import __version__
+from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,7 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
     digests = {name: base64.b64encode(hashlib.sha256(content).digest()).decode() for name, content in files.items()}
     for name, content in files.items():
         (place / name).write_bytes(content)
-    plan = plan_directory(project)
+    plan = plan_directory(project, Releases())
     [cell] = [one for one in plan.variants if one.name == variant]
     [identity] = [one for one in plan.identities if one.name == cell.identity]
     metadata = {

@@ -13,7 +13,7 @@ import pytest
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.unpacking import unpack
-from py_driver.matrix.lock import read_part
+from py_driver.matrix.releases import Releases
 
 pytestmark = pytest.mark.e2e
 
@@ -24,7 +24,7 @@ HEADER = "#pragma once\n#include <cuda_runtime.h>\ncudaError_t f(cudaStream_t st
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory with torch's package `hipify` of the release that is the default."""
-    entry = parse_entry(read_part("torch")[read_part("hipify")["torch"]]["archive"])
+    entry = parse_entry(Releases().lock.parts["torch"][Releases().lock.parts["hipify"]["torch"]]["archive"])
     place = tmp_path_factory.mktemp("torch")
     fetched = Fetcher().fetch(entry)
     unpack(fetched.path, entry, place)

@@ -9,6 +9,7 @@ from sections import GENERAL, TORCH, make
 
 from py_driver import __main__
 from py_driver.building.selection import choose, unsplit
+from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ CUDA = '[kernel.g]\nbackend = "cuda"\ndepends = []\nsrc = ["g.cu"]\n'
 def test_nvccs_whose_phases_nobody_saw(tmp_path: Path, globs: list[str], expected: tuple[str, ...]) -> None:
     (tmp_path / "g.cu").touch()
     made = make(tmp_path, GENERAL + TORCH + CUDA)
-    assert unsplit(choose(made, globs)) == expected
+    assert unsplit(choose(made, globs), Releases().matrix) == expected
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "1.5", "8GB", ""])

@@ -12,7 +12,7 @@ from py_driver.building import example as loading
 from py_driver.building.example import Torch, fits, importable_torch, python_for, run_example
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
-from py_driver.matrix.lock import release_of
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.resources import resource
 
@@ -137,13 +137,13 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
     stable = parse("torch-stable-abi29-cu130-x86_64-linux")
     output = Output()
     for built in (cells, [stable, *cells[:1]], [stable], []):
-        assert python_for(built, output) == str(tmp_path)
+        assert python_for(built, Releases(), output) == str(tmp_path)
     facts = tomllib.loads(resource("load.toml"))
     client = [f"kernels=={facts['kernels']}", *facts["requirements"]]
-    usual = f"torch=={release_of(facts['torch'])}"
+    usual = f"torch=={Releases().lock.torch_release(facts['torch'])}"
     assert made == [
         ("load", client, output, {"python": "/python", "inherit": True}),
-        ("load", [f"torch=={release_of('2.15')}", *client], output, {}),
+        ("load", [f"torch=={Releases().lock.torch_release('2.15')}", *client], output, {}),
         ("load", [usual, *client], output, {}),
         ("load", [usual, *client], output, {}),
     ]

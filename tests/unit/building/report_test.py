@@ -18,6 +18,7 @@ from py_driver.building.executed import count_steps, trace_steps
 from py_driver.building.report import Report, as_json, header_share, make_report, ptx_code
 from py_driver.building.report_page import as_html, columns, runs
 from py_driver.errors import Code, DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 
 if TYPE_CHECKING:
@@ -370,7 +371,7 @@ def test_name_of_another_kind_is_refused(name: str, tmp_path: Path, capsys: pyte
 
 def _refused(tmp_path: Path, page: Path) -> DriverError:
     with pytest.raises(DriverError) as caught:
-        building.build(tmp_path, [], Output(), building.Options(report=page))
+        building.build(tmp_path, [], Releases(), Output(), building.Options(report=page))
     return caught.value
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from py_driver.building.workspace import Workspace, one_at_a_time, workspace_for
 from py_driver.errors import Code, DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
@@ -37,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _workspace(project: Path) -> Workspace:
-    return workspace_for(project, plan_directory(project))
+    return workspace_for(project, plan_directory(project, Releases()), Releases())
 
 
 def _files(directory: Path) -> dict[str, int]:
@@ -121,7 +122,7 @@ def test_cache_that_cannot_be_written_is_an_error(cache: Path, project: Path) ->
 def test_second_build_of_a_project_waits_for_the_first(project: Path) -> None:
     said = io.StringIO()
     order = []
-    plan = plan_directory(project)
+    plan = plan_directory(project, Releases())
 
     def second() -> None:
         with one_at_a_time(plan, Output(err=said)):
@@ -140,7 +141,7 @@ def test_second_build_of_a_project_waits_for_the_first(project: Path) -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_builds_of_a_project_keep_their_order(project: Path) -> None:
-    plan = plan_directory(project)
+    plan = plan_directory(project, Releases())
     order: list[int] = []
     said = [io.StringIO() for _ in range(12)]
 

@@ -16,14 +16,14 @@ from py_driver.cli.explain import find, read_texts, spell
 from py_driver.errors import Code, DriverError
 from py_driver.manifest.reader import read
 from py_driver.manifest.tables import table
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 from py_driver.plan.checks import check
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "errors.md"
 RESOURCE = ROOT / "py_driver" / "resources" / "codes.toml"
 TEXTS = read_texts()
-MATRIX = read_matrix()
+RELEASES = Releases()
 
 INTRODUCTION = """\
 # Errors
@@ -75,7 +75,7 @@ def codes_of(example: str) -> set[Code]:
         manifest, findings = read(content.encode("utf-8"), "build.toml")
     except DriverError as failure:
         return {one.code for one in failure.diagnostics}
-    check(manifest, MATRIX, findings)
+    check(manifest, RELEASES, findings)
     return {one.code for one in findings.diagnostics()}
 
 

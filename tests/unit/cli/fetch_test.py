@@ -11,9 +11,9 @@ import pytest
 from fetch_server import noise, pinned, wheel
 
 from py_driver import __main__
-from py_driver.matrix import libraries, lock
 from py_driver.matrix.cells import spell
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.lock import Lock
+from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.cells import Cell
 
 BODY = wheel({"demo/data": noise(100_000)})
-DEFAULT = [spell(cell) for cell, bundled in read_matrix().cells() if bundled]
+DEFAULT = [spell(cell) for cell, bundled in Releases().matrix.cells() if bundled]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A store that can only take one archive, from a directory; the cells that were asked for."""
     names: list[str] = []
 
-    def entries_for(cells: Iterable[Cell]) -> list[Entry]:
+    def entries_for(_lock: Lock, cells: Iterable[Cell]) -> list[Entry]:
         names.extend(map(spell, cells))
         return [pinned(BODY)]
 
@@ -38,7 +38,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (tmp_path / "from" / pinned(BODY).mirror_name).write_bytes(BODY)
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RULES_TORCH_KERNELS_MIRROR", str(tmp_path / "from"))
-    monkeypatch.setattr(lock, "entries_for", entries_for)
+    monkeypatch.setattr(Lock, "entries_for", entries_for)
     return names
 
 
@@ -94,11 +94,11 @@ def test_what_sections_depend_on_comes_too(
     entry = pinned(body, "more-1.0-py3-none-any.whl")
     names: list[str] = []
 
-    def library_entries(depends: Iterable[str]) -> list[Entry]:
+    def library_entries(_lock: Lock, depends: Iterable[str]) -> list[Entry]:
         names.extend(depends)
         return [entry]
 
-    monkeypatch.setattr(libraries, "library_entries", library_entries)
+    monkeypatch.setattr(Lock, "library_entries", library_entries)
     Path(os.environ["RULES_TORCH_KERNELS_MIRROR"], entry.mirror_name).write_bytes(body)
     assert __main__.main(["fetch", "--json", "--depends", "cutlass_3_5", "--depends=cutlass_3_6", "*213-*-cpu-*"]) == 0
     assert names == ["cutlass_3_5", "cutlass_3_6"]

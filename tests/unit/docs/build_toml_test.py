@@ -20,9 +20,8 @@ from py_driver.manifest.reader import read
 from py_driver.manifest.schema import example
 from py_driver.manifest.section import Findings
 from py_driver.manifest.tables import TABLES
-from py_driver.matrix.archs import choose
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 from py_driver.plan.checks import check
 
 if TYPE_CHECKING:
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "build-toml.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-MATRIX = read_matrix()
+RELEASES = Releases()
+MATRIX = RELEASES.matrix
 
 BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -109,7 +109,9 @@ def python_packages() -> str:
 def archs() -> str:
     lines = [heading("asked for", "compiled", "dropped")]
     for request in REQUESTS:
-        found = choose(request.split(), MATRIX.cuda_release("13.0"))
+        toolkit = MATRIX.toolkit("cu130")
+        assert toolkit
+        found = BUILT["cuda"].choose(request.split(), toolkit)
         kept = f"`{' '.join(found.kept)}`" if found.kept else "nothing, which is an error"
         lines.append(row(f"`{request}`", kept, "; ".join(f"`{one.arch}`: {one.reason}" for one in found.dropped)))
     return "".join(lines)
@@ -117,7 +119,7 @@ def archs() -> str:
 
 def default_archs() -> str:
     lines = [heading("CUDA", "capabilities")]
-    lines += [row(cuda.version, f"`{' '.join(cuda.default_capabilities)}`") for cuda in MATRIX.cuda]
+    lines += [row(cuda.version, f"`{' '.join(cuda.default_archs)}`") for cuda in MATRIX.toolkits_of("cuda")]
     return "".join(lines)
 
 
@@ -142,7 +144,7 @@ def section(title: str) -> str:
 
 def manifest_of(text: str) -> Manifest:
     manifest, findings = read(text.encode("utf-8"), "build.toml")
-    check(manifest, MATRIX, findings)
+    check(manifest, RELEASES, findings)
     assert findings.diagnostics() == ()
     return manifest
 

@@ -13,7 +13,7 @@ import pytest
 from py_driver import __main__, cli
 from py_driver.cli import Parser
 from py_driver.errors import ExitCode
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
 ROOT = Path(__file__).parents[3]
@@ -115,7 +115,7 @@ def test_the_manifest_of_the_readme_is_one_of_the_example(tmp_path: Path) -> Non
     project = shutil.copytree(ROOT / "examples" / "relu", tmp_path / "relu", ignore=shutil.ignore_patterns("build"))
     [text] = fences(README, "toml")
     (project / "build.toml").write_text(text, encoding="utf-8")
-    plan = plan_directory(project)
+    plan = plan_directory(project, Releases())
     assert any(variant.bundled for variant in plan.variants)
     assert all("`relu_cpu/relu.h` is included here" in note.message for note in plan.notes)
 
@@ -127,7 +127,7 @@ def test_the_project_of_the_start_is_whole(tmp_path: Path) -> None:
             (tmp_path / found[1]).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / found[1]).write_text(rest, encoding="utf-8")
     assert __main__.main(["check", str(tmp_path / "scale")]) == 0
-    plan = plan_directory(tmp_path / "scale")
+    plan = plan_directory(tmp_path / "scale", Releases())
     assert {variant.cell.backend for variant in plan.variants if variant.bundled} == {"cpu", "cu130", "cu132"}
     assert plan.notes == ()
 
@@ -155,9 +155,8 @@ def test_environment_variables() -> None:
 
 
 def test_support() -> None:
-    matrix = read_matrix()
-    untested = {one.backend for one in matrix.cuda if not one.run_here}
-    untested |= {one.backend for one in matrix.rocm if not one.run_here}
+    matrix = Releases().matrix
+    untested = {one.backend for one in matrix.toolkits if not one.tested}
     default = {backend for torch in matrix.torch if torch.bundled for backend in torch.backends} - untested
 
     def three(releases: list[tuple[str, str]]) -> list[list[str]]:
@@ -170,8 +169,8 @@ def test_support() -> None:
 
     expected = {
         "torch": [[one.version for one in matrix.torch if one.bundled is wanted] for wanted in (True, False)] + [[]],
-        "CUDA": three([(one.version, one.backend) for one in matrix.cuda]),
-        "ROCm": three([(one.version, one.backend) for one in matrix.rocm]),
+        "CUDA": three([(one.version, one.backend) for one in matrix.toolkits_of("cuda")]),
+        "ROCm": three([(one.version, one.backend) for one in matrix.toolkits_of("rocm")]),
     }
     found = {line.split(" | ")[0].strip("| "): line.strip().split("|")[2:-1] for line in README.splitlines()}
     for name, versions in expected.items():

@@ -12,14 +12,15 @@ import pytest
 from py_driver.fetch.entry import Origin
 from py_driver.matrix.cells import parse, spell
 from py_driver.matrix.installation import module_root
-from py_driver.matrix.lock import entries_for
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import select
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "toolchains.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-MATRIX = read_matrix()
+RELEASES = Releases()
+MATRIX = RELEASES.matrix
+CLANGS = RELEASES.table["cc"]["zig"]
 LOCK = json.loads((module_root() / "toolchains" / "lock" / "cuda.json").read_text(encoding="utf-8"))
 
 BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -44,8 +45,8 @@ def heading(*cells: str) -> str:
 
 
 def variants() -> str:
-    run_here = {one.backend: one.run_here for one in MATRIX.cuda} | {one.backend: one.run_here for one in MATRIX.rocm}
-    backends = ["cpu", *run_here]
+    tested = {one.backend: one.tested for one in MATRIX.toolkits}
+    backends = ["cpu", *tested]
     lines = [heading("torch", "release", "C++", "ABI", *backends)]
     for torch in MATRIX.torch:
         words = []
@@ -53,7 +54,7 @@ def variants() -> str:
             if backend in torch.backends and torch.bundled:
                 words.append("default")
             elif backend in (*torch.backends, *torch.named):
-                words.append("on request" if run_here.get(backend, True) else "untested")
+                words.append("on request" if tested.get(backend, True) else "untested")
             else:
                 words.append("")
         lines.append(row(torch.version, torch.release, str(torch.cxx_standard), ", ".join(torch.abis), *words))
@@ -62,11 +63,11 @@ def variants() -> str:
 
 def cuda() -> str:
     lines = [heading("CUDA", "nvcc", "from", "host compiler", "newest", "tested", "architectures")]
-    for release in MATRIX.cuda:
+    for release in MATRIX.toolkits_of("cuda"):
         entry = LOCK[release.version]
         [nvcc] = [archive for archive in entry["archives"] if archive["name"] in NVCC]
-        clang = f"clang {MATRIX.clangs[release.host]} (zig {release.host})"
-        status = "yes" if release.run_here else "no"
+        clang = f"clang {CLANGS[release.host]} (zig {release.host})"
+        status = "yes" if release.tested else "no"
         lines.append(
             row(
                 release.version,
@@ -84,10 +85,10 @@ def cuda() -> str:
 def rocm() -> str:
     lines = [heading("ROCm", "HIP", "from", "compiler", "tested", "architectures")]
     lock = json.loads((module_root() / "toolchains" / "lock" / "rocm.json").read_text(encoding="utf-8"))
-    for release in MATRIX.rocm:
+    for release in MATRIX.toolkits_of("rocm"):
         [hip] = [one for one in lock[release.version]["archives"] if one["name"] in HIP]
-        clang = f"clang {MATRIX.clangs[release.host]} (zig {release.host})"
-        status = "yes" if release.run_here else "no"
+        clang = f"clang {CLANGS[release.host]} (zig {release.host})"
+        status = "yes" if release.tested else "no"
         version = hip["version"].partition("-")[0]
         lines.append(row(release.version, version, HIP[hip["name"]], clang, status, " ".join(release.archs)))
     return "".join(lines)
@@ -107,7 +108,7 @@ def test_the_counts_of_archives_and_whole_sizes(pattern: str) -> None:
     found = [(spell(cell), bundled) for cell, bundled in MATRIX.cells()]
     default, others = ([name for name, bundled in found if bundled is wanted] for wanted in (True, False))
     names = select([pattern], default, others)
-    entries = entries_for(map(parse, names))
+    entries = Releases().lock.entries_for(map(parse, names))
     whole = f"{sum(entry.size for entry in entries) / 1e6:.0f} MB"
     title = SIZES.get(pattern, "torch {2.4, 2.5} x {cxx11, cxx98} x {CUDA 11.8, 12.4}")
     [line] = [one.strip("| ").split(" | ") for one in TEXT.splitlines() if one.startswith(f"| {title} |")]

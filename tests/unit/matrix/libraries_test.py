@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +9,7 @@ from sections import CPU, GENERAL, TORCH, failure, make
 
 from py_driver.building.selection import archives
 from py_driver.manifest.model import DEPENDS
-from py_driver.matrix.libraries import library_entries, locked
-from py_driver.matrix.lock import entries_for, lock_files
+from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 
 if TYPE_CHECKING:
@@ -32,15 +30,14 @@ _RELEASES = {
 
 def test_locked_are_the_releases_that_upstream_takes() -> None:
     assert set(_RELEASES) == {name for name in DEPENDS if name.startswith("cutlass")}
-    assert set(locked()) == set(_RELEASES) - {"cutlass_2_10", "cutlass_4_5"}
-    lock = json.loads(lock_files()["cutlass"].read_text())
-    for name, entry in lock.items():
+    assert set(Releases().lock.libraries) == set(_RELEASES) - {"cutlass_2_10", "cutlass_4_5"}
+    for name, entry in Releases().lock.parts["cutlass"].items():
         assert entry["release"] == _RELEASES[f"cutlass_{name.replace('.', '_')}"]
         assert entry["archive"]["version"] in {entry["release"], f"{entry['release']}.0"}
 
 
 def test_entries_come_once_and_torch_has_none() -> None:
-    entries = library_entries(["torch", "cutlass_3_6", "cutlass_3_5", "cutlass_3_6"])
+    entries = Releases().lock.library_entries(["torch", "cutlass_3_6", "cutlass_3_5", "cutlass_3_6"])
     assert [entry.version for entry in entries] == ["3.5.1.0", "3.6.0.0"]
     assert all(entry.include for entry in entries)
 
@@ -48,7 +45,9 @@ def test_entries_come_once_and_torch_has_none() -> None:
 def test_build_needs_the_releases_that_its_sections_name(tmp_path: Path) -> None:
     made = make(tmp_path, GENERAL + TORCH + CPU.replace("[]", '["torch", "cutlass_3_8"]'))
     chosen = made.variants[:1]
-    extra = set(archives(made, chosen)) - set(entries_for(variant.needs for variant in chosen))
+    extra = set(archives(made, chosen, Releases().lock)) - set(
+        Releases().lock.entries_for(variant.needs for variant in chosen)
+    )
     assert {entry.label for entry in extra} == {"nvidia-cutlass 3.8.0.0"}
     assert 'depends = [\n        "cutlass_3_8",\n        "torch",\n    ],' in render(made, "")
 

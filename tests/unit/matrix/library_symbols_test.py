@@ -11,11 +11,11 @@ import pytest
 from fetch_server import Server, wheel
 
 from py_driver import __main__
+from py_driver.cli import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix import lock_update as locking
-from py_driver.matrix.installation import MATRIX_VARIABLE
 from py_driver.matrix.library_symbols import is_current, read
-from py_driver.matrix.lock import read_part, symbols_file, symbols_files, user_symbols
+from py_driver.matrix.releases import Releases
 from py_driver.matrix.torch_symbols import soname
 
 ABI = Path(__file__).parents[2] / "abi" / "libraries"
@@ -69,7 +69,7 @@ def release(body: bytes = BODY) -> dict[str, Any]:
 def definers(symbol: str) -> dict[str, set[str]]:
     """For each library that defines a symbol in some release the backends of these."""
     found: dict[str, set[str]] = {}
-    for backend, path in symbols_files().items():
+    for backend, path in Releases().symbols_files().items():
         library = ""
         for line in path.read_text(encoding="ascii").splitlines():
             if line.startswith("["):
@@ -80,16 +80,16 @@ def definers(symbol: str) -> dict[str, set[str]]:
 
 
 def test_every_release_is_recorded_but_those_that_cannot_be_had() -> None:
-    recorded = set(symbols_files())
-    assert recorded == {*(f"cu{one.replace('.', '')}" for one in read_part("cuda")), "rocm72"}
-    assert set(read_part("rocm")) == {"7.1", "7.2"}
+    recorded = set(Releases().symbols_files())
+    assert recorded == {*(f"cu{one.replace('.', '')}" for one in Releases().lock.parts["cuda"]), "rocm72"}
+    assert set(Releases().lock.parts["rocm"]) == {"7.1", "7.2"}
     for kind in ("cuda", "rocm"):
-        for version, one in read_part(kind).items():
-            assert is_current(symbols_file(kind, version, None), one), version
+        for version, one in Releases().lock.parts[kind].items():
+            assert is_current(Releases().symbols_file(kind, version), one), version
 
 
 def test_every_library_is_recorded_in_each_release() -> None:
-    for backend, path in symbols_files().items():
+    for backend, path in Releases().symbols_files().items():
         text = path.read_text(encoding="ascii")
         found = {line[1:].partition(".so")[0] for line in text.splitlines() if line.startswith("[")}
         if backend.startswith("cu"):
@@ -101,7 +101,7 @@ def test_every_library_is_recorded_in_each_release() -> None:
 
 
 def test_wheels_are_those_whose_headers_are_compiled_with() -> None:
-    for version, one in read_part("cuda").items():
+    for version, one in Releases().lock.parts["cuda"].items():
         compiled = {entry["name"]: entry["version"] for entry in one["archives"]}
         read_from = {entry["name"]: entry["version"] for entry in one["libraries"]}
         shared = compiled.keys() & read_from.keys()
@@ -110,7 +110,7 @@ def test_wheels_are_those_whose_headers_are_compiled_with() -> None:
 
 
 def test_known_symbols_are_in_the_libraries_that_have_them() -> None:
-    cuda = {backend for backend in symbols_files() if backend.startswith("cu")}
+    cuda = {backend for backend in Releases().symbols_files() if backend.startswith("cu")}
     twelve = {backend for backend in cuda if backend.startswith("cu12")}
     thirteen = {backend for backend in cuda if backend.startswith("cu13")}
     by_major = {"11": {"cu118"}, "12": twelve, "13": thirteen}
@@ -170,19 +170,19 @@ def test_those_of_ones_own_lie_beside_the_matrix(
     monkeypatch.setenv(MATRIX_VARIABLE, str(matrix))
     assert __main__.main(["lock"]) == 0
     assert not table.exists()
-    assert "cu139" not in symbols_files()
+    assert "cu139" not in Releases(matrix).symbols_files()
     matrix.write_text(f'{CUDA}libraries = [{{ wheel = "demo==1.0" }}]\n', encoding="utf-8")
     assert __main__.main(["lock"]) == 0
     assert table.read_text(encoding="ascii") == TEXT
-    assert symbols_files()["cu139"] == table
-    assert user_symbols() == {"cuda_13.9.symbols": TEXT.encode()}
+    assert Releases(matrix).symbols_files()["cu139"] == table
+    assert Releases(matrix).user_symbols() == {"cuda_13.9.symbols": TEXT.encode()}
     assert __main__.main(["lock", "--check"]) == 0
     table.unlink()
     capsys.readouterr()
     assert __main__.main(["lock", "--check"]) == 1
     assert f"{table} is not of the archives in `libraries`" in capsys.readouterr().err
     with pytest.raises(DriverError) as caught:
-        user_symbols()
+        Releases(matrix).user_symbols()
     assert caught.value.diagnostics[0].code is Code.STALE_LOCK
     table.write_text(TEXT, encoding="ascii")
     matrix.write_text(CUDA, encoding="utf-8")
@@ -193,11 +193,11 @@ def test_those_of_ones_own_lie_beside_the_matrix(
 def test_a_table_of_other_archives_is_stale(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lock = json.loads(json.dumps(locking.read()))
+    lock = json.loads(json.dumps(locking.read(Releases())))
     lock["rocm"]["7.2"]["libraries"][0]["sha256"] = "0" * 64
-    monkeypatch.setattr(locking, "read", lambda: lock)
+    monkeypatch.setattr(locking, "read", lambda _: lock)
     assert __main__.main(["lock", "--check"]) == 1
-    assert f"{symbols_file('rocm', '7.2', None)} is not of the archives" in capsys.readouterr().err
+    assert f"{Releases().symbols_file('rocm', '7.2')} is not of the archives" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from py_driver.matrix import lock
 from py_driver.matrix.cells import Cell, parse
-from py_driver.matrix.lock import entries_for, release_of
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.lock import PARTS, Lock
+from py_driver.matrix.releases import Releases
 
 
 def _names(*identifiers: str) -> list[str]:
-    return [f"{entry.name} {entry.version}" for entry in entries_for(map(parse, identifiers))]
+    return [f"{entry.name} {entry.version}" for entry in Releases().lock.entries_for(map(parse, identifiers))]
 
 
 def test_compiler_is_needed_without_any_cell() -> None:
-    assert "ziglang" in {entry.name for entry in entries_for([])}
+    assert "ziglang" in {entry.name for entry in Releases().lock.entries_for([])}
 
 
 def test_lint_judges_our_programs_with_the_compiler_that_builds_them() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [pinned] = [one for one in project["optional-dependencies"]["lint"] if one.startswith("ziglang")]
-    assert pinned.replace("==", " ") in {f"{entry.name} {entry.version}" for entry in entries_for([])}
+    assert pinned.replace("==", " ") in {f"{entry.name} {entry.version}" for entry in Releases().lock.entries_for([])}
 
 
 def test_noarch_cell_needs_the_compiler_only() -> None:
@@ -52,22 +51,21 @@ def test_entry_that_cells_share_comes_once() -> None:
 
 def test_unknown_versions_are_left_to_bazel() -> None:
     unknown = Cell(torch="9.99", abi="cxx11", backend="cu999", cpu="x86_64", os="linux")
-    assert entries_for([unknown]) == entries_for([])
+    assert Releases().lock.entries_for([unknown]) == Releases().lock.entries_for([])
 
 
 def test_everything_in_the_matrix_is_locked() -> None:
-    for torch in read_matrix().torch:
-        assert release_of(torch.version).startswith(f"{torch.version}.")
+    for torch in Releases().matrix.torch:
+        assert Releases().lock.torch_release(torch.version).startswith(f"{torch.version}.")
 
 
 def test_release_that_is_not_locked() -> None:
     with pytest.raises(KeyError):
-        release_of("9.99")
+        Releases().lock.torch_release("9.99")
 
 
-def test_what_libraries_define_is_no_matter_of_compile_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = lock.toolchain_digests()
-    parts = {kind: lock.read_part(kind) for kind in lock.lock_files()}
+def test_what_libraries_define_is_no_matter_of_compile_steps() -> None:
+    lock = Releases().lock
+    parts = {kind: lock.parts[kind] for kind in PARTS}
     changed = {**parts, "cuda": {version: {**one, "libraries": []} for version, one in parts["cuda"].items()}}
-    monkeypatch.setattr(lock, "read_part", changed.__getitem__)
-    assert lock.toolchain_digests() == before
+    assert Lock(changed).toolchain_digests() == lock.toolchain_digests()

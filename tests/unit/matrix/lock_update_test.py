@@ -12,17 +12,17 @@ from fetch_server import Server, wheel
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.entry import Origin
-from py_driver.matrix import lock
 from py_driver.matrix import lock_update as locking
-from py_driver.matrix import releases as matrix
+from py_driver.matrix.lock import PARTS
 from py_driver.matrix.lock_update import Wish, complete, look_up, read, wanted
+from py_driver.matrix.releases import Releases, lock_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLE = matrix.read_table()
-TEXTS = {kind: path.read_text(encoding="utf-8") for kind, path in lock.lock_files().items()}
-OLD = read()
+TABLE = Releases().table
+TEXTS = {kind: lock_file(kind).read_text(encoding="utf-8") for kind in PARTS}
+OLD = read(Releases())
 NAME = "demo-1.0-py3-none-any.whl"
 BODY = wheel({"demo/include/a.h": b"a", "demo/b": b"b"})
 
@@ -33,7 +33,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     files = {kind: tmp_path / f"{kind}.json" for kind in TEXTS}
     for kind, path in files.items():
         path.write_text(TEXTS[kind], encoding="utf-8")
-    monkeypatch.setattr(locking, "lock_files", lambda: files)
+    monkeypatch.setattr(locking, "lock_file", files.__getitem__)
     return files
 
 
@@ -61,7 +61,7 @@ def test_check_prints_what_is_missing(
 ) -> None:
     table = changed()
     table["torch"][-1]["release"] = "2.15.7"
-    monkeypatch.setattr(locking, "read_table", lambda: table)
+    monkeypatch.setattr(Releases, "table", table)
     assert __main__.main(["lock", "--check"]) == 1
     captured = capsys.readouterr()
     assert '-      "version": "2.15.0",' in captured.out
@@ -75,7 +75,7 @@ def test_what_needs_no_look_up_is_written(
 ) -> None:
     table = changed()
     table["cc"]["glibc"] = "2.34"
-    monkeypatch.setattr(locking, "read_table", lambda: table)
+    monkeypatch.setattr(Releases, "table", table)
     assert __main__.main(["lock"]) == 0
     assert capsys.readouterr().err == f"wrote {files['cc']}\n"
     assert json.loads(files["cc"].read_text(encoding="utf-8")) == {**OLD["cc"], "glibc": "2.34"}
@@ -94,8 +94,8 @@ def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyP
     archives = table["cuda"][0]["archives"]
     archives[0] = {**archives[0], "deb": "nvidia-cuda-nvcc"}
     archives[1] = {**archives[1], "wheel": "nvidia-cuda-runtime-cu11==11.7.99"}
-    monkeypatch.setattr(locking, "read_table", lambda: table)
-    _, missing = complete(wanted(), OLD, {})
+    monkeypatch.setattr(Releases, "table", table)
+    _, missing = complete(wanted(Releases()), OLD, {})
     cuda = [wish for wish in missing if wish.name != "torch"]
     assert len(missing) - len(cuda) == len(table["torch"])
     assert [(wish.name, wish.version) for wish in cuda] == [
@@ -105,7 +105,7 @@ def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyP
 
 
 def test_a_redistributable_needs_no_look_up() -> None:
-    new, _ = complete(wanted(), {}, {})
+    new, _ = complete(wanted(Releases()), {}, {})
     [nvcc] = [one for one in new["cuda"]["12.6"]["archives"] if one["name"] == "cuda_nvcc"]
     stem = "cuda_nvcc-linux-x86_64-12.6.85-archive"
     assert (nvcc["origin"], nvcc["filename"], nvcc["size"]) == ("url", f"{stem}.tar.xz", 49996208)

@@ -10,8 +10,7 @@ import tomli
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.cells import Cell
 from py_driver.matrix.installation import module_root
-from py_driver.matrix.lock import entries_for
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 
 _TOOLCHAINS = module_root() / "toolchains"
 _COMPILERS = {"nvidia-cuda-nvcc", "nvidia-cuda-toolkit", "cuda_nvcc"}
@@ -73,28 +72,29 @@ def test_every_archive_has_a_digest() -> None:
 
 
 def test_default_cells() -> None:
-    bundled = {(cell.torch, cell.backend) for cell, bundled in read_matrix().cells() if bundled}
+    bundled = {(cell.torch, cell.backend) for cell, bundled in Releases().matrix.cells() if bundled}
     expected = {(torch, backend) for torch in ("2.13", "2.15") for backend in ("cpu", "cu130", "cu132")}
     assert bundled == expected | {("2.13", "rocm72")}
 
 
 def test_named_backends_are_no_default() -> None:
-    cells = {(cell.torch, cell.backend): bundled for cell, bundled in read_matrix().cells()}
+    cells = {(cell.torch, cell.backend): bundled for cell, bundled in Releases().matrix.cells()}
     assert cells["2.15", "cu135"] is False
-    order = [bundled for _, bundled in read_matrix().cells()]
+    order = [bundled for _, bundled in Releases().matrix.cells()]
     assert order == sorted(order, reverse=True)
 
 
 def test_only_what_nvidia_alone_has_is_not_run_here() -> None:
-    for release in read_matrix().cuda:
-        origins = {archive["origin"] for archive in _lock("cuda")[release.version]["archives"]}
-        assert release.run_here == ("url" not in origins), release.version
+    for release in Releases().matrix.toolkits:
+        if release.family == "cuda":
+            origins = {archive["origin"] for archive in _lock("cuda")[release.version]["archives"]}
+            assert release.tested == ("url" not in origins), release.version
 
 
 def test_cells_need_their_own_archives_and_no_others() -> None:
-    plain = entries_for([Cell(backend="universal")])
-    cpu = entries_for([Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")])
-    cuda = entries_for([Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux")])
+    plain = Releases().lock.entries_for([Cell(backend="universal")])
+    cpu = Releases().lock.entries_for([Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")])
+    cuda = Releases().lock.entries_for([Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux")])
     assert {e.name for e in cpu} - {e.name for e in plain} == {"torch"}
     assert "nvidia-cuda-nvcc" not in {e.name for e in cpu}
     assert {e.version for e in cuda if e.name == "nvidia-cuda-nvcc"} == {"13.0.88"}

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.archs import choose, loose_intersection
-from py_driver.matrix.cells import Cell, cuda_version, parse, spell
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.backends import BUILT, version_of
+from py_driver.matrix.backends.cuda import loose_intersection
+from py_driver.matrix.cells import Cell, parse, spell
+from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import expand, select
 
-CUDA = read_matrix().cuda_release("13.0")
+CUDA = next(one for one in Releases().matrix.toolkits if one.backend == "cu130")
+choose = BUILT["cuda"].choose
 OLD = "7.0;7.2;7.5;8.0;8.6;8.7;8.9;9.0"
 
 
@@ -39,8 +41,7 @@ def test_loose_intersection_is_upstreams(requested: str, toolkit: str, expected:
 
 
 def test_every_dropped_arch_has_its_reason() -> None:
-    cuda = read_matrix().cuda_release("13.0")
-    archs = choose(["7.0", "8.0", "9.0", "9.0a", "10.1a", "12.1+PTX"], cuda)
+    archs = choose(["7.0", "8.0", "9.0", "9.0a", "10.1a", "12.1+PTX"], CUDA)
     assert archs.kept == ("8.0", "9.0a", "12.1+PTX")
     assert {one.arch: one.reason for one in archs.dropped} == {
         "9.0": "9.0a takes its place",
@@ -69,8 +70,8 @@ def test_no_arch_is_lost_silently(requested: list[str]) -> None:
 
 
 def test_default_archs_are_all_built() -> None:
-    for cuda in read_matrix().cuda:
-        assert choose(None, cuda).kept == cuda.default_capabilities
+    for cuda in Releases().matrix.toolkits_of("cuda"):
+        assert choose(None, cuda).kept == cuda.default_archs
         assert choose(None, cuda).dropped == ()
 
 
@@ -115,14 +116,14 @@ def test_names_that_spell_no_cell(identifier: str) -> None:
 
 
 def test_every_cell_of_the_matrix_has_a_name_and_a_toolkit() -> None:
-    matrix = read_matrix()
+    matrix = Releases().matrix
     cells = list(matrix.cells())
     assert all(parse(spell(cell)) == cell for cell, _ in cells)
     assert len({spell(cell) for cell, _ in cells}) == len(cells)
     assert [bundled for _, bundled in cells] == sorted((bundled for _, bundled in cells), reverse=True)
     for cell, _ in cells:
-        if version := cuda_version(cell.backend):
-            assert matrix.cuda_release(version).archs
+        toolkit = matrix.toolkit(cell.backend)
+        assert (toolkit.version if toolkit else None) == version_of(cell.backend)
 
 
 BUNDLED = tuple(

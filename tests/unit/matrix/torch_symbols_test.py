@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.lock import exports_file
 from py_driver.matrix.lock_update import read
+from py_driver.matrix.releases import Releases, exports_file
 from py_driver.matrix.torch_symbols import (
     LIBRARIES,
     Column,
@@ -45,7 +45,7 @@ def releases(symbol: str) -> dict[str, set[str]]:
 
 def test_every_locked_release_is_read() -> None:
     columns, table = read_table(exports_file())
-    assert columns == columns_of(read()["torch"])
+    assert columns == columns_of(read(Releases())["torch"])
     for i, column in enumerate(columns):
         count = sum(mask >> i & 1 for mask in table.values())
         assert count > (50_000 if column.backend == "cpu" else 10_000), column
@@ -136,7 +136,7 @@ def test_a_table_of_other_wheels_is_stale(
     columns, table = read_table(exports_file())
     path = tmp_path / "torch_exports.bin"
     path.write_bytes(write_table((columns[0]._replace(sha256="0"), *columns[1:]), table))
-    monkeypatch.setattr("py_driver.matrix.lock.exports_file", lambda: path)
+    monkeypatch.setattr("py_driver.matrix.releases.exports_file", lambda: path)
     assert __main__.main(["lock", "--check"]) == 1
     said = capsys.readouterr().err
     assert f"{path} is not of these torch wheels" in said

@@ -15,12 +15,11 @@ from sections import TORCH as TORCH_SECTION
 from py_driver import __main__
 from py_driver.building.selection import archives
 from py_driver.building.workspace import workspace_for
+from py_driver.cli import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
-from py_driver.matrix.installation import MATRIX_VARIABLE
-from py_driver.matrix.lock import entries_for
 from py_driver.matrix.lock_update import complete, wanted
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,19 +74,20 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
 
 
 def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str], Path]) -> None:
-    before = read_matrix()
-    own(TORCH + CUDA)
-    after = read_matrix()
+    before = Releases().matrix
+    after = Releases(own(TORCH + CUDA)).matrix
     assert [one.version for one in after.torch] == [one.version for one in before.torch]
-    assert [one.version for one in after.cuda] == [*(one.version for one in before.cuda), "12.7"]
+    new = [one.backend for one in after.toolkits if one not in before.toolkits]
+    assert new == ["cu127"]
+    assert [one for one in after.toolkits if one.backend != "cu127"] == list(before.toolkits)
     cells = [cell.backend for cell, bundled in after.cells() if cell.torch == "2.15" and bundled]
     assert cells == ["cpu"]
-    assert after.cuda_release("12.7").archs == ("8.0", "9.0")
+    assert (added := after.toolkit("cu127"))
+    assert added.archs == ("8.0", "9.0")
 
 
 def test_only_the_users_own_is_locked_beside_it(own: Callable[[str], Path]) -> None:
-    own(TORCH + CUDA)
-    lock, missing = complete(wanted(), {}, {})
+    lock, missing = complete(wanted(Releases(own(TORCH + CUDA))), {}, {})
     assert {kind: list(part) for kind, part in lock.items()} == {"cuda": ["12.7"], "torch": ["2.15"]}
     assert [(wish.name, wish.version) for wish in missing] == [
         ("nvidia-cuda-runtime-cu12", "12.7.1"),
@@ -104,7 +104,8 @@ def test_the_lock_is_written_and_used(own: Callable[[str], Path], capsys: pytest
     assert f"+++ {lock} (what the matrix says)" in capsys.readouterr().out
     assert not lock.exists()
     lock.write_text(json.dumps({"torch": {"2.14": {"archive": {**ENTRY, "version": "2.14.7"}}}}), encoding="utf-8")
-    assert "2.14.7" in [one.version for one in entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])]
+    entries = Releases(path).lock.entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])
+    assert "2.14.7" in [one.version for one in entries]
 
 
 def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path: Path) -> None:
@@ -125,14 +126,15 @@ def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path
         }
     }
     manifest = GENERAL + TORCH_SECTION + CPU.replace("[]", '["cutlass_4_5"]')
-    made = make(tmp_path / "project", manifest)
-    assert [entry.version for entry in archives(made, made.variants[:1]) if entry.name == "cutlass"] == ["4.5.2"]
+    made = make(tmp_path / "project", manifest, Releases(path))
+    entries = archives(made, made.variants[:1], Releases(path).lock)
+    assert [entry.version for entry in entries if entry.name == "cutlass"] == ["4.5.2"]
 
 
 def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
     path = own(TORCH)
     with pytest.raises(DriverError) as caught:
-        workspace_for(tmp_path, one_plan)
+        workspace_for(tmp_path, one_plan, Releases(path))
     [diagnostic] = caught.value.diagnostics
     assert diagnostic.code is Code.STALE_LOCK
     assert diagnostic.message.endswith("my.lock.json: No such file or directory")
@@ -144,7 +146,7 @@ def one_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     from py_driver.plan.plan import plan_directory  # noqa: PLC0415
 
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
-    return plan_directory(Path(__file__).parents[2] / "e2e" / "projects" / "tiny")
+    return plan_directory(Path(__file__).parents[2] / "e2e" / "projects" / "tiny", Releases())
 
 
 def test_the_workspace_extends_the_toolchains(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
@@ -154,9 +156,10 @@ def test_the_workspace_extends_the_toolchains(own: Callable[[str], Path], tmp_pa
         for file in identity.files:
             (project / file).parent.mkdir(parents=True, exist_ok=True)
             (project / file).touch()
-    plain = workspace_for(project, one_plan).root
-    own(TORCH).with_name("my.lock.json").write_text('{"torch": {}}', encoding="utf-8")
-    extended = workspace_for(project, one_plan).root
+    plain = workspace_for(project, one_plan, Releases()).root
+    path = own(TORCH)
+    path.with_name("my.lock.json").write_text('{"torch": {}}', encoding="utf-8")
+    extended = workspace_for(project, one_plan, Releases(path)).root
     assert extended != plain
     assert "toolchains.extend" not in (plain / "MODULE.bazel").read_text(encoding="utf-8")
     assert 'toolchains.extend(lock = "//:matrix.lock.json")' in (extended / "MODULE.bazel").read_text(encoding="utf-8")
@@ -171,7 +174,7 @@ def test_the_option_names_the_file(
     path.write_text("[torch", encoding="utf-8")
     assert __main__.main(["lock", "--check", "--matrix", str(path)]) == 2
     assert f"error[E001]: {path}: " in capsys.readouterr().err
-    assert os.environ[MATRIX_VARIABLE] == str(path)
+    assert os.environ[MATRIX_VARIABLE] == "/nowhere"
 
 
 @pytest.mark.parametrize(
@@ -217,15 +220,14 @@ def test_the_option_names_the_file(
 def test_what_is_wrong_is_said(own: Callable[[str], Path], text: str, expected: list[Code]) -> None:
     path = own(text)
     with pytest.raises(DriverError) as caught:
-        read_matrix()
+        _ = Releases(path).matrix
     assert [one.code for one in caught.value.diagnostics] == expected
     assert all(one.message.startswith(f"{path}: ") for one in caught.value.diagnostics)
 
 
-def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MATRIX_VARIABLE, "/nowhere/my.toml")
+def test_a_file_that_is_not_there() -> None:
     with pytest.raises(DriverError, match=r"cannot read the matrix /nowhere/my\.toml: No such file"):
-        read_matrix()
+        _ = Releases(Path("/nowhere/my.toml")).matrix
 
 
 @pytest.mark.parametrize(
@@ -244,5 +246,4 @@ def test_a_lock_of_something_else_is_stale(
 
 def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:
     [text] = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    own(text)
-    assert read_matrix().torch[-1].release == "2.3.1"
+    assert Releases(own(text)).matrix.torch[-1].release == "2.3.1"

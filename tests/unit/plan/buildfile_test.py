@@ -16,7 +16,7 @@ from py_driver import __version__
 from py_driver.errors import Code
 from py_driver.matrix.cells import spell
 from py_driver.matrix.installation import label_prefix, module_root
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import HEADER, quote, render
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_plan_of_both_backends(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU)
-    cells = [(cell, bundled) for cell, bundled in read_matrix().cells() if cell.family in {"cpu", "cuda"}]
+    cells = [(cell, bundled) for cell, bundled in Releases().matrix.cells() if cell.family in {"cpu", "cuda"}]
     assert names(plan) == [spell(cell) for cell, _ in cells]
     assert [variant.bundled for variant in plan.variants] == [bundled for _, bundled in cells]
     assert plan.python == ("torch-ext/re_lu/__init__.py", "torch-ext/re_lu/sub/x.py")
@@ -155,7 +155,7 @@ def test_text_is_python_with_these_calls(tmp_path: Path) -> None:
     named = {one["name"]: one for one in attributes if "name" in one}
     group = named["g"]
     assert group["cuda_flags"] == ['-DX="é"']
-    assert set(group["archs"]) == {release.backend for release in read_matrix().cuda}
+    assert set(group["archs"]) == {release.backend for release in Releases().matrix.toolkits_of("cuda")}
     assert "depends" not in named["c"]
     cell = named["torch211-cxx11-cu130-x86_64-linux"]
     assert cell["tags"] == ["manual"]

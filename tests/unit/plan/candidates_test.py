@@ -8,9 +8,9 @@ import pytest
 from sections import CPU, CUDA, GENERAL, TORCH, make, names
 
 from py_driver.matrix.cells import spell
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
+from py_driver.matrix.toolkits import numbers
 from py_driver.plan.buildfile import render
-from py_driver.plan.candidates import numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def _stable(directory: Path, more: str = "") -> Plan:
 def test_one_cell_for_each_backend_against_the_newest_torch_that_has_it(tmp_path: Path) -> None:
     made = _stable(tmp_path)
     backends: dict[str, list[str]] = {}
-    for cell, _ in read_matrix().cells():
+    for cell, _ in Releases().matrix.cells():
         if cell.torch and numbers(cell.torch) >= (2, 9) and cell.family == "cuda":
             backends.setdefault(cell.backend, []).append(cell.torch)
     assert {v.cell.backend: v.needs.torch for v in made.variants} == {
@@ -39,7 +39,7 @@ def test_one_cell_for_each_backend_against_the_newest_torch_that_has_it(tmp_path
 
 def test_default_is_what_some_default_torch_has(tmp_path: Path) -> None:
     made = _stable(tmp_path)
-    default = {cell.backend for cell, bundled in read_matrix().cells() if bundled and cell.family == "cuda"}
+    default = {cell.backend for cell, bundled in Releases().matrix.cells() if bundled and cell.family == "cuda"}
     assert {v.cell.backend for v in made.variants if v.bundled} == default
     assert [v.bundled for v in made.variants] == sorted((v.bundled for v in made.variants), reverse=True)
 

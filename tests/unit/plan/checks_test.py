@@ -9,6 +9,7 @@ import pytest
 
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.plan.includes import scan
 from py_driver.plan.plan import plan_directory
 
@@ -59,7 +60,7 @@ def plan(project: Path, old: str = "", new: str = "") -> Plan:
     """The plan of the project after a change of its build.toml."""
     assert old in MANIFEST
     (project / "build.toml").write_text(MANIFEST.replace(old, new, 1) if old else MANIFEST, encoding="utf-8")
-    return plan_directory(project)
+    return plan_directory(project, Releases())
 
 
 def notes(project: Path, old: str = "", new: str = "") -> list[str]:
@@ -137,7 +138,7 @@ def test_errors_of_values_and_of_files_come_together(project: Path) -> None:
     text = MANIFEST.replace("csrc/relu.cu", "csrc/gone.cu").replace('"mit"', "7").replace("depends = []", "depend = []")
     (project / "build.toml").write_text(text, encoding="utf-8")
     with pytest.raises(DriverError) as caught:
-        plan_directory(project)
+        plan_directory(project, Releases())
     assert [one.code for one in caught.value.diagnostics] == [
         Code.WRONG_TYPE, Code.MISSING_KEY, Code.UNKNOWN_KEY, Code.FILE_MISSING
     ]  # fmt: skip
@@ -244,7 +245,7 @@ def test_a_header_that_lies_beside_the_including_one_is_found(project: Path) -> 
         'include = ["."]\nsrc = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc/more/deeper.cuh", "csrc'
     )
     (project / "build.toml").write_text(text, encoding="utf-8")
-    assert plan_directory(project).notes == ()
+    assert plan_directory(project, Releases()).notes == ()
 
 
 def test_headers_of_libraries_that_the_project_has_besides(project: Path) -> None:
@@ -270,7 +271,7 @@ def test_a_longer_cuda_minver_admits_its_release(project: Path) -> None:
 def test_a_name_that_is_not_there_has_no_package(project: Path) -> None:
     (project / "build.toml").write_text("general = 1\n" + MANIFEST[MANIFEST.index("[torch]") :], encoding="utf-8")
     with pytest.raises(DriverError) as caught:
-        plan_directory(project)
+        plan_directory(project, Releases())
     assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
 
 
@@ -318,10 +319,10 @@ def test_a_header_is_looked_through_for_the_list_where_cuda_includes_it(project:
     text = MANIFEST.replace('src = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc')
     second = text[text.index("[kernel.relu]") :].replace("relu]", "again]")
     (project / "build.toml").write_text(text + second, encoding="utf-8")
-    (note,) = plan_directory(project).notes
+    (note,) = plan_directory(project, Releases()).notes
     assert (note.span.file, note.span.line) == (str(project / "csrc/more/deep.cuh"), 2)
     (project / "csrc/relu.cu").write_text("#include <cuda_runtime.h>\n", encoding="utf-8")
-    assert plan_directory(project).notes == ()
+    assert plan_directory(project, Releases()).notes == ()
 
 
 def test_scan_keeps_places() -> None:

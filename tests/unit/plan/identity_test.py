@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from py_driver.manifest.model import Framework, Kernel, Manifest
+from py_driver.matrix.releases import Releases
 from py_driver.plan.identity import Identity, canonical, label_order
 from py_driver.plan.plan import plan_directory
 
@@ -149,7 +150,7 @@ def make(directory: Path, text: str) -> Plan:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(f"// {name}\n")
     (directory / "build.toml").write_text(text, encoding="utf-8")
-    return plan_directory(directory)
+    return plan_directory(directory, Releases())
 
 
 def ids(directory: Path, text: str) -> dict[str, str]:

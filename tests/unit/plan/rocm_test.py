@@ -20,10 +20,9 @@ from py_driver.manifest.flags import check_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
-from py_driver.matrix.archs import order
-from py_driver.matrix.cells import Cell, parse, rocm_version, spell
-from py_driver.matrix.lock import entries_for, read_part
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.cells import Cell, parse, spell
+from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def plan(directory: Path, section: str = ROCM) -> Plan:
 
 def test_cells_are_those_of_the_matrix(tmp_path: Path) -> None:
     made = plan(tmp_path)
-    cells = [(spell(cell), bundled) for cell, bundled in read_matrix().cells() if cell.family == "rocm"]
+    cells = [(spell(cell), bundled) for cell, bundled in Releases().matrix.cells() if cell.family == "rocm"]
     assert [(one.name, one.bundled) for one in made.variants] == cells
     assert names(made)[0] == CELL
     assert parse(CELL) == Cell(torch="2.13", abi="cxx11", backend="rocm72", cpu="x86_64", os="linux")
@@ -59,7 +58,7 @@ def test_cells_are_those_of_the_matrix(tmp_path: Path) -> None:
     [("rocm72", "7.2"), ("rocm64", "6.4"), ("rocm710", None), ("rocm7", None), ("cu130", None), ("cpu", None)],
 )
 def test_version_of_a_backend(backend: str, version: str | None) -> None:
-    assert rocm_version(backend) == version
+    assert BUILT["rocm"].version_of(backend) == version
 
 
 def test_archs_are_those_that_both_name(tmp_path: Path) -> None:
@@ -115,9 +114,10 @@ def test_features_are_checked_and_not_stated(
 
 
 def test_default_archs_are_those_of_the_release(tmp_path: Path) -> None:
-    release = read_matrix().rocm_release("7.2")
+    release = Releases().matrix.toolkit("rocm72")
+    assert release
     assert plan(tmp_path).variants[0].archs == tuple(sorted(release.default_archs))
-    assert sorted(release.default_archs, key=order) == list(release.default_archs)
+    assert sorted(release.default_archs, key=BUILT["rocm"].order) == list(release.default_archs)
 
 
 def test_archs_that_are_wrong(tmp_path: Path) -> None:
@@ -221,19 +221,21 @@ def test_what_llvm_is_given_is_looked_at(flags: list[str]) -> None:
 
 
 def test_archives_of_a_cell() -> None:
-    found = {entry.name: entry for entry in entries_for([parse(CELL)])}
+    found = {entry.name: entry for entry in Releases().lock.entries_for([parse(CELL)])}
     assert {"libamdhip64-dev", "rocm-device-libs-22", "libclang-common-22-dev", "python3.11-minimal", "torch"} <= set(
         found
     )
     assert not [name for name in found if "nvidia" in name]
-    zigs = [entry.version for entry in entries_for([parse(CELL)]) if entry.name == "ziglang"]
-    assert zigs == [read_part("cc")["default"], read_part("rocm")["7.2"]["host"]]
-    assert not [one for one in entries_for([parse("torch213-cxx11-cu130-x86_64-linux")]) if "hip" in one.name]
+    zigs = [entry.version for entry in Releases().lock.entries_for([parse(CELL)]) if entry.name == "ziglang"]
+    assert zigs == [Releases().lock.parts["cc"]["default"], Releases().lock.parts["rocm"]["7.2"]["host"]]
+    assert not [
+        one for one in Releases().lock.entries_for([parse("torch213-cxx11-cu130-x86_64-linux")]) if "hip" in one.name
+    ]
 
 
 def _steps(made: Plan, **files: bytes) -> list[Step]:
     """The steps of the section in CELL; files are empty but for those that are given, by name without directory."""
-    torch = {one.version: one.cxx_standard for one in read_matrix().torch}
+    torch = {one.version: one.cxx_standard for one in Releases().matrix.torch}
     settings = Settings(split=True, whole=(), ptx_sharing="off", standards=torch, toolchains={}, rules="")
     names = {name for identity in made.identities for name in identity.files}
     contents = {name: files.get(Path(name).stem, b"") for name in names}

@@ -15,6 +15,7 @@ from nasty import PLACES, STRINGS, write
 
 from py_driver.errors import DriverError
 from py_driver.manifest.section import unsafe_character
+from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 from py_driver.plan.plan import plan_directory
 
@@ -33,7 +34,7 @@ def planned(strings: dict[str, str], modules: tuple[str, ...] = ()) -> Plan | No
         except OSError:  # the disk has no such name
             return None
         try:
-            return plan_directory(Path(name))
+            return plan_directory(Path(name), Releases())
         except DriverError:
             return None
 

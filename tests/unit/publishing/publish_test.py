@@ -28,7 +28,7 @@ from tuned import (
 from py_driver import __version__
 from py_driver.fetch.entry import Entry, Origin
 from py_driver.matrix.cells import parse
-from py_driver.matrix.lock import entries_for
+from py_driver.matrix.releases import Releases
 from py_driver.publishing.provenance import package_url
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_provenance_names_files_sources_and_every_pinned_archive(hub: Hub, proje
     sources, *archives = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     assert sources == {"name": "sources", "annotations": {"dirty": False}, "digest": {"gitCommit": commit}}
-    pinned = {entry.sha256 for entry in entries_for([parse("torch-cpu")])}
+    pinned = {entry.sha256 for entry in Releases().lock.entries_for([parse("torch-cpu")])}
     assert {one["digest"]["sha256"] for one in archives} == pinned
     assert statement["predicate"]["runDetails"]["builder"]["version"] == {"rules_torch_kernels": __version__}
 
@@ -99,7 +99,7 @@ def test_sbom_is_cyclonedx(hub: Hub, project: Path) -> None:
     text = files["sbom/torch-cuda.cdx.json"].decode()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     components = json.loads(text)["components"]
-    entries = entries_for([parse("torch-cuda")])
+    entries = Releases().lock.entries_for([parse("torch-cuda")])
     assert {one["hashes"][0]["content"] for one in components} == {entry.sha256 for entry in entries}
     assert {one["purl"].split("/")[0] for one in components} == {"pkg:pypi", "pkg:deb"}
 

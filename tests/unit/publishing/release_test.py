@@ -13,7 +13,7 @@ import tuned
 
 from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.releases import read_matrix
+from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
 from py_driver.publishing.release import Changes, File, Remote, changes, make_file, read_variants, target
@@ -28,7 +28,7 @@ CPU, CUDA = "torch-cpu", "torch-cuda"
 
 
 def read(project: Path) -> list[Built]:
-    plan = plan_directory(project)
+    plan = plan_directory(project, Releases())
     return read_variants(project, plan, [one for one in plan.variants if one.name in {CPU, CUDA}])
 
 
@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_where_variants_go(project: Path) -> None:
-    manifest = load(project, read_matrix()).manifest
+    manifest = load(project, Releases()).manifest
     assert target(manifest, "", "") == ("me/tuned", "v3")
     assert target(manifest, "you/other", "dev") == ("you/other", "dev")
     hub = manifest.hub._replace(branch="next")
