@@ -190,11 +190,6 @@ class Kernel(NamedTuple):
         """The CUDA capabilities or AMD architectures asked for; None for the default list."""
         return self.rocm_archs if self.backend.value == "rocm" else self.capabilities
 
-    @property
-    def torch(self) -> bool:
-        """Whether its sources may include torch's headers."""
-        return any(depend.value == TORCH for depend in self.depends)
-
 
 class Manifest(NamedTuple):
     """A build.toml.

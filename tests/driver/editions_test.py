@@ -156,7 +156,7 @@ def test_edition_0() -> None:
     assert (manifest.version, manifest.license, manifest.python_root) == (0, "unknown", "ext-torch/activation")
     (kernel,) = manifest.kernels
     assert manifest.built == ("cuda",)
-    assert kernel.torch
+    assert [depend.value for depend in kernel.depends] == ["torch"]
     assert kernel.capabilities
     assert [(one.value, one.span.line, one.span.column) for one in kernel.capabilities.value] == [
         ("7.5", 10, 17), ("9.0a", 10, 24)
