@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
 import shutil
@@ -26,6 +25,8 @@ from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.unpacking import Selection, unpack
 from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.locks import try_to_take
+from py_driver.system.scratch import scratch, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,13 +76,13 @@ def programs(name: str, output: Output) -> Path:
     if not place.is_dir():
         with output.task(f"fetching {name}") as task, storage_errors(place):
             archive = Fetcher().fetch(entry).path
-            partial = place.with_name(f"{place.name}.{os.getpid()}")
-            unpack(archive, entry, partial, Selection(include=(inside,), strip_prefix=inside))
-            for program in partial.iterdir():
-                program.chmod(0o755)
-            if not place.is_dir():
-                partial.rename(place)
-            shutil.rmtree(partial, ignore_errors=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with scratch(place.parent) as here:
+                fresh = here / place.name
+                unpack(archive, entry, fresh, Selection(include=(inside,), strip_prefix=inside))
+                for program in fresh.iterdir():
+                    program.chmod(0o755)
+                settle(fresh, place)
             task.done("done")
     return place
 
@@ -156,11 +157,9 @@ def _alone(directory: Path) -> Iterator[int]:
             raise error(Code.PERMISSION, message, help=advice)
         lock = os.fdopen(os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_to_take(lock):
             advice = "use that one, or name another directory with --directory"
-            raise error(Code.SET_UP, f"a server serves {directory} already", help=advice) from None
+            raise error(Code.SET_UP, f"a server serves {directory} already", help=advice)
         yield lock.fileno()
 
 

@@ -23,8 +23,6 @@ class Events:
         exec_root: the directory that paths of actions are relative to; None if nothing was built.
         completed: primary output (relative to exec_root) to the command of each action that was not up to date; needs
             --build_event_publish_all_actions.
-        executed: how many actions were run, as opposed to taken from a cache.
-        actions: how many actions were needed.
     """
 
     failed: tuple[str, ...] = ()
@@ -32,8 +30,6 @@ class Events:
     groups: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     exec_root: Path | None = None
     completed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    executed: int = 0
-    actions: int = 0
 
 
 def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind of event)
@@ -48,7 +44,6 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
     groups: dict[str, list[str]] = {}
     completed_actions: dict[str, tuple[str, ...]] = {}
     exec_root: Path | None = None
-    metrics: dict[str, Any] = {}
     for event in _events(lines):
         name = event["id"]
         if "namedSet" in name:
@@ -70,16 +65,12 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
             exec_root = Path(root)
         elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
             failed[name["testSummary"]["label"]] = None
-        elif "buildMetrics" in name:
-            metrics = event.get("buildMetrics", {}).get("actionSummary", {})
     return Events(
         failed=tuple(failed),
         outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in outputs.items()},
         groups={group: tuple(dict.fromkeys(_files(ids, sets))) for group, ids in groups.items()},
         exec_root=exec_root,
         completed=completed_actions,
-        executed=int(metrics.get("actionsExecuted", 0)),
-        actions=int(metrics.get("actionsCreated", 0)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.system.cache import storage_errors
-from py_driver.system.scratch import scratch
+from py_driver.system.scratch import scratch, settle
 
 if TYPE_CHECKING:
     from py_driver.output import Output
@@ -98,11 +98,7 @@ def settings_file(cache: Path) -> Path:
                 for path in files:
                     shutil.copy(path, fresh / "lib")
                 (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
-                try:
-                    fresh.rename(place)
-                except OSError:
-                    if not place.is_dir():  # else another run was faster
-                        raise
+                settle(fresh, place)
     return place / "bazelrc"
 
 

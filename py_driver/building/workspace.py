@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from py_driver.errors import Code, error
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
 from py_driver.plan.buildfile import render
 from py_driver.system.cache import cache_root, storage_errors
-from py_driver.system.files import path_digest
+from py_driver.system.files import path_digest, replacing
 from py_driver.system.turns import turn
 
 if TYPE_CHECKING:
@@ -168,6 +167,5 @@ def _put(path: Path, content: bytes) -> None:
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_bytes(content)
-    fresh.replace(path)
+    with replacing(path) as file:
+        file.write(content)

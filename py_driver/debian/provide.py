@@ -7,8 +7,6 @@ there and its `complete` file is written. Whatever an interrupted run leaves, th
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
 import platform
@@ -20,21 +18,20 @@ import sys
 import tempfile
 import time
 import tomllib
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from py_driver.debian import class_path, wheels
 from py_driver.debian.apt import HELP, Apt, failure, require_programs
 from py_driver.errors import Code, DriverError, error
 from py_driver.resources import resource
 from py_driver.system.environment import curated
+from py_driver.system.files import refusal
+from py_driver.system.locks import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from py_driver.output import Output
 
 _COMPLETE = "complete"
@@ -82,15 +79,16 @@ def provide(cache_directory: Path, output: Output) -> Path:
     require_programs()
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        with _locked(parent / "lock", output):
+        with locked(parent / "lock", lambda: output.say("Another run is providing Bazel; waiting for it.")):
             if not _is_complete(place):
                 if shutil.disk_usage(parent).free < data["disk_megabytes"] * _MEGABYTE:
                     raise _no_space(parent, data)
                 _build(place, data, output)
     except OSError as problem:
-        if problem.errno == errno.ENOSPC:
+        code = refusal(problem)
+        if code is Code.NO_SPACE:
             raise _no_space(parent, data) from problem
-        if problem.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}:
+        if code is Code.PERMISSION:
             message = f"Bazel cannot be provided in {parent}: {problem.filename}: {problem.strerror}"
             raise error(Code.PERMISSION, message, help=HELP) from problem
         raise
@@ -108,21 +106,6 @@ def _is_complete(place: Path) -> bool:
         return (place / _COMPLETE).read_text() == f"{place}\n"
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-@contextmanager
-def _locked(path: Path, output: Output) -> Iterator[None]:
-    with path.open("w") as stream:
-        _lock(stream, output)
-        yield
-
-
-def _lock(stream: IO[str], output: Output) -> None:
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        output.say("Another run is providing Bazel; waiting for it.")
-        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def _build(place: Path, data: dict[str, Any], output: Output) -> None:

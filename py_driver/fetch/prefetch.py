@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import os
 import queue
 import shutil
 import threading
@@ -13,6 +12,7 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.fetcher import Fetched, Fetcher
 from py_driver.fetch.transfer import Meter
 from py_driver.system.cache import storage_errors
+from py_driver.system.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,12 +87,8 @@ def fill_mirror(fetched: Sequence[Fetched], directory: Path) -> None:
             target = directory / one.entry.mirror_name
             if target.is_file() and filecmp.cmp(target, one.path, shallow=False):
                 continue
-            partial = target.with_name(f".{target.name}.{os.getpid()}")
-            try:
-                shutil.copyfile(one.path, partial)
-                partial.replace(target)
-            finally:
-                partial.unlink(missing_ok=True)
+            with one.path.open("rb") as archive, replacing(target) as file:
+                shutil.copyfileobj(archive, file, _MEGABYTE)
 
 
 def _megabytes(count: int) -> str:

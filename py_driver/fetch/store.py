@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.system.cache import storage_errors
+from py_driver.system.files import is_file
+from py_driver.system.locks import try_to_take
 
 if TYPE_CHECKING:
     import threading
@@ -33,14 +34,18 @@ class Store:
         self._base = root / "store"
 
     def path(self, entry: Entry) -> Path:
-        """Where an entry's archive, or the bundle of its wanted members, is or will be."""
+        """Where an entry's archive, or the bundle of its wanted members, is or will be.
+
+        Raises:
+            DriverError: SET_UP if something else than a file stands there; so do the other methods.
+        """
         if entry.slim:
-            return self._base / "slim" / f"{entry.key}.zip"
+            return self._place("slim", f"{entry.key}.zip")
         return self.archive(entry.sha256)
 
     def archive(self, sha256: str) -> Path:
         """Where the archive of that digest is or will be."""
-        return self._base / "sha256" / sha256
+        return self._place("sha256", sha256)
 
     def partial(self, key: str) -> Path:
         """Where the first bytes of something on its way into the store are; its directory exists afterwards.
@@ -48,7 +53,7 @@ class Store:
         Raises:
             DriverError: the store cannot be written (NO_SPACE, PERMISSION).
         """
-        return self._place("partial", key)
+        return self._made("partial", key)
 
     def has(self, entry: Entry) -> bool:
         """Whether the store has the entry, by its size: enough to know what is to be fetched, not to use it.
@@ -85,19 +90,23 @@ class Store:
         Raises:
             DriverError: the store cannot be written (NO_SPACE, PERMISSION), or `stop` was set (INTERRUPTED).
         """
-        path = self._place("lock", key)
+        path = self._made("lock", key)
         with storage_errors(path), path.open("ab") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if stop.wait(_LOCK_POLL_SECONDS):
-                        raise error(Code.INTERRUPTED, "interrupted") from None
+            while not try_to_take(file):
+                if stop.wait(_LOCK_POLL_SECONDS):
+                    raise error(Code.INTERRUPTED, "interrupted")
             yield
 
     def _place(self, kind: str, key: str) -> Path:
+        """Where a file of the store is or will be; what stands there and is none would stop whoever opens it."""
         path = self._base / kind / key
+        if os.path.exists(path) and not is_file(path):  # noqa: PTH110  (Path.exists raises where nobody can tell)
+            raise error(Code.SET_UP, f"{path} is not a regular file", help="remove it: the store holds files alone")
+        return path
+
+    def _made(self, kind: str, key: str) -> Path:
+        """The same, with its directory."""
+        path = self._place(kind, key)
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         return path

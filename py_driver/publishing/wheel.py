@@ -6,8 +6,8 @@ Formats: binary distribution format and core metadata of the Python packaging sp
 from __future__ import annotations
 
 import base64
+import os
 import shutil
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -21,6 +21,7 @@ from py_driver.matrix.toolkits import numbers
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
 from py_driver.publishing.wheel_loader import PLACE, Variant
+from py_driver.system.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,15 +91,9 @@ def make_wheel(manifest: Manifest, built: Sequence[Built], directory: Path) -> P
     record_name = f"{info}/RECORD"
     files[record_name] = make_file(record_name, "".join([*record, f"{record_name},,\n"]).encode())
     target = directory / f"{module}-{version}-{tag}.whl"
-    with tempfile.NamedTemporaryFile(dir=directory, prefix=f".{target.name}.", delete=False) as file:
-        try:
-            _zip(files, file)
-            file.flush()
-            Path(file.name).chmod(_ALL & 0o777)
-            Path(file.name).replace(target)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    with replacing(target) as file:
+        _zip(files, file)
+        os.fchmod(file.fileno(), _ALL & 0o777)
     return target
 
 

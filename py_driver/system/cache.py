@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
+from py_driver.system.files import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CACHE_VARIABLE: Final = "RULES_TORCH_KERNELS_CACHE"
 """Environment variable that names the cache directory."""
-
-_NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_ALLOWED: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
 def cache_root(environ: Mapping[str, str] | None = None) -> Path:
@@ -55,16 +52,17 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as wrong:
-        if wrong.errno in _NO_SPACE:
+        code = refusal(wrong)
+        if code is Code.NO_SPACE:
             raise error(
-                Code.NO_SPACE,
+                code,
                 f"no space left for {path}: {wrong.strerror}",
                 help=f"free some space, or set {CACHE_VARIABLE} to a directory on a larger disk; "
                 "what was fetched so far is kept",
             ) from wrong
-        if wrong.errno in _NOT_ALLOWED:
+        if code is Code.PERMISSION:
             raise error(
-                Code.PERMISSION,
+                code,
                 f"cannot write {path}: {wrong.strerror}",
                 help=f"make it writable, or set {CACHE_VARIABLE} to a directory that is",
             ) from wrong

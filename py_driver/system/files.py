@@ -6,13 +6,19 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+    from typing import IO
+
+_REFUSALS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Code.NO_SPACE),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), Code.PERMISSION),
+}
 
 
 def is_file(path: Path) -> bool:
@@ -42,6 +48,11 @@ def path_digest(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
 
 
+def refusal(problem: OSError) -> Code | None:
+    """What it is that keeps something from being written: NO_SPACE, PERMISSION; None if it is something else."""
+    return _REFUSALS.get(problem.errno or 0)
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn what keeps something in or at a path from being read into a DriverError.
@@ -65,35 +76,40 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        code = Code.NO_SPACE if problem.errno in {errno.ENOSPC, errno.EDQUOT} else Code.PERMISSION
-        raise error(code, f"cannot write {path}: {problem.strerror}") from None
+        raise error(refusal(problem) or Code.PERMISSION, f"cannot write {path}: {problem.strerror}") from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of another when this ends well: a reader sees the old one or it, never a part.
+
+    Args:
+        path: of the file, which may not be there yet; if it is, its mode stays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    fresh = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    file = fresh.open("xb")
+    try:
+        with file:
+            if path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            yield file
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part.
-
-    The mode of a file that is there stays; a symbolic link stays one, and the file that it leads to is written.
+    """Write a file whole; a symbolic link stays one, and the file that it leads to is written.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
     """
-    import tempfile  # noqa: PLC0415  (slow to load, and most runs write nothing)
-
-    mask = os.umask(0)
-    os.umask(mask)
-    temporary = ""
-    try:
-        with writing(path):
-            target = path.resolve()
-            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~mask
-            handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-            with open(handle, "wb") as file:  # noqa: PTH123  (a descriptor)
-                file.write(content)
-            Path(temporary).chmod(mode)
-            Path(temporary).replace(target)
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+    with writing(path), replacing(path.resolve()) as file:
+        file.write(content)
 
 
 def difference(old: str, new: str, name: str, name_of_new: str) -> str:

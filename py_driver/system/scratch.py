@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -10,6 +9,8 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from py_driver.system.locks import take, try_to_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ def scratch(parent: Path) -> Iterator[Path]:
     try:
         with (place / _LOCK).open("xb") as lock:
             with suppress(OSError):  # a file system without locks; there, nothing is swept
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                take(lock)
             lock.write(_MARKER)
             lock.flush()
             yield place
@@ -55,11 +56,27 @@ def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
         if not _NAME.fullmatch(place.name) or any(path.is_symlink() for path in (place, lock)) or not lock.is_file():
             continue
         with suppress(OSError), lock.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if file.read(len(_MARKER) + 1) == _MARKER:
+            if try_to_take(file) and file.read(len(_MARKER) + 1) == _MARKER:
                 if rescue is not None:
                     rescue(place)
                 _remove(place)
+
+
+def settle(fresh: Path, place: Path) -> None:
+    """Move what was put together to its place, unless another run was faster.
+
+    Args:
+        fresh: a directory in one of `scratch`.
+        place: a directory beside that, which only ever is there whole.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    try:
+        fresh.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
 
 
 def _remove(place: Path) -> None:

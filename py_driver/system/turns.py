@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.system.cache import storage_errors
+from py_driver.system.locks import locked, take, try_to_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def turn(queue: Path, waiting: Callable[[int], None], *, places: int = 1) -> Ite
         number = max(_tickets(queue), default=0) + 1
         path = queue / str(number)
         ticket = path.open("x")
-        fcntl.flock(ticket, fcntl.LOCK_EX)
+        take(ticket)
     with ticket:
         try:
             said = 0
@@ -70,8 +70,7 @@ def _alone(queue: Path) -> Iterator[None]:
     """Be the only one who looks at tickets: a moment."""
     with storage_errors(queue):
         queue.mkdir(parents=True, exist_ok=True)
-        with (queue / _DOOR).open("w") as door:
-            fcntl.flock(door, fcntl.LOCK_EX)
+        with locked(queue / _DOOR):
             yield
 
 
@@ -94,15 +93,10 @@ def _tickets(queue: Path) -> dict[int, str]:
     for path in queue.iterdir():
         if not path.name.isdecimal():  # the door, or what a network's file system keeps of a file that was removed
             continue
-        try:
-            with path.open("r+", encoding="ascii") as ticket:
-                found[int(path.name)] = ticket.read()
-                fcntl.flock(ticket, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        except FileNotFoundError:  # its holder has just ended
-            pass
-        else:
-            path.unlink(missing_ok=True)
-        found.pop(int(path.name), None)
+        with suppress(FileNotFoundError), path.open("r+", encoding="ascii") as ticket:  # its holder may just end
+            place = ticket.read()
+            if try_to_take(ticket):
+                path.unlink(missing_ok=True)
+            else:
+                found[int(path.name)] = place
     return found

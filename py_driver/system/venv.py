@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import re
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from py_driver.errors import Code, error
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
+from py_driver.system.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +60,7 @@ def ensure_venv(
         return interpreter
     with storage_errors(root):
         venvs.mkdir(parents=True, exist_ok=True)
-        with (venvs / f"{root.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(venvs / f"{root.name}.lock"):
             if not (root / _MARKER).is_file():
                 shutil.rmtree(root, ignore_errors=True)
                 _make(root, requirements, output, python, inherit=inherit)

@@ -264,3 +264,21 @@ def test_what_the_store_has_by_its_size(fetcher: Fetcher) -> None:
 def test_what_is_in_the_store_cannot_be_written(fetcher: Fetcher) -> None:
     for entry in (WHOLE, SLIM):
         assert stat.S_IMODE(fetcher.fetch(entry).path.stat().st_mode) == 0o444
+
+
+@pytest.mark.parametrize("entry", [WHOLE, SLIM], ids=["whole", "slim"])
+@pytest.mark.parametrize("kind", ["archive", "partial", "lock"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "directory"])
+@pytest.mark.timeout(20)
+def test_what_is_no_file_in_the_store_is_said(
+    fetcher: Fetcher, entry: Entry, kind: str, make: Callable[[Path], None]
+) -> None:
+    place = fetcher.store.root / "store" / kind / entry.key
+    if kind == "archive":
+        place = fetcher.store.path(entry)
+    place.parent.mkdir(parents=True)
+    make(place)
+    with pytest.raises(DriverError) as caught:
+        fetch_all([entry], Output(), fetcher=fetcher)
+    [diagnostic] = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == (Code.SET_UP, f"{place} is not a regular file")
