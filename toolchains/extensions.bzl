@@ -5,8 +5,10 @@ load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/cutlass:repository.bzl", "cutlass_sdk_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
-load("//toolchains/torch:build.bzl", "ROCM_BUILD")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
+load(":gpus.bzl", "GPUS", "repository_name")
+
+_SDK_REPOSITORIES = {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}
 
 _ZIG = "@torch_kernels_cc//:zig/zig"
 
@@ -16,8 +18,7 @@ package(default_visibility = ["//visibility:public"])
 
 declare_toolchains(
     name = "sdk",
-    cuda = {cuda},
-    rocm = {rocm},
+    gpus = {gpus},
     torch = {torch},
 )
 """
@@ -30,8 +31,7 @@ LIBRARIES = {{
 
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
-        cuda = json.encode(rctx.attr.cuda),
-        rocm = json.encode(rctx.attr.rocm),
+        gpus = json.encode(rctx.attr.gpus),
         torch = json.encode(rctx.attr.torch),
     ))
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
@@ -42,34 +42,21 @@ def _hub_impl(rctx):
 _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
-        "cuda": attr.string_list(mandatory = True, doc = "CUDA versions, e.g. `13.0`."),
+        "gpus": attr.string_list_dict(mandatory = True, doc = "Versions of each of GPUS, e.g. `13.0` of `cuda`."),
         "libraries": attr.string_list(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`."),
-        "rocm": attr.string_list(mandatory = True, doc = "ROCm versions, e.g. `7.2`."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
     },
     doc = "Declares every toolchain without fetching any.",
 )
 
-def repository_name(kind, version):
-    """The name of a toolchain's repository.
-
-    Args:
-        kind: string, `cuda`, `host`, `rocm` or `torch`.
-        version: string, e.g. `13.0`, or `2.13+rocm`.
-
-    Returns:
-        string, e.g. `torch_kernels_cuda_13_0`.
-    """
-    return "torch_kernels_%s_%s" % (kind, version.replace(".", "_").replace("+", "_"))
-
 # Of what a user's lock may have releases.
-_EXTENSIBLE = ["cuda", "cutlass", "rocm", "torch"]
+_EXTENSIBLE = GPUS.keys() + ["cutlass", "torch"]
 
 def _symbols(kind, version, entry, lock = None):
     """Where it is recorded what the libraries of a release define.
 
     Args:
-        kind: string, `cuda` or `rocm`.
+        kind: string, a key of GPUS, e.g. `cuda`.
         version: string, e.g. `13.0`.
         entry: dict, the release in the lock.
         lock: Label, the user's lock with the release; None for ours.
@@ -94,11 +81,11 @@ _extend = tag_class(
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "cuda", "cutlass", "hipify", "rocm", "torch"]
+        for kind in ["cc", "hipify"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
-        for kind in ["cuda", "rocm"]
+        for kind in GPUS
         for version, entry in lock[kind].items()
     }
     for module in reversed(mctx.modules):  # what is nearer to the root comes later, and wins
@@ -117,7 +104,7 @@ def _toolchains_impl(mctx):
                 lock = json.encode(lock["cc"]),
                 version = version,
             )
-    for kind, sdk_repository in {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}.items():
+    for kind, sdk_repository in _SDK_REPOSITORIES.items():
         for version, entry in lock[kind].items():
             host = repository_name("host", entry["host"]) if entry["host"] != default else "torch_kernels_cc"
             sdk_repository(
@@ -135,10 +122,10 @@ def _toolchains_impl(mctx):
         torch = json.encode(lock["torch"][hipify["torch"]]["archive"]),
     )
     for version, entry in lock["torch"].items():
-        for gpu, build in {"cuda": version, "rocm": version + ROCM_BUILD}.items():
+        for kind, gpu in GPUS.items():
             torch_sdk_repository(
-                name = repository_name("torch", build),
-                gpu = gpu,
+                name = repository_name("torch", version + gpu.torch_build),
+                gpu = kind,
                 lock = json.encode(entry),
                 version = version,
                 zig = _ZIG,
@@ -148,9 +135,8 @@ def _toolchains_impl(mctx):
         cutlass_sdk_repository(name = "torch_kernels_" + depends, depends = depends, lock = json.encode(entry))
     _hub_repository(
         name = "torch_kernels_toolchains",
-        cuda = lock["cuda"].keys(),
+        gpus = {kind: lock[kind].keys() for kind in GPUS},
         libraries = libraries.keys(),
-        rocm = lock["rocm"].keys(),
         torch = lock["torch"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)

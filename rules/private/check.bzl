@@ -1,6 +1,7 @@
 """The action that checks a linked extension: whether all the systems, Pythons and torches it is for can load it."""
 
 load(":actions.bzl", "ACTION")
+load(":backends.bzl", "LANGUAGES", "TORCH")
 load(":link.bzl", "gpu_sdk")
 
 _POLICY = {
@@ -12,7 +13,7 @@ _POLICY = {
 
 def _stated_archs(ctx, objects):
     """The architectures that metadata.json states; `none` if nothing of the extension was compiled for a GPU."""
-    if not [o for o in objects if o.basename.endswith((".cu.o", ".hip.o"))]:
+    if not [o for o in objects if o.basename.split(".")[-2] in LANGUAGES]:
         return "none"
     return ",".join(json.decode(ctx.attr.metadata).get("backend", {}).get("archs", []))
 
@@ -49,7 +50,7 @@ def check_extension(ctx, extension, objects, id):
         arguments.add_all(objects, before_each = "--object")
     arguments.add("--torch-exports", ctx.file._torch_exports)
     arguments.add("--torch", ctx.attr.torch)
-    arguments.add("--torch-wheel", ctx.toolchains["//toolchains/torch:toolchain_type"].sdk.wheel)
+    arguments.add("--torch-wheel", ctx.toolchains[TORCH].sdk.wheel)
     arguments.add("--backend", ctx.attr.backend)
     gpu = gpu_sdk(ctx)
     symbols = [gpu.symbols] if gpu and gpu.symbols else []

@@ -9,15 +9,6 @@ load(":resources.bzl", "resources")
 # version, so that their objects are too.
 _CXX_STANDARD = 17
 
-_DEFINES = {
-    "cpu": ["-DCPU_KERNEL"],
-    "cuda": ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"],
-
-    # The last three are torch's own for ROCm: COMMON_HIP_FLAGS and COMMON_HIPCC_FLAGS of torch.utils.cpp_extension, less
-    # those that take away the operators of half types.
-    "rocm": ["-DROCM_KERNEL", "-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1", "-DCUDA_HAS_FP16=1", "-DENABLE_FP8"],
-}
-
 def _package_prefix_map(file):
     """Takes the way to the package out of `__FILE__`, so that it is the same in every workspace."""
     directory = file.path[:-len(package_path(file))]
@@ -58,11 +49,7 @@ def prefix_maps(arguments, job, source, compiler, before_each = None):
         compiler: File of the host compiler.
         before_each: string to put before each option, or None.
     """
-    files = [compiler, job.registration]
-    if job.cuda:
-        files.append(job.cuda.nvcc)
-    if job.rocm:
-        files += [job.cc.compiler, job.rocm.runtime]
+    files = [compiler, job.registration] + (job.gpu.markers if job.gpu else [])
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
     roots = [sdk.root for sdk in _sdks(job) if sdk.root]
     arguments.add_all(["-ffile-prefix-map=%s/=" % root for root in roots], before_each = before_each)
@@ -105,7 +92,7 @@ def preprocessor_flags(arguments, job):
         job: see `prefix_maps`.
     """
     arguments.add("-DNDEBUG")
-    arguments.add_all(_DEFINES[job.backend])
+    arguments.add_all(job.backend.defines)
     if job.cxx_abi != "none":
         arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
     arguments.add_all(job.target_version)
@@ -169,9 +156,8 @@ def compile_cxx(ctx, job, source, object):
     Returns:
         list of File, the object to link; list of File, the first output of each action.
     """
-    gpu = job.cuda or job.rocm
     guard, first = guarded(ctx, job.cc.compiler)
-    headers = preprocessor_inputs(job, source, [job.cc.files] + ([gpu.headers] if gpu else []))
+    headers = preprocessor_inputs(job, source, [job.cc.files] + ([job.gpu.headers] if job.gpu else []))
     common = ctx.actions.args()
     common.add("clang")
     common.add_all(job.cc.flags)
@@ -181,8 +167,8 @@ def compile_cxx(ctx, job, source, object):
     find = ctx.actions.args()
     find.add_all(job.cc.includes, before_each = "-isystem")
     preprocessor_flags(find, job)
-    if gpu:
-        find.add("-isystem", gpu.include)
+    if job.gpu:
+        find.add("-isystem", job.gpu.include)
     find.add_all(job.cxx_flags)
     if not job.id:
         find.add("-c")

@@ -77,17 +77,6 @@ def flag_to_link(flags):
             return flag + " " + after
     return None
 
-def is_split(job):
-    """Whether the sources of a target are compiled in phases.
-
-    Args:
-        job: struct of what all sources of a target have in common; see kernel_objects.bzl.
-
-    Returns:
-        bool.
-    """
-    return job.cuda_compile != "monolithic" and job.cuda.split
-
 def _number(arch):
     """`90a` for `9.0a+PTX`."""
     return arch.removesuffix("+PTX").replace(".", "")
@@ -117,8 +106,8 @@ def _gencode(arch):
 def _nvcc(arguments, job, archs):
     """Adds the call of nvcc with what each phase needs."""
     arguments.add("--")
-    arguments.add(job.cuda.nvcc)
-    arguments.add("-ccbin", job.cuda.host.launcher)
+    arguments.add(job.gpu.nvcc)
+    arguments.add("-ccbin", job.gpu.host.launcher)
     arguments.add("--objdir-as-tempdir")
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in archs])
@@ -130,17 +119,17 @@ def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
         executable = ctx.executable._compile,
         arguments = arguments,
         inputs = inputs,
-        tools = [job.cuda.host.compiler, job.cuda.host.launcher, job.cuda.nvcc],
+        tools = [job.gpu.host.compiler, job.gpu.host.launcher, job.gpu.nvcc],
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
-        toolchain = Label("//toolchains/cuda:toolchain_type"),
+        toolchain = job.backend.toolchain,
         **ACTION
     )
 
-def compile_monolithic(ctx, job, source, object):
-    """Compiles a CUDA source in one action, for all capabilities of the cell.
+def compile_cuda(ctx, job, source, object):
+    """Compiles a CUDA source for all capabilities of the cell.
 
     Args:
         ctx: rule context.
@@ -151,55 +140,51 @@ def compile_monolithic(ctx, job, source, object):
     Returns:
         list of File, the objects to link; list of File, the first output of each action.
     """
+    split = job.cuda_compile != "monolithic" and job.gpu.split
+    return (_compile_split if split else _compile_monolithic)(ctx, job, source, object)
+
+def _compile_monolithic(ctx, job, source, object):
+    """Compiles a CUDA source in one action."""
     arguments = ctx.actions.args()
     arguments.add("nvcc")
     arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
     _nvcc(arguments, job, job.archs)
-    prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
+    prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
     preprocessor_flags(arguments, job)
     arguments.add_all(job.cuda_flags)
     arguments.add("-c", source)
     arguments.add("-o", object)
-    inputs = preprocessor_inputs(job, source, [job.cuda.files])
+    inputs = preprocessor_inputs(job, source, [job.gpu.files])
     _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
     return [object], [object]
 
-def compile_split(ctx, job, source, object):
+def _compile_split(ctx, job, source, object):
     """Compiles a CUDA source in an action for each phase of nvcc, and after preprocessing for each capability of the cell.
 
     The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
     further capability, unless that is the last one and the bounds of its launches are others.
-
-    Args:
-        ctx: rule context.
-        job: see `compile_monolithic`.
-        source: File to compile.
-        object: File to make.
-
-    Returns:
-        list of File, the objects to link; list of File, the first output of each action.
     """
     directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
     archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
     later_flags = without_definitions(job.cuda_flags)
 
     # Which architecture is named to the host's phases is of no effect, if it is always the same.
-    host = [job.cuda.archs[-1]]
+    host = [job.gpu.archs[-1]]
     texts = {number: ctx.actions.declare_file("%s%s/device.ii" % (directory, number)) for number in archs}
     host_text = phase_file(ctx, source, "CudaPreprocess")
     arguments = ctx.actions.args()
     arguments.add("preprocess")
-    arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.cuda.archs))
+    arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.gpu.archs))
     arguments.add_all("--host", [host_text, _gencode(host[0])])
     for number, arch in archs.items():
         arguments.add_all("--device", [texts[number], _gencode(arch[0])])
     _nvcc(arguments, job, [])
-    prefix_maps(arguments, job, source, job.cuda.host.compiler, before_each = "-Xcompiler")
+    prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
     preprocessor_flags(arguments, job)
     arguments.add_all(job.cuda_flags)
     arguments.add("-c", source)
     arguments.add_all(["-o", "object.o"])
-    inputs = preprocessor_inputs(job, source, [job.cuda.files])
+    inputs = preprocessor_inputs(job, source, [job.gpu.files])
     outputs = [host_text] + texts.values()
     _run(ctx, job, source, "CudaPreprocess", [arguments], inputs, outputs, "Preprocessing")
     firsts = [host_text]
@@ -219,7 +204,7 @@ def compile_split(ctx, job, source, object):
         arguments.add_all(later_flags)
         arguments.add_all(["-c", "source.cu", "-o", "object.o"])
         files = inputs.values() + ([stub] if stub and phase != "cicc" else [])
-        files = depset(files, transitive = [job.cuda.programs] + headers)
+        files = depset(files, transitive = [job.gpu.programs] + headers)
         _run(ctx, job, source, mnemonic, [arguments], files, outputs, what)
         firsts.append(out)
         return out
@@ -261,7 +246,7 @@ def compile_split(ctx, job, source, object):
         host,
         {"code": code},
         stub,
-        [job.cuda.headers, job.cuda.host.files],
+        [job.gpu.headers, job.gpu.host.files],
     )
 
     # In this order the linker puts the GPU's code where it is if nvcc is called once.

@@ -33,8 +33,8 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = 
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
-        toolchain = Label("//toolchains/rocm:toolchain_type"),
-        **((program or {"executable": job.rocm.compiler}) | ACTION)
+        toolchain = job.backend.toolchain,
+        **((program or {"executable": job.gpu.compiler}) | ACTION)
     )
 
 def compile_hip(ctx, job, source, object):
@@ -49,7 +49,7 @@ def compile_hip(ctx, job, source, object):
     Returns:
         list of File, the objects to link; list of File, the first output of each action.
     """
-    rocm = job.rocm
+    rocm = job.gpu
     path = package_path(source)
     common = ctx.actions.args()
     common.add("clang")

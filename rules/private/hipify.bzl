@@ -39,18 +39,20 @@ def _package_of(file):
 def _named(file):
     return ["-f", package_path(file), file.path]
 
-def hipify(ctx, sdk, module):
+def hipify(ctx, rocm, torch):
     """Turns the sources and headers of a section into HIP.
 
     Args:
         ctx: context of kernel_objects.
-        sdk: HipifyInfo.
-        module: list of File, torch's package `hipify`.
+        rocm: RocmSdkInfo.
+        torch: TorchSdkInfo whose hipify it is; None for sources that are compiled without torch.
 
     Returns:
         File, a directory with the files under their own names and under those that hipify gives them; and File, the
         report.
     """
+    sdk = rocm.hipify
+    module = torch.hipify if torch else sdk.module
     names = {}
     for path in [package_path(file) for file in ctx.files.srcs]:
         other = names.setdefault(hip_name(path), path)

@@ -4,45 +4,30 @@ load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
 load("//rules/settings:setting.bzl", "CellSettingInfo")
 load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
+load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
-load(":cuda.bzl", "compile_monolithic", "compile_split", "flag_to_link", "is_split", "without_threads")
+load(":cuda.bzl", "flag_to_link", "without_threads")
 load(":errors.bzl", "fail_with")
-load(":hip.bzl", "compile_hip")
-load(":hipify.bzl", "hipify")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":stable_abi.bzl", "target_version")
-load(":transitions.bzl", "GPU_BACKENDS", "NONE", "objects_transition")
+load(":transitions.bzl", "NONE", "objects_transition")
 
-_CC = "//toolchains/cc:toolchain_type"
-_CUDA = "//toolchains/cuda:toolchain_type"
-_TORCH = "//toolchains/torch:toolchain_type"
-_ROCM = "//toolchains/rocm:toolchain_type"
-_BACKENDS = ["cpu"] + GPU_BACKENDS
-_DEVICE = {"cu": "CUDA", "hip": "HIP"}
 _DEPENDS = ["torch"] + LIBRARIES.keys()
 
 def _libraries(depends):
     """The targets of what a section depends on besides torch; only those are ever fetched."""
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
-def _sdk(ctx, toolchain_type, attribute, wanted, what):
-    """The SDK that toolchain resolution chose, or an error that says what to do."""
-    if wanted == NONE or (attribute == "backend" and wanted in _BACKENDS):
+def _sdk(ctx, toolchain_type, attribute, wanted, title):
+    """The SDK of what a section asks for, if the cell names a release of it."""
+    if wanted == NONE or (attribute == "backend" and wanted in BACKENDS):
         fail_with(
             ctx.label,
             attribute,
-            "the variant that links this group names no %s version" % what,
+            "the variant that links this group names no %s version" % title,
             "link it into a variant that does, e.g. `torch213-cxx11-cu130-x86_64-linux`",
         )
-    toolchain = ctx.toolchains[toolchain_type]
-    if not toolchain:
-        fail_with(
-            ctx.label,
-            attribute,
-            "no %s SDK for `%s`" % (what, wanted),
-            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
-        )
-    return toolchain.sdk
+    return find_sdk(ctx, toolchain_type, attribute, wanted, title)
 
 def _include_directories(ctx):
     """The include directories of the project: strings, since path mapping never changes where source files are."""
@@ -64,61 +49,57 @@ def _include_directories(ctx):
 def _compile(ctx, job, source):
     """Compiles a source: the objects to link, and the first output of each action."""
     object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
-    if source.extension not in _DEVICE:
+    if source.extension not in LANGUAGES:
         return compile_cxx(ctx, job, source, object)
-    if job.rocm:
-        return compile_hip(ctx, job, source, object)
-    if job.cuda and source.extension == "cu":
-        compile_cuda = compile_split if is_split(job) else compile_monolithic
-        return compile_cuda(ctx, job, source, object)
-    language = _DEVICE[source.extension]
-    backends = "\"rocm\"" if source.extension == "hip" else "\"cuda\" or \"rocm\""
-    return fail_with(ctx.label, "srcs", "`%s` is %s" % (source.short_path, language), "set backend = " + backends)
+    if source.extension in job.backend.languages:
+        return job.backend.compile(ctx, job, source, object)
+    fitting = ["\"%s\"" % name for name, backend in BACKENDS.items() if source.extension in backend.languages]
+    problem = "`%s` is %s" % (source.short_path, LANGUAGES[source.extension])
+    return fail_with(ctx.label, "srcs", problem, "set backend = " + " or ".join(fitting))
 
 def _kernel_objects_impl(ctx):
     for name in ctx.attr.depends:
         if name not in _DEPENDS:
             fail_with(ctx.label, "depends", "no such dependency: `%s`" % name, "choose from " + ", ".join(_DEPENDS))
-    if ctx.attr.backend not in _BACKENDS:
-        fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, "choose from " + ", ".join(_BACKENDS))
+    if ctx.attr.backend not in BACKENDS:
+        fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, "choose from " + ", ".join(BACKENDS))
     for attribute, flags in [("cuda_flags", ctx.attr.cuda_flags), ("hip_flags", ctx.attr.hip_flags)]:
         flag = flag_to_link(flags)
         if flag:
             problem = "`%s` asks for GPU code that must be linked, which nothing does" % flag
             fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
-    backend = ctx.attr._backend[CellSettingInfo].value
-    if backend == NONE:
+    backend = BACKENDS[ctx.attr.backend]
+    release = ctx.attr._backend[CellSettingInfo].value
+    if release == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
         return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], steps = [])]
-    cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA") if ctx.attr.backend == "cuda" else None
-    rocm = _sdk(ctx, _ROCM, "backend", backend, "ROCm") if ctx.attr.backend == "rocm" else None
+    gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[CellSettingInfo].value
-    torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
-    if (cuda or rocm) and not ctx.attr.archs.get(backend) and any([f.extension in _DEVICE for f in ctx.files.srcs]):
-        example = "gfx942" if rocm else "8.0"
-        fail_with(ctx.label, "archs", "no architectures for `%s`" % backend, "name at least one, e.g. \"%s\"" % example)
+    torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
+    if gpu and not ctx.attr.archs.get(release) and any([f.extension in LANGUAGES for f in ctx.files.srcs]):
+        help = "name at least one, e.g. \"%s\"" % backend.example
+        fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
     stable_abi = ctx.attr._stable_abi[CellSettingInfo].value
     includes = _include_directories(ctx)
-    hipified, report = hipify(ctx, rocm.hipify, torch.hipify if torch else rocm.hipify.module) if rocm else (None, None)
+    hipified, report = backend.rewrite(ctx, gpu, torch) if backend.rewrite else (None, None)
     job = struct(
-        archs = ctx.attr.archs.get(backend, []),
-        backend = ctx.attr.backend,
-        cc = ctx.toolchains[_CC].sdk,
-        cuda = cuda,
+        archs = ctx.attr.archs.get(release, []),
+        backend = backend,
+        cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[CellSettingInfo].value,
         cuda_flags = without_threads(ctx.attr.cuda_flags),
         cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
+        gpu = gpu,
         headers = ctx.files.hdrs,
         hip_flags = ctx.attr.hip_flags,
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
-        includes = ctx.attr.includes if rocm else includes,
+        includes = ctx.attr.includes if hipified else includes,
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
         ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[CellSettingInfo].value,
         registration = ctx.file._registration,
-        rocm = rocm,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
     )
@@ -202,11 +183,6 @@ kernel_objects = rule(
         "_torch": attr.label(default = "//rules/settings:torch"),
     },
     provides = [KernelObjectsInfo],
-    toolchains = [
-        config_common.toolchain_type(_CC, mandatory = True),
-        config_common.toolchain_type(_CUDA, mandatory = False),
-        config_common.toolchain_type(_ROCM, mandatory = False),
-        config_common.toolchain_type(_TORCH, mandatory = False),
-    ],
+    toolchains = TOOLCHAINS,
     doc = "Objects of one section of build.toml, compiled for the variant that asks for them.",
 )

@@ -1,24 +1,13 @@
 """kernel_variant: one cell, linked and laid out as the `kernels` client loads it."""
 
 load(":actions.bzl", "ACTION", "package_path")
+load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
 load(":errors.bzl", "fail_with")
 load(":link.bzl", "link_extension")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelVariantInfo")
 load(":transitions.bzl", "cell_transition")
 load(":version.bzl", "VERSION")
-
-_OPS = '''"""The ops of this build, under their unique namespace."""
-
-import torch
-{import_extension}
-ops = torch.ops.@ID@
-
-
-def add_op_namespace_prefix(op_name: str) -> str:
-    """The full name of an op: `relu` becomes `@ID@::relu`."""
-    return f"@ID@::{{op_name}}"
-'''
 
 _GENERATED = ["_ops.py", "metadata.json"]
 
@@ -51,7 +40,8 @@ def _kernel_variant_impl(ctx):
     objects = [object for one in compiled for object in one.objects]
     extension = link_extension(ctx, objects, identity.objects) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
-    ctx.actions.write(ops, _OPS.format(import_extension = "from . import @ID@\n" if objects else ""))
+    absent = {} if objects else {"from . import @ID@\n": ""}
+    ctx.actions.expand_template(output = ops, substitutions = absent, template = ctx.file._ops)
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, ctx.attr.metadata)
 
@@ -154,18 +144,17 @@ kernel_variant = rule(
             default = "//rules/private/include:exports.map",
             allow_single_file = True,
         ),
+        "_ops": attr.label(
+            default = "//rules/private/include:_ops.py.template",
+            allow_single_file = True,
+        ),
         "_policy": attr.label(default = "//rules/private/policy"),
         "_torch_exports": attr.label(
             default = "//toolchains/lock:torch_exports.bin",
             allow_single_file = True,
         ),
     },
-    toolchains = [
-        config_common.toolchain_type("//toolchains/cc:toolchain_type", mandatory = True),
-        config_common.toolchain_type("//toolchains/cuda:toolchain_type", mandatory = False),
-        config_common.toolchain_type("//toolchains/rocm:toolchain_type", mandatory = False),
-        config_common.toolchain_type("//toolchains/torch:toolchain_type", mandatory = False),
-    ],
+    toolchains = TOOLCHAINS,
     doc = """One variant of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.
 
 The target sets the configuration of all it depends on, so it can be built by its name:

@@ -1,6 +1,8 @@
 """The action that links an extension."""
 
+load("//toolchains:gpus.bzl", "GPUS", "gpu_of")
 load(":actions.bzl", "ACTION")
+load(":backends.bzl", "BACKENDS", "CC", "TORCH", "find_sdk")
 load(":errors.bzl", "fail_with")
 
 def gpu_sdk(ctx):
@@ -14,16 +16,12 @@ def gpu_sdk(ctx):
     """
     if ctx.attr.backend == "cpu":
         return None
-    vendor = "ROCm" if ctx.attr.backend.startswith("rocm") else "CUDA"
-    toolchain = ctx.toolchains["//toolchains/%s:toolchain_type" % vendor.lower()]
-    if not toolchain:
-        fail_with(
-            ctx.label,
-            "backend",
-            "no %s SDK for `%s`" % (vendor, ctx.attr.backend),
-            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
-        )
-    return toolchain.sdk
+    name = gpu_of(ctx.attr.backend)
+    if not name:
+        help = "name `cpu`, or a release of %s, e.g. `cu130`" % " or ".join([BACKENDS[one].title for one in GPUS])
+        fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, help)
+    backend = BACKENDS[name]
+    return find_sdk(ctx, backend.toolchain, "backend", ctx.attr.backend, backend.title)
 
 def link_extension(ctx, objects, optional):
     """Links objects to one shared library that exports nothing but its PyInit function.
@@ -40,18 +38,10 @@ def link_extension(ctx, objects, optional):
     Returns:
         File, the shared library.
     """
-    cc = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
-    torch_toolchain = ctx.toolchains["//toolchains/torch:toolchain_type"]
+    cc = ctx.toolchains[CC].sdk
     if not ctx.attr.torch:
         fail_with(ctx.label, "torch", "a variant with objects needs a version", "name one, e.g. `2.13`")
-    if not torch_toolchain:
-        fail_with(
-            ctx.label,
-            "torch",
-            "no torch SDK for `%s`" % ctx.attr.torch,
-            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
-        )
-    torch = torch_toolchain.sdk
+    torch = find_sdk(ctx, TORCH, "torch", ctx.attr.torch, "torch")
     if ctx.attr.cxx_abi not in torch.cxx_abis:
         fail_with(
             ctx.label,
@@ -89,7 +79,7 @@ def link_extension(ctx, objects, optional):
         outputs = [library],
         mnemonic = "KernelLink",
         progress_message = "Linking %{label}",
-        toolchain = Label("//toolchains/cc:toolchain_type"),
+        toolchain = CC,
         **ACTION
     )
     return library

@@ -1,6 +1,6 @@
 """Transitions: into a cell, and out of the parts of a cell on which a target does not depend."""
 
-load("//toolchains/torch:build.bzl", "ROCM_BUILD")
+load("//toolchains:gpus.bzl", "GPUS", "gpu_of")
 
 TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
@@ -12,11 +12,9 @@ NONE = "none"
 # The C++ ABI that compilers take if they are told none.
 _DEFAULT_ABI = "cxx11"
 
-# Backends with versions: a cell has `cu130` where a section says `cuda`.
-GPU_BACKENDS = ["cuda", "rocm"]
-
 def _cell_impl(_settings, attr):
-    build = ROCM_BUILD if attr.torch and attr.backend.startswith("rocm") else ""
+    gpu = gpu_of(attr.backend)
+    build = GPUS[gpu].torch_build if attr.torch and gpu else ""
     return {
         TORCH: attr.torch + build or NONE,
         CXX_ABI: attr.cxx_abi or NONE,
@@ -32,11 +30,13 @@ cell_transition = transition(
 
 def _objects_impl(settings, attr):
     torch = "torch" in attr.depends
+
+    # A cell has `cu130` where a section says `cuda`.
     return {
         TORCH: settings[TORCH] if torch else NONE,
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != _DEFAULT_ABI else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
-        BACKEND: settings[BACKEND] if attr.backend in GPU_BACKENDS or settings[BACKEND] == NONE else attr.backend,
+        BACKEND: settings[BACKEND] if attr.backend in GPUS or settings[BACKEND] == NONE else attr.backend,
     }
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which

@@ -31,7 +31,16 @@ _MNEMONICS = [
 ]
 
 # What Bazel itself makes for the rules: files with a fixed content or another name, and the runfiles of the programs.
-_BAZELS = ["FileWrite", "Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "Symlink", "SymlinkTree"]
+_BAZELS = [
+    "FileWrite",
+    "Middleman",
+    "RepoMappingManifest",
+    "RunfilesTree",
+    "SourceSymlinkManifest",
+    "Symlink",
+    "SymlinkTree",
+    "TemplateExpand",
+]
 
 # The packages that files of the repository may come from.
 _PACKAGES = [

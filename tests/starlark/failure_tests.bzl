@@ -198,6 +198,13 @@ def _variant_failures():
             torch = "9.9",
         ),
         _variant(
+            name = "variant_for_an_unknown_backend_fails",
+            attribute = "backend",
+            problem = "unknown: `metal`",
+            help = "name `cpu`, or a release of CUDA or ROCm, e.g. `cu130`",
+            backend = "metal",
+        ),
+        _variant(
             name = "variant_for_an_abi_that_torch_was_not_released_with_fails",
             attribute = "cxx_abi",
             problem = "torch 2.13 has no build with `cxx98`",

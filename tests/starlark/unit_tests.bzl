@@ -7,7 +7,7 @@ load("//rules/private:cuda.bzl", "flag_to_link", "without_threads")
 load("//rules/private:hipify.bzl", "hip_name")
 load("//rules/private:resources.bzl", "resources")
 load("//rules/private:stable_abi.bzl", "target_version")
-load("//toolchains:extensions.bzl", "repository_name")
+load("//toolchains:gpus.bzl", "gpu_of", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
 load(":suite.bzl", "declare_tests")
 
@@ -62,6 +62,14 @@ def _hip_name_test_impl(ctx):
     return unittest.end(env)
 
 hip_name_test = unittest.make(_hip_name_test_impl)
+
+def _gpu_of_test_impl(ctx):
+    env = unittest.begin(ctx)
+    for backend, gpu in {"cpu": None, "cu130": "cuda", "cuda": "cuda", "rocm72": "rocm", "universal": None}.items():
+        asserts.equals(env, gpu, gpu_of(backend))
+    return unittest.end(env)
+
+gpu_of_test = unittest.make(_gpu_of_test_impl)
 
 def _repository_name_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -143,6 +151,7 @@ def unit_test_suite(name):
         "cc_flags_follow_clang_and_glibc": cc_flags_test,
         "count_of_threads_is_no_flag_of_a_kernel": without_threads_test,
         "definitions_are_no_flags_of_later_phases": without_definitions_test,
+        "backend_of_a_cell_says_whose_release_it_is": gpu_of_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
         "gpu_code_that_must_be_linked_is_told_by_its_flag": flag_to_link_test,
         "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
