@@ -12,8 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py_driver.debian import HELP
 from py_driver.debian import provide as debian
-from py_driver.debian.apt import HELP
 from py_driver.errors import Code, error
 from py_driver.system.cache import cache_root
 from py_driver.system.environment import curated

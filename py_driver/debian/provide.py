@@ -23,9 +23,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.debian import class_path, wheels
-from py_driver.debian.apt import HELP, Apt, failure, require_programs
+from py_driver.debian import HELP, class_path, wheels
 from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.apt import Apt, failure
 from py_driver.resources import resource
 from py_driver.system.environment import curated
 from py_driver.system.files import refusal
@@ -76,7 +76,10 @@ def provide(cache_directory: Path, output: Output) -> Path:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         message = f"Bazel {data['version']} can be provided on Linux on x86_64 only, not on {platform.platform()}"
         raise error(Code.PLATFORM, message, help=HELP)
-    require_programs()
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            message = f"no Bazel of the wanted version is installed, and without `{program}` none can be provided"
+            raise error(Code.NOT_DEBIAN, message, help=HELP)
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with locked(parent / "lock", lambda: output.say("Another run is providing Bazel; waiting for it.")):
@@ -117,14 +120,9 @@ def _build(place: Path, data: dict[str, Any], output: Output) -> None:
         with output.task(f"Bazel {data['version']}") as task:
             tree = work / "tree"
             tree.mkdir()
-            apt = Apt(
-                work / "apt",
-                suite=data["suite"],
-                component=data["component"],
-                architecture=data["architecture"],
-            )
+            apt = Apt(work / "apt", architecture=data["architecture"], advice=HELP)
             task.update("reading the package index")
-            apt.update()
+            apt.update(data["suite"], [data["component"]])
             wanted = _wanted(apt, data)
             debs = work / "debs"
             debs.mkdir()
@@ -170,7 +168,7 @@ def _wanted(apt: Apt, data: dict[str, Any]) -> dict[str, str]:
 def _checked(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=curated(extra={"LC_ALL": "C"}))
     if done.returncode:
-        raise failure(Path(command[0]).name, done.stderr or done.stdout)
+        raise failure(Path(command[0]).name, done.stderr or done.stdout, HELP)
     return done.stdout
 
 

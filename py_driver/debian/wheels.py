@@ -8,8 +8,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from py_driver.debian.apt import HELP, failure
+from py_driver.debian import HELP
 from py_driver.errors import Code, error
+from py_driver.fetch.apt import failure
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -43,4 +44,4 @@ def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
         cwd="/",  # with `-m`, Python looks for modules in the working directory first
     )
     if done.returncode:
-        raise failure("pip", done.stderr)
+        raise failure("pip", done.stderr, HELP)

@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from py_driver.errors import Code, error
+from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.apt import MIRROR_VARIABLE, Apt, named_archives
 from py_driver.fetch.download import sha256_of
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.transfer import OriginError, redacted
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from py_driver.fetch.transfer import Meter
-
-MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_DEBIAN_MIRROR"
-"""Environment variable with the URLs or directories of Debian archives (with `pool/` in them), tried before apt's."""
 
 APT_HELPER: Final = Path("/usr/lib/apt/apt-helper")
 """apt's own downloader, which knows apt's proxies, credentials and certificates."""
@@ -42,19 +40,14 @@ def debian_archives(environ: Mapping[str, str] | None = None) -> tuple[tuple[str
     Raises:
         DriverError: there are none (NOT_DEBIAN).
     """
-    environ = os.environ if environ is None else environ
-    own = tuple(base.rstrip("/") for base in environ.get(MIRROR_VARIABLE, "").split())
+    own = named_archives(environ)
     apt: tuple[str, ...] = ()
-    if shutil.which("apt-get"):
-        done = subprocess.run(
-            ["apt-get", "indextargets", "--format", "$(REPO_URI)"],
-            capture_output=True,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-        bases = (line.strip().rstrip("/") for line in done.stdout.splitlines())
-        apt = tuple(dict.fromkeys(base for base in bases if base.endswith("/debian")))
+    try:
+        with tempfile.TemporaryDirectory(prefix="apt-") as state:
+            apt = tuple(base for base in Apt(Path(state)).machine_archives() if base.endswith("/debian"))
+    except DriverError:
+        if not own:
+            raise
     if not own and not apt:
         raise error(
             Code.NOT_DEBIAN,
@@ -112,7 +105,7 @@ def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
 def resolve_debian(
     names: Sequence[str], suite: str, *, components: Sequence[str] = ("main",), architecture: str = "amd64"
 ) -> list[Entry]:
-    """The lock entries of packages as a suite has them today, through a private apt state.
+    """The lock entries of packages as a suite has them today.
 
     Args:
         names: binary packages.
@@ -124,49 +117,12 @@ def resolve_debian(
         DriverError: no archive (NOT_DEBIAN), no apt (NOT_DEBIAN), no answer (NO_NETWORK), no such package
             (NOT_FOUND_UPSTREAM).
     """
-    own, apt = debian_archives()
     if not shutil.which("apt-get"):
         raise error(Code.NOT_DEBIAN, "packages are looked up with apt, which this machine does not have")
-    with tempfile.TemporaryDirectory(prefix="apt-") as directory:
-        state = Path(directory)
-        for name in ("lists/partial", "cache/archives/partial"):
-            (state / name).mkdir(parents=True)
-        base = (own or apt)[0]
-        base = base if "://" in base else Path(base).absolute().as_uri()
-        (state / "sources.list").write_text(f"deb [arch={architecture}] {base} {suite} {' '.join(components)}\n")
-        options = [
-            f"-oDir::State::Lists={state}/lists",
-            f"-oDir::Etc::SourceList={state}/sources.list",
-            "-oDir::Etc::SourceParts=/nonexistent",
-            "-oDir::State::status=/dev/null",
-            f"-oDir::Cache={state}/cache",
-            "-oAPT::Sandbox::User=root",
-            f"-oAPT::Architecture={architecture}",
-            f"-oAPT::Architectures={architecture}",
-            "-oAcquire::Languages=none",
-            "-oAPT::Update::Error-Mode=any",
-        ]
-        _apt(["apt-get", *options, "-qq", "update"], Code.NO_NETWORK, f"apt cannot read the lists of {suite}")
-        return [
-            _package(
-                name,
-                _apt(
-                    ["apt-cache", *options, "show", "--no-all-versions", name],
-                    Code.NOT_FOUND_UPSTREAM,
-                    f"{suite} has no package {name}",
-                ),
-            )
-            for name in names
-        ]
-
-
-def _apt(command: list[str], code: Code, message: str) -> str:
-    environ = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(command, capture_output=True, check=False, text=True, errors="replace", env=environ)
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
-        raise error(code, f"{message}: {redacted(lines[0].removeprefix('E: ')) if lines else 'it did not say why'}")
-    return done.stdout
+    with tempfile.TemporaryDirectory(prefix="apt-") as state:
+        apt = Apt(Path(state), architecture=architecture)
+        apt.update(suite, components)
+        return [_package(name, apt.show(name)) for name in names]
 
 
 def _package(name: str, paragraph: str) -> Entry:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.debian import apt, class_path
+from py_driver.debian import class_path
 from py_driver.debian import provide as debian
 from py_driver.errors import Code, DriverError
+from py_driver.fetch import apt
 from py_driver.output import Output
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class _MovedOn:
     def __init__(self, state: Path, **_: str) -> None:
         state.mkdir()
 
-    def update(self) -> None:
+    def update(self, *_: object) -> None:
         pass
 
     def closure(self, package: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from fetch_server import Asked, Page, Server, noise, pinned, wheel
 
 from py_driver.errors import Code, DriverError
 from py_driver.fetch import command, debian, pip_settings, transfer
+from py_driver.fetch.apt import MIRROR_VARIABLE
 from py_driver.fetch.entry import Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
@@ -142,7 +143,7 @@ def test_a_debian_package_from_the_archive_that_the_environment_names(
 ) -> None:
     server.offer("x", {DEB: BODY})
     (tmp_path / "local").mkdir()
-    monkeypatch.setenv(debian.MIRROR_VARIABLE, f"{tmp_path}/local {server.url}/files/")
+    monkeypatch.setenv(MIRROR_VARIABLE, f"{tmp_path}/local {server.url}/files/")
     entry = pinned(BODY, DEB, origin=Origin.DEBIAN)
     fetched = fetcher_for(tmp_path).fetch(entry)
     assert (fetched.source, fetched.bytes_fetched) == ("network", len(BODY))
@@ -230,7 +231,7 @@ def test_a_machine_without_debian_archives(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(DriverError) as caught:
         fetcher_for(tmp_path).fetch(pinned(BODY, DEB, origin=Origin.DEBIAN))
     assert caught.value.diagnostics[0].code is Code.NOT_DEBIAN
-    assert debian.MIRROR_VARIABLE in caught.value.diagnostics[0].help
+    assert MIRROR_VARIABLE in caught.value.diagnostics[0].help
 
 
 @pytest.mark.parametrize(

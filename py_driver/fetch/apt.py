@@ -1,6 +1,6 @@
-"""A private apt: Debian's packages of any suite, fetched through the mirror that the machine's own apt uses.
+"""A private apt: Debian's packages of any suite, from the archives that the machine's own apt uses.
 
-Of the machine's apt only the mirror's address, proxy settings and archive keys are read; nothing of it is changed.
+Of the machine's apt only the archives' addresses, proxy settings and archive keys are read; nothing of it is changed.
 """
 
 from __future__ import annotations
@@ -12,29 +12,27 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from py_driver.errors import Code, DriverError, error
-from py_driver.fetch.debian import MIRROR_VARIABLE
-from py_driver.system.environment import curated
+from py_driver.fetch.transfer import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.output import Task
+
+MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_DEBIAN_MIRROR"
+"""Environment variable with the URLs or directories of Debian archives (with `pool/` in them), tried before apt's."""
 
 _POLL_SECONDS = 0.2
 _MEGABYTE = 1e6
 _FULL = 4_000_000
 _INSTALL = re.compile(r"^Inst (\S+) \((\S+)", re.MULTILINE)
-_RELEASE = re.compile(r"^'(\S+/)dists/\S+/InRelease' ", re.MULTILINE)
+_RELEASE = re.compile(r"^'(\S+)/dists/\S+/InRelease' ", re.MULTILINE)
 _DOWNLOAD = re.compile(r"^'(\S+)' (\S+) (\d+) (?:SHA256:([0-9a-f]{64}))?", re.MULTILINE)
-HELP = (
-    "install Bazelisk (npm install -g @bazel/bazelisk), or set RULES_TORCH_KERNELS_BAZEL to the path of a Bazel of the "
-    "wanted version"
-)
 _FAILURES = (
     (re.compile(r"No space left on device|enough free space", re.IGNORECASE), Code.NO_SPACE, "the disk is full"),
     (
@@ -75,12 +73,23 @@ class Package:
     sha256: str
 
 
-def failure(program: str, text: str) -> DriverError:
+def named_archives(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The addresses and directories of archives that the environment names.
+
+    Args:
+        environ: environment to look into (default: the process's own).
+    """
+    environ = os.environ if environ is None else environ
+    return tuple(base.rstrip("/") for base in environ.get(MIRROR_VARIABLE, "").split())
+
+
+def failure(program: str, text: str, advice: str = "") -> DriverError:
     """The error for a package program that failed, from what it printed.
 
     Args:
         program: its name, for the message.
         text: its standard error.
+        advice: what to do.
 
     Returns:
         An error that tells a full disk, a missing network and a missing package apart.
@@ -88,17 +97,9 @@ def failure(program: str, text: str) -> DriverError:
     for pattern, code, meaning in _FAILURES:
         for line in text.splitlines():
             if pattern.search(line):
-                return error(code, f"{meaning}: {program}: {line.strip()}", help=HELP)
+                return error(code, f"{meaning}: {program}: {redacted(line.strip())}", help=advice)
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
-    return error(Code.SET_UP, f"{program} failed: {last}", help=HELP)
-
-
-def require_programs() -> None:
-    """Raise NOT_DEBIAN unless apt-get and dpkg-deb are on PATH."""
-    for program in ("apt-get", "dpkg-deb"):
-        if shutil.which(program) is None:
-            message = f"no Bazel of the wanted version is installed, and without `{program}` none can be provided"
-            raise error(Code.NOT_DEBIAN, message, help=HELP)
+    return error(Code.SET_UP, f"{program} failed: {redacted(last)}", help=advice)
 
 
 class Apt:
@@ -106,15 +107,13 @@ class Apt:
 
     Args:
         state: the directory; created.
-        suite: Debian's release, e.g. `forky`.
-        component: part of the archive, e.g. `main`.
-        architecture: Debian's name of the machine, e.g. `amd64`.
+        architecture: Debian's name of the machine.
+        advice: what to do if it fails.
     """
 
-    def __init__(self, state: Path, *, suite: str, component: str, architecture: str) -> None:
+    def __init__(self, state: Path, *, architecture: str = "amd64", advice: str = "") -> None:
         self._state = state
-        self._suite = suite
-        self._component = component
+        self._advice = advice
         self._options = state / "apt.conf"
         self._sources = state / "sources.list"
         for directory in ("lists/partial", "cache/archives/partial"):
@@ -141,33 +140,47 @@ class Apt:
         lines += [f'{name} "{value}";' for name, value in settings.items()]
         self._options.write_text("\n".join(lines) + "\n")
 
-    def _command(self, *args: str) -> list[str]:
-        return ["apt-get", "-c", str(self._options), *args]
+    def _private(self, *args: str, program: str = "apt-get") -> list[str]:
+        sources = (f"-oDir::Etc::SourceList={self._sources}", "-oDir::Etc::SourceParts=/dev/null")
+        return [program, "-c", str(self._options), *sources, *args]
 
-    def _private(self, *args: str) -> list[str]:
-        return self._command(f"-oDir::Etc::SourceList={self._sources}", "-oDir::Etc::SourceParts=/dev/null", *args)
-
-    def _read(self, command: Sequence[str]) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=curated(extra={"LC_ALL": "C"}))
+    def _read(self, command: Sequence[str], otherwise: str = "") -> str:
+        """What a command prints; `otherwise` is what it means if it fails and says nothing that is known."""
+        environ = _environment()
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
         if done.returncode:
-            raise failure("apt-get", done.stderr)
+            raise failure(command[0], f"{done.stderr}\n{otherwise}", self._advice)
         return done.stdout
 
-    def _mirrors(self) -> list[str]:
-        """The mirrors that the environment names and those of the machine's own apt, likely ones first."""
-        own = [f"{mirror.rstrip('/')}/" for mirror in os.environ.get(MIRROR_VARIABLE, "").split()]
-        found = _RELEASE.findall(self._read(self._command("update", "--print-uris")))
-        likely = sorted((m for m in found if "security" not in m), key=lambda m: not m.endswith("/debian/"))
-        return list(dict.fromkeys([*own, *likely]))
+    def machine_archives(self) -> tuple[str, ...]:
+        """The addresses of the archives that the machine's own apt is set up with, likely ones first; none without apt.
 
-    def update(self) -> None:
-        """Fetch the suite's index from the first of the machine's mirrors that has it."""
-        mirrors = self._mirrors()
-        if not mirrors:
-            raise error(Code.NOT_DEBIAN, "this machine's apt names no Debian mirror", help=HELP)
+        Raises:
+            DriverError: apt does not say.
+        """
+        if not shutil.which("apt-get"):
+            return ()
+        said = self._read(["apt-get", "-c", str(self._options), "update", "--print-uris"])
+        found = dict.fromkeys(base for base in _RELEASE.findall(said) if "security" not in base)
+        return tuple(sorted(found, key=lambda base: not base.endswith("/debian")))
+
+    def update(self, suite: str, components: Iterable[str]) -> None:
+        """Fetch a suite's index from the first archive that has it.
+
+        Args:
+            suite: Debian's release, e.g. `forky`.
+            components: parts of the archive, e.g. `main`.
+
+        Raises:
+            DriverError: no archive has it; what the first one said. NOT_DEBIAN if there is none.
+        """
+        archives = dict.fromkeys([*named_archives(), *self.machine_archives()])
+        if not archives:
+            raise error(Code.NOT_DEBIAN, "this machine's apt names no Debian mirror", help=self._advice)
         first: DriverError | None = None
-        for mirror in mirrors:
-            self._sources.write_text(f"deb {mirror} {self._suite} {self._component}\n")
+        for archive in archives:
+            base = archive if "://" in archive else Path(archive).absolute().as_uri()
+            self._sources.write_text(f"deb {base}/ {suite} {' '.join(components)}\n")
             try:
                 self._read(self._private("-q", "update"))
             except DriverError as problem:
@@ -176,6 +189,15 @@ class Apt:
                 return
         if first is not None:
             raise first
+
+    def show(self, package: str) -> str:
+        """The paragraph of a package in the index.
+
+        Raises:
+            DriverError: NOT_FOUND_UPSTREAM if there is none.
+        """
+        command = self._private("show", "--no-all-versions", package, program="apt-cache")
+        return self._read(command, f"Unable to locate package {package}")
 
     def closure(self, package: str) -> dict[str, str]:
         """What an empty machine would install for a package: name to version."""
@@ -202,7 +224,7 @@ class Apt:
         log = self._state / "download.log"
         with log.open("wb") as stream, subprocess.Popen(
             self._private("-q", "download", *names),
-            cwd=into, stdout=subprocess.DEVNULL, stderr=stream, env=curated(extra={"LC_ALL": "C"}),
+            cwd=into, stdout=subprocess.DEVNULL, stderr=stream, env=_environment(),
         ) as process:  # fmt: skip
             try:
                 while process.poll() is None:
@@ -216,8 +238,13 @@ class Apt:
         if process.returncode and shutil.disk_usage(into).free < _FULL:
             raise OSError(errno.ENOSPC, "No space left on device", str(into))  # the log had no space either
         if process.returncode:
-            raise failure("apt-get", log.read_text(errors="replace"))
+            raise failure("apt-get", log.read_text(errors="replace"), self._advice)
         return packages
+
+
+def _environment() -> dict[str, str]:
+    """Apt's own settings may come from the environment; what it says is to be understood."""
+    return {**os.environ, "LC_ALL": "C"}
 
 
 def _sizes(directory: Path) -> list[int]:
