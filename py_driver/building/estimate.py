@@ -91,7 +91,7 @@ def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int 
         seen.add(same)
         counts[did] += 1
     guess = _Seconds(history)
-    priced = [(step, guess.of(step), phases()[step.mnemonic].costs[step.torch].memory) for step in running]
+    priced = [(step, guess.of(step), phases()[step.mnemonic].memory[step.torch]) for step in running]
     seconds, peak = _simulate(priced, jobs, memory)
     spent = sum(took for _, took, _ in priced)
     return Forecast(
@@ -155,7 +155,7 @@ class _Seconds:
         for key in self._keys(step.place):
             if key in self._taken:
                 return self._taken[key]
-        return phases()[step.mnemonic].costs[step.torch].seconds
+        return phases()[step.mnemonic].seconds[step.torch]
 
 
 def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int | None) -> tuple[float, int]:

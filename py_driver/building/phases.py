@@ -4,44 +4,35 @@ from __future__ import annotations
 
 import ast
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.matrix.installation import module_root
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from py_driver.matrix.backends.backend import Backend
 
 
-class Cost(NamedTuple):
-    """What actions of a kind are taken for.
-
-    Attributes:
-        memory: megabytes, as Bazel is told.
-        seconds: before one was measured.
-    """
-
-    memory: int
-    seconds: float
-
-
 class Phase(NamedTuple):
-    """A kind of action; the values of all attributes are explained in phases.bzl.
+    """A kind of action; phases.bzl says more of what the values mean.
 
     Attributes:
         way: how a source is compiled that needs it.
-        costs: without torch's headers in sight, and with all of them.
+        memory: megabytes, as Bazel is told: without torch's headers in sight, and with all of them.
+        seconds: before one was measured, likewise.
         after: the kinds whose outputs it reads.
         archs: which architectures its key has in it besides its own.
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
     """
 
     way: str
-    costs: tuple[Cost, Cost]
-    after: tuple[str, ...]
-    archs: str
-    makes: Mapping[str, str]
+    memory: Sequence[int]
+    seconds: Sequence[float]
+    after: Sequence[str] = ()
+    archs: str = ""
+    makes: Mapping[str, str] = MappingProxyType({})
 
 
 @cache
@@ -52,17 +43,7 @@ def phases() -> Mapping[str, Phase]:
         DriverError: see `module_root`.
     """
     text = (module_root() / "rules" / "private" / "phases.bzl").read_text(encoding="utf-8")
-    rows = ast.literal_eval(text.partition("\nPHASES = ")[2])
-    return {
-        mnemonic: Phase(
-            way=row["way"],
-            costs=(Cost(row["memory"][0], row["seconds"][0]), Cost(row["memory"][1], row["seconds"][1])),
-            after=tuple(row.get("after", ())),
-            archs=row.get("archs", ""),
-            makes=row.get("makes", {}),
-        )
-        for mnemonic, row in rows.items()
-    }
+    return {mnemonic: Phase(**row) for mnemonic, row in ast.literal_eval(text.partition("\nPHASES = ")[2]).items()}
 
 
 def way_of(source: str, backend: Backend, *, whole: bool) -> str:
