@@ -1,7 +1,7 @@
 """kernel_objects: the compiled sources of one section of build.toml."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
-load("//rules/settings:setting.bzl", "CellSettingInfo")
 load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
 load(":compile.bzl", "compile_cxx")
@@ -86,18 +86,18 @@ def _kernel_objects_impl(ctx):
         if flag:
             problem = "`%s` asks for GPU code that must be linked, which nothing does" % flag
             fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
-    backend = ctx.attr._backend[CellSettingInfo].value
+    backend = ctx.attr._backend[BuildSettingInfo].value
     if backend == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
         return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], steps = [])]
     cuda = _sdk(ctx, _CUDA, "backend", backend, "CUDA") if ctx.attr.backend == "cuda" else None
     rocm = _sdk(ctx, _ROCM, "backend", backend, "ROCm") if ctx.attr.backend == "rocm" else None
-    torch_version = ctx.attr._torch[CellSettingInfo].value
+    torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, _TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
     if (cuda or rocm) and not ctx.attr.archs.get(backend) and any([f.extension in _DEVICE for f in ctx.files.srcs]):
         example = "gfx942" if rocm else "8.0"
         fail_with(ctx.label, "archs", "no architectures for `%s`" % backend, "name at least one, e.g. \"%s\"" % example)
-    stable_abi = ctx.attr._stable_abi[CellSettingInfo].value
+    stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
     hipified, report = hipify(ctx, rocm.hipify, torch.hipify if torch else rocm.hipify.module) if rocm else (None, None)
     job = struct(
@@ -105,9 +105,9 @@ def _kernel_objects_impl(ctx):
         backend = ctx.attr.backend,
         cc = ctx.toolchains[_CC].sdk,
         cuda = cuda,
-        cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[CellSettingInfo].value,
+        cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
         cuda_flags = without_threads(ctx.attr.cuda_flags),
-        cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
+        cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
         headers = ctx.files.hdrs,
         hip_flags = ctx.attr.hip_flags,
@@ -116,7 +116,7 @@ def _kernel_objects_impl(ctx):
         includes = ctx.attr.includes if rocm else includes,
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
-        ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[CellSettingInfo].value,
+        ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[BuildSettingInfo].value,
         registration = ctx.file._registration,
         rocm = rocm,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
