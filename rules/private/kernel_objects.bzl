@@ -1,7 +1,7 @@
 """kernel_objects: the compiled sources of one section of build.toml."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
-load("//rules/settings:setting.bzl", "CellSettingInfo")
 load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
 load(":actions.bzl", "package_path")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
@@ -69,26 +69,26 @@ def _kernel_objects_impl(ctx):
             problem = "`%s` asks for GPU code that must be linked, which nothing does" % flag
             fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
     backend = BACKENDS[ctx.attr.backend]
-    release = ctx.attr._backend[CellSettingInfo].value
+    release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
         return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], steps = [])]
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
-    torch_version = ctx.attr._torch[CellSettingInfo].value
+    torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
     if gpu and not ctx.attr.archs.get(release) and any([f.extension in LANGUAGES for f in ctx.files.srcs]):
         help = "name at least one, e.g. \"%s\"" % backend.example
         fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
-    stable_abi = ctx.attr._stable_abi[CellSettingInfo].value
+    stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
     hipified, report = backend.rewrite(ctx, gpu, torch) if backend.rewrite else (None, None)
     job = struct(
         archs = ctx.attr.archs.get(release, []),
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
-        cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[CellSettingInfo].value,
+        cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
         cuda_flags = without_threads(ctx.attr.cuda_flags),
-        cxx_abi = ctx.attr._cxx_abi[CellSettingInfo].value,
+        cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
         gpu = gpu,
         headers = ctx.files.hdrs,
@@ -98,7 +98,7 @@ def _kernel_objects_impl(ctx):
         includes = ctx.attr.includes if hipified else includes,
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
-        ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[CellSettingInfo].value,
+        ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[BuildSettingInfo].value,
         registration = ctx.file._registration,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,

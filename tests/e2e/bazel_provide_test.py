@@ -87,7 +87,7 @@ def test_two_runs_at_once_provide_one(cache: Path) -> None:
 _MODULES = {
     "empty": "",
     "ours": 'module(name = "rules_torch_kernels")\nbazel_dep(name = "platforms", version = "0.0.11")\n'
-    'bazel_dep(name = "bazel_skylib", version = "1.7.1", dev_dependency = True)\n',
+    'bazel_dep(name = "bazel_skylib", version = "1.7.1")\n',
 }
 _GENRULE = 'genrule(name = "g", outs = ["o"], cmd = "echo hi > $@", visibility = ["//visibility:public"])\n'
 _SUITE = """\

@@ -406,6 +406,14 @@ def test_expectations() -> None:
     assert compliance.expectations(Path("libfoo.so")) == {}
 
 
+def test_expectations_of_metadata_that_is_none(tmp_path: Path) -> None:
+    library = tmp_path / "_a_cpu_1.abi3.so"
+    assert compliance.expectations(library) == {"--init": "_a_cpu_1"}
+    (tmp_path / "metadata.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(DriverError, match="is not a JSON object"):
+        compliance.expectations(library)
+
+
 @pytest.mark.e2e
 def test_a_build_checks_what_it_linked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = tmp_path / "tiny"
