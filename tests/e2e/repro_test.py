@@ -10,7 +10,6 @@ from clone import (
     BINDING,
     CPU,
     CU130,
-    ROCM,
     TWO,
     Driver,
     copy_project,
