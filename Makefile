@@ -1,7 +1,7 @@
-# Two commands: `make demo` shows the product at work, `make test` proves it. Both set up all they need.
+# `make demo` shows the product at work, `make test` proves it; CONTRIBUTING.md has the other tiers. All set up what they need.
 # Needed on the machine: Linux x86_64, Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
 
-.PHONY: demo test test-all lint bench
+.PHONY: demo test test-ci test-all lint bench
 
 demo:
 	@./driver gen examples/relu
@@ -11,11 +11,15 @@ test:
 	@./driver --version >/dev/null
 	@python3 tests/run.py
 
+test-ci:
+	@./driver --version >/dev/null
+	@python3 tests/run.py ci
+
 test-all:
-	@python3 tests/run.py --all
+	@python3 tests/run.py all
 
 lint:
-	@python3 tests/run.py --lint
+	@python3 tests/run.py lint
 
 # Hours, with ninja on PATH; cmake, ccache and sccache for their columns. WORK is an empty directory, not below /tmp.
 bench:

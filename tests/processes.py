@@ -1,6 +1,7 @@
 """What every test gets: signals as at a terminal, a limit of time, and a look for processes that it left behind.
 
-A plugin of pytest, named in pyproject.toml.
+A plugin of pytest, named in pyproject.toml. Workers of pytest-xdist have it, too: each looks at what its own tests
+started, and the run that started the workers at what is left in the end.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End the servers of Bazel that were started for the tests, and fail a run that leaves another process."""
+    if hasattr(session.config, "workerinput"):
+        return  # nobody asks a worker how its run ended
     servers = [process for process, command in _left().items() if command.startswith(_SERVER)]
     _end(servers, signal.SIGTERM)
     if left := _after_a_while((), _PATIENCE_OF_SERVERS if servers else _PATIENCE):

@@ -1,6 +1,6 @@
 """Runs the project's checks, with everything they need installed into the user's cache: `make test` and friends.
 
-python3 tests/run.py [--lint | --all]
+python3 tests/run.py [lint | test | ci | all]
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _PROGRAMS = Path("rules", "private", "tools")
 _STARLARK = ("*.bzl", "*.bazel")
 # A unit test of a private function has to load it from where it is.
 _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
+# The end-to-end tests of each tier, as pytest marks them; lint runs no test at all.
+_E2E = {"lint": "", "test": "core and not slow", "ci": "e2e and not slow", "all": "e2e or slow"}
 
 
 def buildifier(output: Output) -> str:
@@ -83,8 +85,7 @@ def lint(python: str, output: Output) -> list[list[str]]:
 def main() -> int:
     """Run what the command line asks for; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lint", action="store_true", help="look at the code only")
-    parser.add_argument("--all", action="store_true", help="also the tests that take many minutes")
+    parser.add_argument("tier", nargs="?", choices=_E2E, default="test", help="which end-to-end tests to run, or lint")
     args = parser.parse_args()
     output = Output()
     try:
@@ -96,11 +97,11 @@ def main() -> int:
         output.fail(failure)
         return failure.exit_code
     pytest = [python, "-m", "pytest", "-q"]
-    if not args.lint:
+    if e2e := _E2E[args.tier]:
         commands += [
-            [*pytest, "-m", "not e2e and not slow"],
+            [*pytest, "-n", "2", "--dist", "worksteal", "-m", "not e2e and not slow"],
             [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
-            [*pytest, "--durations=10", "-m", "e2e or slow" if args.all else "e2e and not slow"],
+            [*pytest, "--durations=10", "-m", e2e],
         ]
     failed = []
     for command in commands:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import stop_server
+from clone import stop_servers
 
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.run import run
@@ -49,8 +49,7 @@ def bazel(cache: Path, tmp_path: Path) -> Iterator[Bazel]:
     root = tmp_path / "output"
     bazel = Bazel(path=path, version="7.7.1", source=Source.DEBIAN, startup=(f"--output_user_root={root}",))
     yield bazel
-    for output_base in root.glob("*"):
-        stop_server(output_base)
+    stop_servers(root.glob("*"))
     subprocess.run(["chmod", "-R", "u+w", root], check=False)
 
 

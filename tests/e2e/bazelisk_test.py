@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from clone import stop_server
+from clone import stop_servers
 
 from py_driver.bazel import find
 from py_driver.bazel.find import Bazel, Source, find_bazel
@@ -101,6 +101,5 @@ def test_interrupted_with_the_bazel_that_it_runs(bazelisk: Path, provided: Path,
     with pytest.raises(KeyboardInterrupt):
         run(bazel, ["build", "--spawn_strategy=local", "//:g"], tmp_path, Output(), env=environ)
     assert time.monotonic() - start < _SECONDS
-    for output_base in (tmp_path / "output").glob("*"):
-        stop_server(output_base)
+    stop_servers((tmp_path / "output").glob("*"))
     subprocess.run(["chmod", "-R", "u+w", tmp_path / "output"], check=False)

@@ -23,6 +23,7 @@ from clone import (
     copy_checkout,
     copy_project,
     make_cache,
+    make_lean,
     make_mirror,
     remove,
 )
@@ -77,6 +78,15 @@ def relu(clone: Driver) -> Built:
 
 
 @pytest.fixture(scope="session")
+def lean(clone: Driver, relu: Built) -> Built:
+    """examples/relu for two GPU architectures of each maker, built in the clone: to compare bytes with."""
+    project = copy_project(relu.project, relu.project.with_name("lean"))
+    make_lean(project / "build.toml")
+    clone.run("gen", project)
+    return Built(driver=clone, project=project, result=clone.build(project, TWO, ROCM))
+
+
+@pytest.fixture(scope="session")
 def installed(base: Path, pristine: Path) -> Driver:
     """The driver installed from the checkout's wheel, with an empty environment: not even a HOME."""
     here = base / "i"
@@ -94,9 +104,10 @@ def installed(base: Path, pristine: Path) -> Driver:
 
 
 @pytest.fixture(scope="session")
-def alone(installed: Driver, clone: Driver, base: Path) -> Built:
-    """examples/relu, copied alone to a deeper directory of another name, built by the installed driver."""
-    project = copy_project(clone.root / "examples" / "relu", base / "a b" / "deeper" / "than" / "before" / "my-relu")
+def alone(installed: Driver, pristine: Path, base: Path) -> Built:
+    """What `lean` is, copied alone to a deeper directory of another name, built cold by the installed driver."""
+    project = copy_project(pristine / "examples" / "relu", base / "a b" / "deeper" / "than" / "before" / "my-relu")
+    make_lean(project / "build.toml")
     return Built(driver=installed, project=project, result=installed.build(project, TWO))
 
 
@@ -144,12 +155,13 @@ def traps(base: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def hostile(clone: Driver, traps: Path, base: Path) -> Built:
-    """examples/relu, built cold by the clone on a machine that is set up against it."""
+    """What `lean` is, built cold by the clone on a machine that is set up against it."""
     here = base / "hostile"
     cache = make_cache(here / "cache", _links())
     environ = poison(traps, here, os.environ["PATH"])
     driver = Driver(command=clone.command, root=clone.root, cache=cache, output=here / "output", environ=environ)
     project = copy_project(clone.root / "examples" / "relu", here / "relu")
+    make_lean(project / "build.toml")
     return Built(driver=driver, project=project, result=driver.build(project, TWO, ROCM, within=within()))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from clone import Built, Driver
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.core]
 
 
 @pytest.fixture

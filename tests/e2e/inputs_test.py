@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from clone import CPU, CU130, copy_project, stop_server
+from clone import CPU, CU130, copy_project, stop_servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,8 +112,7 @@ def weak(tiny: Built) -> Iterator[Sequence[str]]:
 
 def _stop(built: Built) -> None:
     """End Bazel's servers: the next ones start where the driver does then."""
-    for output_base in built.driver.output.iterdir():
-        stop_server(output_base)
+    stop_servers(built.driver.output.iterdir())
 
 
 @pytest.mark.parametrize("name", [name for name in _TRICKS if name not in {"has-include", "proc"}])

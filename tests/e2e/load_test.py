@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from clone import Built
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.core]
 
 _LOAD = """
 import sys, torch

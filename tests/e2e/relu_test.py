@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from clone import Built
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.core]
 
 _PACKAGE = "//examples/relu"
 _OURS = "Kernel(Id|IdObject|CxxPreprocess|CxxCompile|CudaCompile|Link|Variant|Bundle)|Cuda.*|Hip.*|ZigBuild"

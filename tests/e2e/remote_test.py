@@ -47,17 +47,17 @@ def test_what_one_clone_built_another_takes(clone: Driver, serve: Callable[..., 
     assert files[0] == files[1]
 
 
-def test_an_executor_makes_the_same_bytes(relu: Built, serve: Callable[..., str], tmp_path: Path) -> None:
+def test_an_executor_makes_the_same_bytes(lean: Built, serve: Callable[..., str], tmp_path: Path) -> None:
     port = free_port()
     serve("--execute", "--jobs=2", f"--port={port}")
     # Debian's Bazel opens no Unix socket.
     options = ["--config=remote-exec", f"--remote_executor=grpc://127.0.0.1:{port}", "--platform_suffix=remote"]
-    label = f"//examples/relu:{CU130}"
-    ran = relu.driver.runners(tmp_path / "events.json", *options, label)
-    # Besides the steps: the id and its two objects, link, check and variant. Our programs are there from `relu`.
-    assert ran["remote"] == cuda_steps(6) + BINDING + 6
+    label = f"//examples/lean:{CU130}"
+    ran = lean.driver.runners(tmp_path / "events.json", *options, label)
+    # Besides the steps: the id and its two objects, link, check and variant. Our programs are there from `lean`.
+    assert ran["remote"] == cuda_steps(2) + BINDING + 6
     assert ran.keys() <= {"remote", "internal", "total"}
-    assert digests(relu.driver.place(label, *options)) == digests(relu.build / CU130)
+    assert digests(lean.driver.place(label, *options)) == digests(lean.build / CU130)
 
 
 @pytest.mark.parametrize("scheme", ["unix", "grpc"])

@@ -49,9 +49,9 @@ def test_the_eight_cells_build(installed: Driver, alone: Built, base: Path) -> N
     # The kernel once for each CUDA release and ABI, the binding for each cell. What is assembled and
     # bundled is the same for both ABIs: once, unless both are at it.
     run, shared, cached = steps(result)
-    most = 8 * BINDING + 2 * 2 * cuda_steps(4)
-    assert most - 2 * (4 + 1) <= run <= most
-    assert (run + shared, cached) == (8 * (BINDING + cuda_steps(4)), 0)
+    most = 8 * BINDING + 2 * 2 * cuda_steps(2)
+    assert most - 2 * (2 + 1) <= run <= most
+    assert (run + shared, cached) == (8 * (BINDING + cuda_steps(2)), 0)
     cells = sorted(one["variant"] for one in result["variants"])
     assert len(cells) == 8
     for cell in cells:

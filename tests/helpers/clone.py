@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,6 +174,15 @@ def copy_checkout(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
+def make_lean(manifest: Path) -> None:
+    """Have the manifest of examples/relu ask for two GPU architectures of each maker."""
+    text = manifest.read_text(encoding="utf-8")
+    for key, archs in (("cuda-capabilities", '"8.0", "9.0+PTX"'), ("rocm-archs", '"gfx90a", "gfx1100"')):
+        text, found = re.subn(rf"^{key} = .*", f"{key} = [{archs}]", text, flags=re.MULTILINE)
+        assert found == 1
+    manifest.write_text(text, encoding="utf-8")
+
+
 def copy_project(source: Path, to: Path) -> Path:
     """Copy a project, without what was built of it."""
     shutil.copytree(source, to, ignore=shutil.ignore_patterns("build", "__pycache__", ".pytest_cache"))
@@ -246,23 +257,29 @@ def wait_for_process(*words: str) -> int:
 
 def remove(base: Path) -> None:
     """Remove a directory with Bazel's output bases in it."""
-    for output_base in base.glob("*/output/*"):
-        stop_server(output_base)
+    stop_servers(base.glob("*/output/*"))
     subprocess.run(["chmod", "-R", "u+w", str(base)], check=False, capture_output=True)
-    shutil.rmtree(base, ignore_errors=True)
+    subprocess.run(["rm", "-rf", str(base)], check=False, capture_output=True)  # there are a million files
 
 
-def stop_server(output_base: Path) -> None:
-    """End the Bazel server of an output base, if it runs, and wait for it."""
-    file = output_base / "server" / "server.pid.txt"
-    if not file.is_file():
-        return
-    command = Path("/proc", file.read_text().strip(), "cmdline")
-    if not command.exists() or os.fsencode(output_base) not in command.read_bytes():
-        return
-    os.kill(int(command.parent.name), signal.SIGTERM)
+def _runs(command: Path) -> bool:
+    with suppress(OSError):  # it has ended
+        return bool(command.read_bytes())
+    return False
+
+
+def stop_servers(output_bases: Iterable[Path]) -> None:
+    """End the Bazel servers of output bases, as far as they run, and wait for them."""
+    commands = []
+    for output_base in output_bases:
+        file = output_base / "server" / "server.pid.txt"
+        if file.is_file():
+            command = Path("/proc", file.read_text().strip(), "cmdline")
+            if command.exists() and os.fsencode(output_base) in command.read_bytes():
+                os.kill(int(command.parent.name), signal.SIGTERM)
+                commands.append(command)
     deadline = time.monotonic() + 60
-    while command.exists() and command.read_bytes() and time.monotonic() < deadline:
+    while any(map(_runs, commands)) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 

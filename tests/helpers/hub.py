@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             fault.times -= 1
             if fault.after:
                 self._do(owner, rest, body, query)
-            answer = _json({"error": "something is wrong here"}, fault.status)
+            answer = _json({"error": "something is wrong here"}, fault.status, Retry_After="0")  # no backing off
         else:
             answer = self._do(owner, rest, body, query)
         self.server.at_request(request, after=True)

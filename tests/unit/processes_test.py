@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SLEEP = f"3{os.getpid()}"
 
@@ -61,14 +63,15 @@ def test_that_leaves_a_process(tmp_path: Path) -> None:
     assert not _running(SLEEP)
 
 
-def test_long_one_that_leaves_a_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_long_one_that_leaves_a_process(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(
         "import subprocess, pytest\n"
         "@pytest.mark.e2e\n"
         "def test_it():\n"
         f"    subprocess.run(['setsid', '--fork', 'sleep', '{SLEEP}'], check=True)\n"
     )
-    done = _pytest(str(tmp_path))
+    done = _pytest("-n", workers, str(tmp_path))
     assert done.returncode == 1
     assert f"left behind: ['sleep {SLEEP} ']" in done.stdout
     assert "1 passed" in done.stdout

@@ -62,7 +62,7 @@ def test_upload_that_fails_for_a_while_is_tried_again(hub: Hub, project: Path) -
      "PUT _lfs/", "POST _lfs/verify", "POST commit/v3", "POST api/validate-yaml", "POST commit/main"],
 )  # fmt: skip
 def test_whatever_fails_the_next_run_ends_it(hub: Hub, project: Path, what: str) -> None:
-    # Uploads are tried again for half a minute if the Hub says that it failed, and not if it says no.
+    # Uploads are tried again for half a minute, whatever the Hub says of when, unless it says no.
     hub.faults.append(Fault(what=what, status=403 if "_lfs/" in what else 500, times=20))
     assert "error[E310]" in publish(hub, project, code=4).stderr
     hub.faults.clear()
@@ -72,14 +72,13 @@ def test_whatever_fails_the_next_run_ends_it(hub: Hub, project: Path, what: str)
 
 
 def test_killed_at_any_request_the_next_run_ends_it(project: Path) -> None:
-    """Killed when each request is on its way, and, if it changes something, when it was done and its answer is."""
+    """Killed before all, and when each change was made and not answered: all that the Hub can be left with."""
     with served() as hub:
         publish(hub, project)
         expected, asked = hub.repositories[REPO].branches, [one.what for one in hub.requests]
     assert {"POST api/repos/create", "POST branch/v3", "POST commit/v3", "POST commit/main"} <= set(asked)
-    lost = [(number, False) for number in range(len(asked))]
     unanswered = [(number, True) for number, what in enumerate(asked) if what.startswith(("POST", "PUT"))]
-    for number, done in lost + unanswered:
+    for number, done in [(0, False), *unanswered]:
         with served() as hub:
             killed = _killed(hub, project, number, done=done)
             stored, before = {f"PUT _lfs/{digest}" for digest in hub.stored}, len(hub.requests)
