@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
 
 VERBS = {
-    "abi-check": "check whether built libraries load wherever they should, beside others",
+    "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
     "bazel": "run Bazel in the current workspace",
     "build": "build variants into build/",
     "cache": "serve a remote cache on this machine",
-    "check": "say everything that is wrong with build.toml and the files it lists",
-    "demo": "build a project and run its example on what was built",
-    "explain": "say what an error means and how to put it right",
-    "fetch": "bring the archives of variants into the store, or into a mirror for machines without network",
+    "check": "report all mistakes in build.toml and in the files that it lists",
+    "demo": "build a project and run its example with the built variants",
+    "explain": "explain an error and say how to correct it",
+    "fetch": "fetch the archives of variants into the store, or into a mirror for machines without network",
     "gen": "write BUILD.bazel from build.toml",
     "lock": "write the lock of the toolchains from the matrix of releases",
     "publish": "put built variants on the Hugging Face Hub, in one commit",
     "schema": "print the JSON Schema of build.toml, for editors",
-    "upgrade": "rewrite build.toml as the current edition, comments and order kept",
-    "variants": "list what build.toml is built for",
+    "upgrade": "rewrite build.toml as the current edition, and keep comments and order",
+    "variants": "list the variants of a project",
     "verify": "build variants without any cache and compare them with those in build/",
     "wheel": "make a Python wheel of built variants",
 }
@@ -62,7 +62,7 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
         "--matrix",
         metavar="FILE",
         type=Path,
-        help=f"releases of your own besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
+        help=f"a file with releases of your own, besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
     )
 
 
@@ -77,7 +77,12 @@ def releases_of(args: argparse.Namespace) -> Releases:
 def add_directory(parser: argparse.ArgumentParser) -> None:
     """Add the argument of all verbs that are about a project: where it is."""
     parser.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
+        "directory",
+        metavar="DIR",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        help="the directory of the project (default: .)",
     )
 
 
@@ -85,7 +90,9 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of all verbs that plan a project: where it is, and how strict to be."""
     add_directory(parser)
     parser.add_argument(
-        "--strict-archs", action="store_true", help="fail if a GPU architecture that a section asks for is not built"
+        "--strict-archs",
+        action="store_true",
+        help="fail if a GPU architecture that a section asks for is not built (default: exclude it)",
     )
     add_matrix(parser)
 
@@ -103,7 +110,7 @@ def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
         metavar="GLOB",
         action="append",
         default=[],
-        help=f"identifiers, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
+        help=f"select variants by identifier, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
     )
 
 
@@ -157,10 +164,12 @@ def run(arguments: Sequence[str], output: Output) -> int:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     if name is not None and name not in VERBS:
         hint = did_you_mean(name, VERBS)
-        raise error(Code.USAGE, f"unknown verb `{name}`", help=f"{hint}{' ' if hint else ''}verbs: {', '.join(VERBS)}")
+        raise error(
+            Code.USAGE, f"unknown command `{name}`", help=f"{hint}{' ' if hint else ''}commands: {', '.join(VERBS)}"
+        )
     parser = Parser(prog="driver", description="Build PyTorch GPU kernels from build.toml with Bazel.")
     parser.add_argument("--version", action="version", version=f"driver {__version__}")
-    subparsers: Subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)  # type: ignore[assignment]
+    subparsers: Subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)  # type: ignore[assignment]
     if name is not None:
         load_verb(name).add(subparsers)
     else:
@@ -168,5 +177,5 @@ def run(arguments: Sequence[str], output: Output) -> int:
             subparsers.add_parser(verb, help=summary, add_help=False)
     args = parser.parse_args(arguments)
     if name is None:
-        parser.error("a verb is missing")
+        parser.error("a command is missing")
     return load_verb(name).run(args, output)

@@ -22,10 +22,10 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "bazel",
         help="run Bazel in the current workspace",
-        description="Run the Bazel of the wanted version in the current workspace, providing it first if there is "
-        "none. Without arguments, print which one it is.",
+        description="Run Bazel of the expected version in the current workspace, and install it first if there is "
+        "none. Without arguments, print which Bazel that is.",
     )
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what to pass to Bazel")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="arguments for Bazel")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

@@ -42,25 +42,28 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
     """
     add_variants(parser, default)
     parser.add_argument(
-        "--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit, 100 on an executor)"
+        "--jobs",
+        metavar="N",
+        type=positive,
+        help="run at most N actions at once (default: Bazel decides; 100 on a remote executor)",
     )
     parser.add_argument(
         "--ram",
         metavar="GB",
         type=positive,
-        help="start no more steps at once than are known to fit (default: what the machine or the container has)",
+        help="run no more actions at once than fit into this memory (default: that of the machine or container)",
     )
     parser.add_argument(
         "--cuda-compile",
         choices=[one.value for one in CudaCompile],
-        help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole "
-        f"(default: {CUDA_COMPILE})",
+        help="split: each phase of nvcc is an action of its own, which more variants share; monolithic: nvcc runs once "
+        f"for each source (default: {CUDA_COMPILE})",
     )
     parser.add_argument(
         "--ptx-sharing",
         choices=[one.value for one in PtxSharing],
-        help="whether 8.0, 8.6, 8.9 and so on get the same PTX where they have the same preprocessed text; "
-        f"`check` compiles each and fails if it is not the same (default: {PTX_SHARING})",
+        help="on: 8.0, 8.6, 8.9 and so on get the same PTX where their preprocessed text is the same; check: compile "
+        f"each, and fail if the PTX differs (default: {PTX_SHARING})",
     )
 
 
@@ -70,12 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remote-cache",
         metavar="URL",
-        help="take results from a server and put them there, e.g. grpc://127.0.0.1:8980 (default: as configured)",
+        help="read results from a server and write them to it: grpc://HOST:PORT (default: as config.toml says)",
     )
     parser.add_argument(
         "--remote-executor",
         metavar="URL",
-        help="run the steps on a server's machines; it is the cache too (default: as configured)",
+        help="run actions on the machines of this server, which is the remote cache too (default: as config.toml says)",
     )
 
 
@@ -110,7 +113,7 @@ def add(subparsers: Subparsers) -> None:
         "--report",
         metavar="FILE.html",
         type=page,
-        help="write a page about every step, what cells share, and what headers bring; and FILE.json with the same",
+        help="write a page about each action, what variants share, and what headers bring; FILE.json says the same",
     )
 
 

@@ -22,8 +22,10 @@ _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("explain", help=VERBS["explain"], description=sentence("explain"))
-    parser.add_argument("code", metavar="CODE", nargs="?", help="e.g. E003 or unknown-key (default: list all)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "code", metavar="CODE", nargs="?", help="an error, e.g. E003 or unknown-key (default: list all errors)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

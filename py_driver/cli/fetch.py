@@ -22,17 +22,17 @@ def add(subparsers: Subparsers) -> None:
         "variants",
         metavar="GLOB",
         nargs="*",
-        help="identifiers as in `driver build --variant`; no project is needed (default: all default cells)",
+        help="variants as in `driver build --variant`; no project is needed (default: all default variants)",
     )
     parser.add_argument(
-        "--mirror", metavar="DIR", type=Path, help="copy the archives into DIR, for RULES_TORCH_KERNELS_MIRROR"
+        "--mirror", metavar="DIR", type=Path, help="also copy the archives into DIR, for RULES_TORCH_KERNELS_MIRROR"
     )
     parser.add_argument(
         "--depends",
         metavar="NAME",
         action="append",
         default=[],
-        help="also what a section's `depends` calls so, e.g. cutlass_3_6; may be repeated",
+        help="also fetch this library of a section's `depends`, e.g. cutlass_3_6; repeatable",
     )
     add_matrix(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

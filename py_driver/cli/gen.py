@@ -25,7 +25,7 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("gen", help=VERBS["gen"], description=sentence("gen"))
     add_project(parser)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 with a diff if the file is not fresh"
+        "--check", action="store_true", help="write nothing; exit 1 with a diff if BUILD.bazel is out of date"
     )
 
 

@@ -23,10 +23,12 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("lock", help=VERBS["lock"], description=sentence("lock"))
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--check", action="store_true", help="look nothing up, write nothing; exit 1 with a diff if the lock is stale"
+        "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
     )
     what.add_argument(
-        "--update", action="store_true", help="look everything up anew, also what is locked in the right version"
+        "--update",
+        action="store_true",
+        help="look up everything again, also archives that are locked in the version of the matrix",
     )
     add_matrix(parser)
 

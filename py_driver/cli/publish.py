@@ -21,17 +21,23 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "publish",
         help=VERBS["publish"],
-        description=f"{sentence('publish')} The token is that of `hf auth login`, or HF_TOKEN.",
+        description=f"{sentence('publish')} It uses the token of `hf auth login`, or HF_TOKEN.",
     )
     add_variants(parser, default="all that are in build/")
-    parser.add_argument("--repo-id", metavar="OWNER/NAME", default="", help="where to (default: as build.toml says)")
     parser.add_argument(
-        "--branch", metavar="NAME", default="", help="to which branch (default: as build.toml says, or v<version>)"
+        "--repo-id", metavar="OWNER/NAME", default="", help="the repository (default: as build.toml says)"
     )
-    parser.add_argument("--private", action="store_true", help="create a private repository if there is none yet")
-    parser.add_argument("--create-pr", action="store_true", help="open a pull request in the place of a commit")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.add_argument("--allow-dirty", action="store_true", help="publish sources that differ from the commit")
+    parser.add_argument(
+        "--branch", metavar="NAME", default="", help="the branch (default: as build.toml says, or v<version>)"
+    )
+    parser.add_argument(
+        "--private",
+        action="store_true",
+        help="if there is no repository yet, create a private one (default: a public one)",
+    )
+    parser.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
+    parser.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -22,10 +22,12 @@ def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("variants", help=VERBS["variants"], description=sentence("variants"))
     add_project(parser)
-    parser.add_argument("--all", action="store_true", help="list those too that are built only when named")
-    parser.add_argument("--json", action="store_true", help="print JSON, always of all")
+    parser.add_argument("--all", action="store_true", help="also list the variants that are built only on request")
+    parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
-        "--explain", action="store_true", help="say which archs each section asks for and gets, what not, and why"
+        "--explain",
+        action="store_true",
+        help="say which architectures each section asks for, which it gets, which are excluded, and why",
     )
 
 

@@ -19,10 +19,16 @@ def add(subparsers: Subparsers) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("verify", help=VERBS["verify"], description=sentence("verify"))
     add_choice(parser, default="all that are in build/")
-    parser.add_argument("--published", action="store_true", help="compare them with those on the Hub instead")
-    parser.add_argument("--repo-id", metavar="OWNER/NAME", help="where these are (default: as build.toml says)")
-    parser.add_argument("--branch", metavar="NAME", help="on which branch (default: as build.toml says, or v<version>)")
-    parser.add_argument("--diffoscope", action="store_true", help="let diffoscope say how variants differ")
+    parser.add_argument(
+        "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
+    )
+    parser.add_argument(
+        "--repo-id", metavar="OWNER/NAME", help="the repository of --published (default: as build.toml says)"
+    )
+    parser.add_argument(
+        "--branch", metavar="NAME", help="the branch of --published (default: as build.toml says, or v<version>)"
+    )
+    parser.add_argument("--diffoscope", action="store_true", help="show with diffoscope how variants differ")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -20,11 +20,11 @@ def add(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "wheel",
         help=VERBS["wheel"],
-        description=f"{sentence('wheel')} Its package loads the variant that fits the torch at hand.",
+        description=f"{sentence('wheel')} Its package loads the variant that fits the installed torch.",
     )
     add_variants(parser, default="all that are in build/")
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("dist"), help="where the wheel goes (default: dist)"
+        "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheel to DIR (default: dist)"
     )
 
 

@@ -66,7 +66,7 @@ class Fetcher:
 
     Args:
         store: where to (default: the one of this user's cache).
-        mirror: directory with archives to look into first (default: the environment's, if any).
+        mirror: directory of archives to search first (default: the environment's, if any).
         settings: which Python package indexes to use (default: ask pip when one is needed).
     """
 

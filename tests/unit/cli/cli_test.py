@@ -168,8 +168,8 @@ def test_variants_that_are_built_when_named(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gne"], "error[E200]: unknown verb `gne`\n = help: did you mean `gen`? verbs: "),
-        ([], "error[E200]: the following arguments are required: VERB\n = help: see `driver --help`\n"),
+        (["gne"], "error[E200]: unknown command `gne`\n = help: did you mean `gen`? commands: "),
+        ([], "error[E200]: the following arguments are required: COMMAND\n = help: see `driver --help`\n"),
         (["gen", "--chekc"], "error[E200]: unrecognized arguments: --chekc\n"),
         (["gen", "a", "b"], "error[E200]: unrecognized arguments: b\n"),
     ],
