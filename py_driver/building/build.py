@@ -117,9 +117,7 @@ def build(
     check_place(directory)
     whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
     if whole:
-        output.say(
-            f"note: nvcc {', '.join(whole)} compiles as a whole: it is declared only, and its phases are not known"
-        )
+        output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
     with one_at_a_time(plan, output):
         return _build(directory, plan, chosen, releases, options, output)
 
@@ -136,7 +134,9 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
         history = read_history(plan.module) if kept_results().is_dir() else {}
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
-            output.say(f"{server.running} builds run now; steps of this one get {memory / 1000:.1f} GB (see --ram)")
+            output.say(
+                f"{server.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
+            )
         ahead = forecast(steps, history, jobs=jobs, memory=memory)
         output.say(describe(ahead, len(chosen), jobs))
         done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)

@@ -112,7 +112,7 @@ def _show(checked: Checked, output: Output) -> None:
         return
     notes = [f"  note: {note}" for note in checked.notes]
     if not checked.findings:
-        said = [f"{checked.path}: compliant; GPU code: {' '.join(checked.gpu_code) or 'none'}", *notes]
+        said = [f"{checked.path}: passes the ABI check; device code: {' '.join(checked.gpu_code) or 'none'}", *notes]
         output.data("\n".join(said))
         return
     output.data("\n".join([f"{checked.path}:", *notes]))

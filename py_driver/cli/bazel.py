@@ -60,4 +60,4 @@ def workspace_root(start: Path) -> Path:
         if (directory / _MODULE).is_file():
             return directory
     message = f"neither {start} nor a directory above it holds a {_MODULE}"
-    raise error(Code.FILE_MISSING, message, help="go to a project that has one")
+    raise error(Code.FILE_MISSING, message, help="change into a Bazel workspace")

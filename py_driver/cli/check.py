@@ -58,8 +58,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
     output.notes(notes)
     bundled = sum(one.bundled for one in variants)
-    named = f", {len(variants) - bundled} more when named" if len(variants) > bundled else ""
+    named = f", {len(variants) - bundled} more on request" if len(variants) > bundled else ""
     advice = "" if manifest.edition == CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
-    said = f"{manifest.file} is right: edition {manifest.edition}, {bundled} variants{named}{advice}"
+    said = f"{manifest.file} is valid: edition {manifest.edition}, {bundled} variants{named}{advice}"
     output.say(printable(said))
     return ExitCode.OK

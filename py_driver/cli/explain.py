@@ -82,8 +82,8 @@ def find(text: str) -> Code:
             near = did_you_mean(text.upper(), alike or numbers)
         else:
             near = did_you_mean(wanted, [spell(code) for code in Code])
-        advice = f"{near}{' ' if near else ''}`driver explain` lists all"
-        raise error(Code.USAGE, f"there is no error `{text}`", help=advice)
+        advice = f"{near}{' ' if near else ''}`driver explain` lists all errors"
+        raise error(Code.USAGE, f"unknown error `{text}`", help=advice)
     return known[wanted]
 
 

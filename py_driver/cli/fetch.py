@@ -55,8 +55,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     check_user_lock(releases)
     for name in args.depends:
         if name not in ("torch", *(known := releases.lock.libraries)):
-            advice = did_you_mean(name, known) or f"locked are {', '.join(known)}"
-            raise error(Code.UNSUPPORTED, f"`--depends {name}`: no archive of it is locked", help=advice)
+            advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
+            raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
     cells = [(spell(cell), bundled) for cell, bundled in releases.matrix.cells()]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)

@@ -63,10 +63,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     old_symbols = _old_symbols(new, releases)
     if (stale or unread or old_symbols) and args.check:
         if unread:
-            output.say(f"{exports_file()} is not of these torch wheels")
+            output.say(f"{exports_file()} was made from other torch wheels")
         for one in old_symbols:
-            output.say(f"{one.path} is not of the archives in `libraries`")
-        raise error(Code.STALE_LOCK, "the lock is not what the matrix says", help="run `driver lock`")
+            output.say(f"{one.path} was made from other archives than `libraries` lists")
+        raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
     if unread:
         with output.task("reading what torch exports") as task:
             write(exports_file(), torch_symbols.update(exports_file(), new["torch"], task.update))

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         if branch.url:
             output.say(f"{branch.branch}: {branch.url}")
     if not any(branch.changes.added or branch.changes.deleted for branch in done.branches):
-        output.say(f"{done.address} has all of it already")
+        output.say(f"{done.address} is up to date")
     return ExitCode.OK
 
 

@@ -44,14 +44,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise DriverError(findings.diagnostics())
     new = upgrade(content, manifest)
     if new == content:
-        output.say(f"{printable(str(path))} is of edition {CURRENT} already")
+        output.say(f"{printable(str(path))} already has edition {CURRENT}")
         return ExitCode.OK
     root = f"torch-ext/{manifest.module}"
     if manifest.edition == 0 and manifest.python_root != root:
         command = f"mkdir -p torch-ext && git mv {shlex.quote(manifest.python_root)} {root}"
-        output.say(f"note: the Python package belongs in {root} now: {command}")
+        output.say(f"note: edition {CURRENT} has the Python package in {root}: {command}")
     if manifest.license == "unknown":
-        output.say('note: `license` is "unknown" until you say which it is')
+        output.say('note: `license` is "unknown": write which licence the project has')
     if args.diff:
         output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
         return ExitCode.OK

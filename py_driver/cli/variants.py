@@ -44,10 +44,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.json(_as_json(plan))
         return ExitCode.OK
     shown = [one for one in plan.variants if one.bundled or args.all]
-    rows = [[one.name, "yes" if one.bundled else "when named", one.shown_archs] for one in shown]
+    rows = [[one.name, "yes" if one.bundled else "on request", one.shown_archs] for one in shown]
     output.table(["variant", "default", "archs"], rows)
     if more := len(plan.variants) - len(shown):
-        output.say(f"{more} more when named: `driver variants --all` lists them")
+        output.say(f"{more} more on request: `driver variants --all` lists them")
     if args.explain:
         _explain(plan, shown, output)
     return ExitCode.OK
@@ -101,7 +101,7 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.left]
     rest += [printable(str(one)) for one in plan.notes]
     if rest:
-        for line in ("", "not built, or worth knowing:", *(f"  {one}" for one in rest)):
+        for line in ("", "excluded variants, and notes:", *(f"  {one}" for one in rest)):
             output.data(line)
 
 
@@ -112,5 +112,5 @@ def _archs_of(plan: Plan, variant: Variant) -> list[str]:
         lines.append(f"  [kernel.{name}]")
         lines.append(f"    requested  {' '.join(archs.requested)}")
         lines.append(f"    kept       {' '.join(archs.kept)}")
-        lines += [f"    dropped    {one.arch}: {one.reason}" for one in archs.dropped]
-    return lines or ["  no GPU code"]
+        lines += [f"    excluded   {one.arch}: {one.reason}" for one in archs.dropped]
+    return lines or ["  no device code"]

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.publishing.verify import Release, failures, verify  # noqa: PLC0415
 
     if not args.published and (args.repo_id or args.branch):
-        raise error(Code.USAGE, "--repo-id and --branch are of what is published", help="add --published")
+        raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     options = Options(strict_archs=args.strict_archs, choices=choices_of(args))
     releases = releases_of(args)
@@ -61,5 +61,5 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if wrong:
         raise DriverError(wrong)
     count = len(verified)
-    output.say(f"{count} variant{'s' * (count != 1)} built without any cache: the same, byte for byte")
+    output.say(f"{count} variant{'s' * (count != 1)} built without any cache: every byte is the same")
     return ExitCode.OK

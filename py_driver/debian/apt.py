@@ -33,7 +33,7 @@ _RELEASE = re.compile(r"^'(\S+/)dists/\S+/InRelease' ", re.MULTILINE)
 _DOWNLOAD = re.compile(r"^'(\S+)' (\S+) (\d+) (?:SHA256:([0-9a-f]{64}))?", re.MULTILINE)
 HELP = (
     "install Bazelisk (npm install -g @bazel/bazelisk), or set RULES_TORCH_KERNELS_BAZEL to the path of a Bazel of the "
-    "wanted version"
+    "expected version"
 )
 _FAILURES = (
     (re.compile(r"No space left on device|enough free space", re.IGNORECASE), Code.NO_SPACE, "the disk is full"),
@@ -97,7 +97,9 @@ def require_programs() -> None:
     """Raise NOT_DEBIAN unless apt-get and dpkg-deb are on PATH."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            message = f"no Bazel of the wanted version is installed, and without `{program}` none can be provided"
+            message = (
+                f"no Bazel of the expected version is installed, and the driver cannot install it without `{program}`"
+            )
             raise error(Code.NOT_DEBIAN, message, help=HELP)
 
 

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.fail(error(Code.SET_UP, f"the machine refused: {wrong}"))
         return ExitCode.ENVIRONMENT
     except KeyboardInterrupt:
-        output.fail(error(Code.INTERRUPTED, "interrupted", help="run it again: it goes on where it was"))
+        output.fail(error(Code.INTERRUPTED, "interrupted", help="run it again to continue"))
         return ExitCode.INTERRUPT
     return ExitCode.OK
 

@@ -118,7 +118,7 @@ def check_user_lock(releases: Releases) -> None:
         new, missing = {}, []
     if missing or new != old:
         advice = f"run `driver lock --matrix {releases.user}`"
-        message = f"the lock {releases.user_lock_file} is not what your matrix says"
+        message = f"the lock {releases.user_lock_file} does not match your matrix"
         raise error(Code.STALE_LOCK, message, help=advice)
 
 

@@ -116,7 +116,7 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = make_plan(project, releases.matrix, strict_archs=wish.strict_archs)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed and not wish.allow_dirty:
-        message = f"{directory} has changes that git does not have: {changed}"
+        message = f"{directory} has changes that are not committed: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
     with one_at_a_time(plan, output):
         chosen = present(directory, plan, patterns)
@@ -152,16 +152,16 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
 def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
     """Why the card is not for this publication to write; nothing if it is."""
     if branch != own:
-        return f"the card is left as it is: it is about {own}, and this is {branch}"
+        return f"the card stays as it is: it is about {own}, and this is {branch}"
     newest = max((int(name[1:]) for name in heads if re.fullmatch(r"v[0-9]{1,9}", name)), default=0)
     if newest > int(own[1:]):
-        return f"the card is left as it is: it is about v{newest}, which is newer than {own}"
+        return f"the card stays as it is: it is about v{newest}, which is newer than {own}"
     if main := heads.get(_MAIN):
         with tempfile.TemporaryDirectory() as place:
             hub.download(main, [CARD], Path(place))
             there = Path(place, CARD)
             if there.is_file() and MADE not in there.read_text(encoding="utf-8", errors="replace"):
-                return f"{CARD} of {_MAIN} is left as it is: somebody else wrote it; delete it to get one from here"
+                return f"{CARD} of {_MAIN} stays as it is: the driver did not write it; delete it to get a new one"
     return ""
 
 
@@ -195,7 +195,9 @@ def _bring(hub: Hub, parent: str, goal: _Goal, wish: Wish) -> Published:
         return Published(branch=branch, changes=todo)
     if not parent:
         message = f"{hub.address} has no branch {branch} to make a pull request for"
-        raise error(Code.HUB_REFUSED, message, help="who may write there makes it, by publishing once or by hand")
+        raise error(
+            Code.HUB_REFUSED, message, help="somebody with write access must create it, by publishing once or by hand"
+        )
     try:
         url = hub.commit(branch, parent, todo, goal.message, create_pr=wish.create_pr)
     except DriverError:
@@ -205,9 +207,9 @@ def _bring(hub: Hub, parent: str, goal: _Goal, wish: Wish) -> Published:
             raise
         return Published(branch=branch, changes=todo, url=f"{hub.address}/commit/{head}")
     if not wish.create_pr and (path := _lacks(hub, hub.heads().get(branch, ""), goal)):
-        message = f"{hub.address} does not have what was sent: {path}"
+        message = f"{hub.address} lacks a file that was sent: {path}"
         raise error(
-            Code.HUB_REFUSED, message, help="run it again; if it stays so, somebody else publishes to the branch"
+            Code.HUB_REFUSED, message, help="run it again; if that does not help, somebody else publishes to the branch"
         )
     return Published(branch=branch, changes=todo, url=url)
 
@@ -268,9 +270,9 @@ def _benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
         if not is_file(path):
             continue
         if not contains(root, os.path.realpath(path)):
-            notes.append(f"{name} is not sent: it is not in the project")
+            notes.append(f"{name} is not published: it is not in the project")
         elif path.stat().st_size > _LARGE:
-            notes.append(f"{name} is not sent: it is larger than {_LARGE >> 20} MiB")
+            notes.append(f"{name} is not published: it is larger than {_LARGE >> 20} MiB")
         else:
             found.append(make_file(name, path))
     return found, notes

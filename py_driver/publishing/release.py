@@ -126,9 +126,11 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
     where = repo_id or manifest.hub.repo_id
     if not where:
         advice = 'name it with --repo-id, or write [general.hub] repo-id = "owner/name"'
-        raise error(Code.MISSING_KEY, "nobody says which repository on the Hub", help=advice)
+        raise error(Code.MISSING_KEY, "no repository on the Hub is given", help=advice)
     if not re.fullmatch(REPO_ID, where):
-        raise error(Code.USAGE, f"`{where}` is no repository on the Hub", help="one looks like `owner/name`")
+        raise error(
+            Code.USAGE, f"`{where}` is not the name of a repository on the Hub", help="names look like `owner/name`"
+        )
     return where, branch or manifest.hub.branch or f"v{manifest.version}"
 
 
@@ -154,7 +156,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
         problems = list(changed(place, metadata, digests)) or list(_stale(variant, plan, metadata, contents))
         if problems:
             more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-            message = f"{place} is not as it was built: {'; '.join(problems[:_SHOWN])}{more}"
+            message = f"{place} has changed since it was built: {'; '.join(problems[:_SHOWN])}{more}"
             wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again: driver build"))
             continue
         found.append(
@@ -195,7 +197,7 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
     stated = {key: value for key, value in metadata.items() if key != "digest"}
     for key in sorted({*expected, *stated}):
         if stated.get(key) != expected.get(key):
-            yield "its sources have changed since" if key == "id" else f"its `{key}` is that of another build"
+            yield "its sources have changed since" if key == "id" else f"its `{key}` belongs to another build"
 
 
 def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[str]) -> Changes:

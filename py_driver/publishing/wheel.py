@@ -110,7 +110,7 @@ def _local(cell: Cell) -> str:
 def _package(variants: Sequence[Variant]) -> bytes:
     """The package's `__init__.py`; every value is written as a Python literal."""
     listed = "".join(f"        {LOADER}.{one!r},\n" for one in variants)
-    doc = '"""Becomes the variant of this package that fits the torch at hand."""'
+    doc = '"""Becomes the variant of this package that fits the installed torch."""'
     return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n    __name__,\n    (\n{listed}    ),\n)\n".encode()
 
 

@@ -21,7 +21,7 @@ def gpu_sdk(ctx):
             ctx.label,
             "backend",
             "no %s SDK for `%s`" % (vendor, ctx.attr.backend),
-            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+            "declare it in toolchains/matrix.toml and lock it, or choose another variant",
         )
     return toolchain.sdk
 
@@ -49,7 +49,7 @@ def link_extension(ctx, objects, optional):
             ctx.label,
             "torch",
             "no torch SDK for `%s`" % ctx.attr.torch,
-            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+            "declare it in toolchains/matrix.toml and lock it, or choose another variant",
         )
     torch = torch_toolchain.sdk
     if ctx.attr.cxx_abi not in torch.cxx_abis:

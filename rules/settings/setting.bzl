@@ -17,7 +17,7 @@ cell_setting = rule(
 def _choice_setting_impl(ctx):
     value = ctx.build_setting_value
     if value not in ctx.attr.values:
-        fail("%s: `%s` is none of %s" % (ctx.label, value, ", ".join(ctx.attr.values)))
+        fail("%s: `%s` is not one of %s" % (ctx.label, value, ", ".join(ctx.attr.values)))
     return [CellSettingInfo(value = value)]
 
 choice_setting = rule(

@@ -149,12 +149,12 @@ def test_each_rule_finds_its_bad_library(
 @pytest.mark.parametrize(
     ("name", "options", "symbol", "said"),
     [
-        ("gpu_calls", {}, "custom_gemm", "nothing defines it"),
+        ("gpu_calls", {}, "custom_gemm", "no library defines it"),
         ("gpu_calls", {"--backend": "cu118"}, "cublasSgemm_v2", "libcublas.so.11 of CUDA 11.8 defines it"),
         ("gpu_calls", {"--backend": "cu130"}, "cublasSgemm_v2", "libcublas.so.13 of CUDA 13.0 defines it"),
         ("hip_calls", {"--backend": "rocm72"}, "rocblas_sgemm", "librocblas.so.5 of ROCm 7.2 defines it"),
-        ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "nothing defines it"),
-        ("gpu_calls", {"--backend": "rocm71"}, "custom_gemm", "nothing defines it"),
+        ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "no library defines it"),
+        ("gpu_calls", {"--backend": "rocm71"}, "custom_gemm", "no library defines it"),
         ("hip_calls", {"--backend": "rocm71"}, "rocblas_nonsense", "librocblas.so may define it"),
     ],
 )
@@ -172,7 +172,7 @@ def test_what_could_not_be_looked_up_is_noted(program: Path, capsys: pytest.Capt
     path = LIBRARIES / "gpu_unrecorded.so"
     assert compliance.check(program, path, {**GOOD, "--torch": "2.13"}, Releases()).notes == (note,)
     assert __main__.main(["abi-check", str(path), "--torch=2.13"]) == 0
-    assert capsys.readouterr().out == f"{path}: compliant; GPU code: none\n  note: {note}\n"
+    assert capsys.readouterr().out == f"{path}: passes the ABI check; device code: none\n  note: {note}\n"
 
 
 def test_every_library_is_expected_something_of() -> None:
@@ -344,7 +344,7 @@ def test_the_verb_takes_what_it_expects_from_the_variant(
     metadata = {"id": "good", "backend": {"type": "cuda", "archs": ["10.0f", "12.0+PTX", "8.0", "9.0a+PTX"]}}
     (variant / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     assert __main__.main(["abi-check", str(tmp_path)]) == 0
-    assert "compliant; GPU code: sm_80" in capsys.readouterr().out
+    assert "passes the ABI check; device code: sm_80" in capsys.readouterr().out
     assert __main__.main(["abi-check", str(tmp_path), "--archs=8.0", "--json"]) == 5
     result = json.loads(capsys.readouterr().out)
     assert [one["compliant"] for one in result["libraries"]] == [False]
@@ -359,7 +359,7 @@ def test_the_verb_shows_the_findings(program: Path, capsys: pytest.CaptureFixtur
     assert __main__.main(["abi-check", *paths]) == 5
     captured = capsys.readouterr()
     assert "  search-path: /opt/lib: the file names a place" in captured.out
-    assert "lazy.so is not compliant: 1 finding" in captured.err
+    assert "lazy.so fails the ABI check: 1 finding" in captured.err
     assert "error[E103]" in captured.err
 
 
@@ -385,7 +385,7 @@ def test_a_code_object_that_is_none_is_malformed(program: Path, tmp_path: Path) 
         broken = content[: at - 8] + b"\xff" * 8 + content[at:] if new is None else content.replace(old, new)
         (tmp_path / "broken.so").write_bytes(broken)
         checked = compliance.check(program, tmp_path / "broken.so", GOOD, Releases())
-        assert checked.failure.endswith("truncated or malformed: the GPU code")
+        assert checked.failure.endswith("truncated or malformed: the device code")
 
 
 def test_expectations() -> None:

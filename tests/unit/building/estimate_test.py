@@ -312,12 +312,12 @@ def test_a_hit_keeps_the_seconds_of_the_run() -> None:
 def test_a_sentence() -> None:
     ahead = Forecast(run=45, shared=33, cached=2, seconds=83.4, memory=2400, measured=True)
     assert describe(ahead, 2, 4) == (
-        "plan: 2 variants, 80 compile steps: at most 45 run, 33 shared, 2 cached; "
+        "plan: 2 variants, 80 compile actions: at most 45 run, 33 shared, 2 cached; "
         "about 1 min 23 s for 4 at once, in 2.4 GB"
     )
     assert "very roughly 1 min 23 s" in describe(ahead._replace(measured=False), 2, 4)
     assert describe(ahead._replace(memory=None), 2, 100).endswith("about 1 min 23 s for 100 at once")
-    assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile steps, none of them to run"
+    assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile actions, none of which has to run"
     assert describe(Forecast(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
 
 

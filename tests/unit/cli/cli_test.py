@@ -112,7 +112,9 @@ def test_gen_names_files_as_the_user_does(project: Path, capsys: pytest.CaptureF
 
 def test_gen_says_what_it_leaves_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["gen", "."]) == 0
-    assert "note: build.toml:6:28: the backend `xpu` is not built yet" in capsys.readouterr().err
+    assert (
+        "note: build.toml:6:28: the backend `xpu` is excluded: the driver does not build it" in capsys.readouterr().err
+    )
     assert (project / "BUILD.bazel").stat().st_mode & 0o600 == 0o600
 
 
@@ -146,23 +148,23 @@ def test_variants_as_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["variant", "default", "archs"]
     assert lines[2].split() == ["torch213-cxx11-cu130-x86_64-linux", "yes", "8.0"]
-    at = lines.index("    dropped    7.0: nvcc 13.0 does not compile for 7.0")
+    at = lines.index("    excluded   7.0: nvcc 13.0 does not compile for 7.0")
     assert lines[at - 3 : at] == ["  [kernel.relu_cuda]", "    requested  7.0 8.0", "    kept       8.0"]
     assert "torch213-cxx11-cu130-x86_64-linux" in lines
 
 
 @pytest.mark.usefixtures("project")
-def test_variants_that_are_built_when_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_that_are_built_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["variants"]) == 0
     default = capsys.readouterr()
     assert __main__.main(["variants", "--all"]) == 0
     everything = capsys.readouterr()
     more = len(everything.out.splitlines()) - len(default.out.splitlines())
-    assert f"{more} more when named: `driver variants --all` lists them" in default.err
-    assert "more when named" not in everything.err
-    assert everything.out.count(" when named ") == more > 0
-    assert " when named " not in default.out
-    assert re.search("^torch213-cxx11-cu126-x86_64-linux +when named +7.0 8.0$", everything.out, re.MULTILINE)
+    assert f"{more} more on request: `driver variants --all` lists them" in default.err
+    assert "more on request" not in everything.err
+    assert everything.out.count(" on request ") == more > 0
+    assert " on request " not in default.out
+    assert re.search("^torch213-cxx11-cu126-x86_64-linux +on request +7.0 8.0$", everything.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

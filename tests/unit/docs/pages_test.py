@@ -95,7 +95,7 @@ def test_driver_takes_the_command(command: str) -> None:
 def test_driver_has_what_is_mentioned(mention: str, capsys: pytest.CaptureFixture[str]) -> None:
     verb, *arguments = mention.split()
     with pytest.raises(SystemExit):
-        __main__.main(["--help"] if verb in {"--help", "--version", "VERB"} else [verb, "--help"])
+        __main__.main(["--help"] if verb in {"--help", "--version", "COMMAND"} else [verb, "--help"])
     usage = capsys.readouterr().out
     options = [one.partition("=")[0] for one in (verb, *arguments) if one.startswith("--") and one != "--"]
     assert [option for option in options if option not in usage] == []

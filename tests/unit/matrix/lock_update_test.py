@@ -66,7 +66,7 @@ def test_check_prints_what_is_missing(
     captured = capsys.readouterr()
     assert '-      "version": "2.15.0",' in captured.out
     assert '+      "version": "2.15.7"' in captured.out
-    assert "error[E205]: the lock is not what the matrix says" in captured.err
+    assert "error[E205]: the lock does not match the matrix" in captured.err
     assert files["torch"].read_text(encoding="utf-8") == TEXTS["torch"]
 
 

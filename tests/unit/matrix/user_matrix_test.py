@@ -240,7 +240,7 @@ def test_a_lock_of_something_else_is_stale(
     own(TORCH).with_name("my.lock.json").write_text(lock, encoding="utf-8")
     assert __main__.main(["fetch", "torch215-*-cpu-*"]) == 1
     said = capsys.readouterr().err
-    assert "my.lock.json is not what your matrix says" in said
+    assert "my.lock.json does not match your matrix" in said
     assert "run `driver lock --matrix " in said
 
 
