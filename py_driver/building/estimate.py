@@ -44,7 +44,7 @@ History = dict[str, Known]
 """By `Step.place`."""
 
 
-class Forecast(NamedTuple):
+class Estimate(NamedTuple):
     """What a build will do.
 
     Attributes:
@@ -64,7 +64,7 @@ class Forecast(NamedTuple):
     measured: bool
 
 
-def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int | None) -> Forecast:
+def estimate(steps: Iterable[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
     """What a build of some steps will do.
 
     Args:
@@ -94,7 +94,7 @@ def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int 
     priced = [(step, guess.of(step), phases()[step.mnemonic].costs[step.torch].memory) for step in running]
     seconds, peak = _simulate(priced, jobs, memory)
     spent = sum(took for _, took, _ in priced)
-    return Forecast(
+    return Estimate(
         run=counts[Did.RUN],
         shared=counts[Did.SHARED],
         cached=counts[Did.CACHED],
@@ -104,7 +104,7 @@ def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int 
     )
 
 
-def describe(ahead: Forecast, variants: int, jobs: int) -> str:
+def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     """The plan of a build in a sentence.
 
     Args:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, releases_of, sentence
+from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
 from py_driver.matrix.backends import BUILT
 
@@ -35,10 +35,10 @@ def _version(text: str) -> str:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
+    """Add the command's parser."""
     parser = subparsers.add_parser(
         "abi-check",
-        help=VERBS["abi-check"],
+        help=COMMANDS["abi-check"],
         description=f"{sentence('abi-check')} The directory of a variant states what its libraries must be. The "
         "options override it, and state the same for other libraries.",
     )

@@ -18,7 +18,7 @@ _MODULE = "MODULE.bazel"
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb to the driver's command line."""
+    """Add the command to the driver's command line."""
     parser = subparsers.add_parser(
         "bazel",
         help="run Bazel in the current workspace",
@@ -29,7 +29,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Run the verb.
+    """Run the command.
 
     Args:
         args: the parsed command line.

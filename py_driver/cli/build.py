@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaCompile, PtxSharing
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import VERBS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
     """Add the arguments that say of what, which variants, how many steps at once, and how.
 
     Args:
-        parser: of the verb.
+        parser: of the command.
         default: the variants if none are named, in words.
     """
     add_variants(parser, default)
@@ -68,7 +68,7 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that verbs which build into build/ have."""
+    """Add the arguments that commands which build into build/ have."""
     add_choice(parser)
     parser.add_argument(
         "--remote-cache",
@@ -105,8 +105,8 @@ def options_of(args: argparse.Namespace) -> Options:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("build", help=VERBS["build"], description=sentence("build"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("build", help=COMMANDS["build"], description=sentence("build"))
     add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
     parser.add_argument(
@@ -166,12 +166,12 @@ def _as_json(done: Build) -> dict[str, Any]:
         "seconds": round(done.seconds, 3),
         "bytes-fetched": done.bytes_fetched,
         "plan": {
-            "run": done.forecast.run,
-            "shared": done.forecast.shared,
-            "cached": done.forecast.cached,
-            "seconds": round(done.forecast.seconds, 1),
-            "memory-mb": done.forecast.memory,
-            "measured": done.forecast.measured,
+            "run": done.estimate.run,
+            "shared": done.estimate.shared,
+            "cached": done.estimate.cached,
+            "seconds": round(done.estimate.seconds, 1),
+            "memory-mb": done.estimate.memory,
+            "measured": done.estimate.measured,
         },
         "variants": [
             {

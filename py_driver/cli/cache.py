@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import COMMANDS, sentence
 from py_driver.cli.build import positive
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def port(text: str) -> int:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("cache", help=VERBS["cache"], description=sentence("cache"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("cache", help=COMMANDS["cache"], description=sentence("cache"))
     parser.add_argument("action", choices=["serve"], help="serve until Ctrl-C")
     parser.add_argument(
         "--port",

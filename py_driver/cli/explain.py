@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import COMMANDS, sentence
 from py_driver.errors import Code, ExitCode, error
 from py_driver.resources import resource
 from py_driver.spelling import did_you_mean
@@ -20,8 +20,8 @@ _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("explain", help=VERBS["explain"], description=sentence("explain"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("explain", help=COMMANDS["explain"], description=sentence("explain"))
     parser.add_argument(
         "code", metavar="CODE", nargs="?", help="an error, e.g. E003 or unknown-key (default: list all errors)"
     )

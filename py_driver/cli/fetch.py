@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_matrix, releases_of, sentence
+from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("fetch", help=VERBS["fetch"], description=sentence("fetch"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("fetch", help=COMMANDS["fetch"], description=sentence("fetch"))
     parser.add_argument(
         "variants",
         metavar="GLOB",

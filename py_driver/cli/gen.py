@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, releases_of, sentence
+from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -21,8 +21,8 @@ BUILD_FILE = "BUILD.bazel"
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("gen", help=VERBS["gen"], description=sentence("gen"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("gen", help=COMMANDS["gen"], description=sentence("gen"))
     add_project(parser)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 with a diff if BUILD.bazel is out of date"

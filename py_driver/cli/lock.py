@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import VERBS, add_matrix, releases_of, sentence
+from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("lock", help=VERBS["lock"], description=sentence("lock"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("lock", help=COMMANDS["lock"], description=sentence("lock"))
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"

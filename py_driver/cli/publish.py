@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
+    """Add the command's parser."""
     parser = subparsers.add_parser(
         "publish",
-        help=VERBS["publish"],
+        help=COMMANDS["publish"],
         description=f"{sentence('publish')} It uses the token of `hf auth login`, or HF_TOKEN.",
     )
     add_variants(parser, default="all that are in build/")
@@ -47,9 +47,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.publishing.publish`.
     """
-    from py_driver.publishing.publish import Wish, publish  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.publish import (  # noqa: PLC0415  (`driver --help` needs none of these)
+        PublishOptions,
+        publish,
+    )
 
-    wish = Wish(
+    options = PublishOptions(
         repo_id=args.repo_id,
         branch=args.branch,
         private=args.private,
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         allow_dirty=args.allow_dirty,
         strict_archs=args.strict_archs,
     )
-    done = publish(args.directory, args.variant, releases_of(args), output, wish)
+    done = publish(args.directory, args.variant, releases_of(args), output, options)
     if args.json:
         output.json(_as_json(done, dry_run=args.dry_run))
         return ExitCode.OK

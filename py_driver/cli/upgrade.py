@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_directory, sentence
+from py_driver.cli import COMMANDS, add_directory, sentence
 from py_driver.errors import DriverError, ExitCode
 from py_driver.output import printable
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("upgrade", help=VERBS["upgrade"], description=sentence("upgrade"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("upgrade", help=COMMANDS["upgrade"], description=sentence("upgrade"))
     add_directory(parser)
     parser.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
 

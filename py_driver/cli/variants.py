@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_project, releases_of, sentence
+from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("variants", help=VERBS["variants"], description=sentence("variants"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("variants", help=COMMANDS["variants"], description=sentence("variants"))
     add_project(parser)
     parser.add_argument("--all", action="store_true", help="also list the variants that are built only on request")
     parser.add_argument("--json", action="store_true", help="print all variants as JSON")
@@ -83,8 +83,8 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         }
         for one in plan.variants
     ]
-    left = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.left]
-    return {"name": plan.name, "variants": variants, "left": left, "notes": [one.as_json() for one in plan.notes]}
+    excluded = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.excluded]
+    return {"name": plan.name, "variants": variants, "left": excluded, "notes": [one.as_json() for one in plan.notes]}
 
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
@@ -98,7 +98,7 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     for lines, names in alike.items():
         for line in ("", *names, *lines):
             output.data(line)
-    rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.left]
+    rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.excluded]
     rest += [printable(str(one)) for one in plan.notes]
     if rest:
         for line in ("", "excluded variants, and notes:", *(f"  {one}" for one in rest)):

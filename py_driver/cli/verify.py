@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, releases_of, sentence
+from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("verify", help=VERBS["verify"], description=sentence("verify"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("verify", help=COMMANDS["verify"], description=sentence("verify"))
     add_choice(parser, default="all that are in build/")
     parser.add_argument(
         "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver import __version__
 from py_driver.errors import Code, DriverError, error
-from py_driver.publishing.release import Changes, File, Remote
+from py_driver.publishing.release import Changes, File, HubFile
 
 try:
     from httpx2 import HTTPError
@@ -91,7 +91,7 @@ class Hub:
         numbered = [(int(one.ref.rpartition("/")[2]), one.target_commit) for one in refs.pull_requests or ()]
         return [(f"{self.address}/discussions/{number}", commit) for number, commit in sorted(numbered, reverse=True)]
 
-    def files(self, revision: str) -> list[Remote]:
+    def files(self, revision: str) -> list[HubFile]:
         """The files of a commit; none if there is no such commit."""
         if not revision:
             return []
@@ -101,7 +101,7 @@ class Hub:
             except (RepositoryNotFoundError, RevisionNotFoundError):
                 return []
         return [
-            Remote(path=one.path, blob=one.blob_id, sha256=one.lfs.sha256 if one.lfs else "")
+            HubFile(path=one.path, blob=one.blob_id, sha256=one.lfs.sha256 if one.lfs else "")
             for one in tree
             if isinstance(one, RepoFile)
         ]

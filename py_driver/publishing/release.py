@@ -70,7 +70,7 @@ def _digested(path: str, content: bytes | Path, size: int, stream: IO[bytes]) ->
     return File(path=path, content=content, size=size, sha256=sha256.hexdigest(), blob=blob.hexdigest())
 
 
-class Built(NamedTuple):
+class BuiltVariant(NamedTuple):
     """A variant in `build/`.
 
     Attributes:
@@ -84,7 +84,7 @@ class Built(NamedTuple):
     files: tuple[File, ...]
 
 
-class Remote(NamedTuple):
+class HubFile(NamedTuple):
     """A file as the Hub has it.
 
     Attributes:
@@ -134,7 +134,7 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
     return where, branch or manifest.hub.branch or f"v{manifest.version}"
 
 
-def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> list[Built]:
+def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> list[BuiltVariant]:
     """Variants of a project, if each is as it was built and was built from what the project is now.
 
     Args:
@@ -160,7 +160,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
             wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again: driver build"))
             continue
         found.append(
-            Built(name=variant.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
+            BuiltVariant(name=variant.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
         )
     if wrong:
         raise DriverError(wrong)
@@ -200,7 +200,7 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
             yield "its sources have changed since" if key == "id" else f"its `{key}` belongs to another build"
 
 
-def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[str]) -> Changes:
+def changes(wanted: Iterable[File], there: Iterable[HubFile], places: Iterable[str]) -> Changes:
     """What makes a branch of a repository have some files.
 
     Args:
@@ -218,7 +218,7 @@ def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[st
     return Changes(added=added, deleted=deleted, same=len(wants) - len(added))
 
 
-def _is_same(file: File, remote: Remote | None) -> bool:
+def _is_same(file: File, remote: HubFile | None) -> bool:
     if remote is None:
         return False
     return remote.sha256 == file.sha256 if remote.sha256 else remote.blob == file.blob

@@ -191,27 +191,27 @@ def test_help_goes_to_stdout(arguments: list[str], capsys: pytest.CaptureFixture
     assert captured.err == ""
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
-def test_every_verb_has_a_module_and_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_a_module_and_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        __main__.main([verb, "--help"])
-    assert capsys.readouterr().out.startswith(f"usage: driver {verb} ")
+        __main__.main([command, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: driver {command} ")
 
 
 def _run_that_raises(problem: BaseException) -> object:
-    class Verb:
+    class Command:
         def add(self, subparsers: cli.Subparsers) -> None:
             subparsers.add_parser("gen")
 
         def run(self, _args: argparse.Namespace, _output: Output) -> int:
             raise problem
 
-    return lambda _name: Verb()
+    return lambda _name: Command()
 
 
 def test_a_bug_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("DRIVER_TRACEBACK", raising=False)
-    monkeypatch.setattr(cli, "load_verb", _run_that_raises(KeyError("x")))
+    monkeypatch.setattr(cli, "load_command", _run_that_raises(KeyError("x")))
     assert __main__.main(["gen"]) == 70
     error = capsys.readouterr().err
     assert error.startswith("internal error: KeyError: 'x'\n")
@@ -222,7 +222,7 @@ def test_a_bug_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(cli, "load_verb", _run_that_raises(KeyboardInterrupt()))
+    monkeypatch.setattr(cli, "load_command", _run_that_raises(KeyboardInterrupt()))
     assert __main__.main(["gen"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -244,7 +244,7 @@ def test_a_closed_pipe_is_quiet(project: Path) -> None:
     assert done.returncode == 0
 
 
-def test_help_loads_no_verb() -> None:
+def test_help_loads_no_command() -> None:
     program = (
         "import sys\nfrom py_driver.__main__ import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
@@ -261,7 +261,7 @@ def test_every_error_of_the_manifest_has_a_project() -> None:
     assert shown == numbers
 
 
-def test_unknown_verb_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DriverError):
         cli.run(["frobnicate"], Output())
     assert capsys.readouterr().out == ""

@@ -221,8 +221,8 @@ def test_json_is_ascii_whatever_a_directory_is_called(
 def test_paths_in_good_news_are_printable(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = project.parent / f"{project.name}\x1b[31m"
     project.rename(odd)
-    for verb in ("check", "gen", "gen", "upgrade"):
-        assert __main__.main([verb, str(odd)]) == 0
+    for command in ("check", "gen", "gen", "upgrade"):
+        assert __main__.main([command, str(odd)]) == 0
         said = capsys.readouterr().err
         assert "\\u001b[31m" in said
         assert "\x1b" not in said

@@ -16,18 +16,18 @@ from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
-from py_driver.publishing.release import Changes, File, Remote, changes, make_file, read_variants, target
+from py_driver.publishing.release import Changes, File, HubFile, changes, make_file, read_variants, target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.errors import Diagnostic
-    from py_driver.publishing.release import Built
+    from py_driver.publishing.release import BuiltVariant
 
 CPU, CUDA = "torch-cpu", "torch-cuda"
 
 
-def read(project: Path) -> list[Built]:
+def read(project: Path) -> list[BuiltVariant]:
     plan = plan_directory(project, Releases())
     return read_variants(project, plan, [one for one in plan.variants if one.name in {CPU, CUDA}])
 
@@ -182,8 +182,8 @@ def test_a_signature_by_another_algorithm_or_of_no_text_is_none(project: Path) -
         assert found.message.endswith(": metadata.json.sigstore is not a sigstore bundle of metadata.json")
 
 
-def remote(file: File, *, large: bool = False) -> Remote:
-    return Remote(file.path, "pointer" if large else file.blob, file.sha256 if large else "")
+def remote(file: File, *, large: bool = False) -> HubFile:
+    return HubFile(file.path, "pointer" if large else file.blob, file.sha256 if large else "")
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -192,10 +192,10 @@ def test_what_a_commit_changes(large: bool) -> None:  # noqa: FBT001
     there = [
         remote(same, large=large),
         remote(make_file(edited.path, b"before"), large=large),
-        Remote("build/a/z", "1"),
-        Remote("build/a/gone", "2"),
-        Remote("build/ab/stays", "3"),
-        Remote("README.md", "4"),
+        HubFile("build/a/z", "1"),
+        HubFile("build/a/gone", "2"),
+        HubFile("build/ab/stays", "3"),
+        HubFile("README.md", "4"),
     ]
     found = changes([same, edited, new], there, ["build/a"])
     assert found == Changes(added=(edited, new), deleted=("build/a/gone", "build/a/z"), same=1)
@@ -207,9 +207,9 @@ def test_what_a_commit_changes(large: bool) -> None:  # noqa: FBT001
 
 def test_a_signature_stays_as_long_as_what_it_signs() -> None:
     metadata = make_file("build/a/metadata.json", b"{}")
-    signature = Remote("build/a/metadata.json.sigstore", "1")
+    signature = HubFile("build/a/metadata.json.sigstore", "1")
     assert changes([metadata], [remote(metadata), signature], ["build/a"]) == Changes(added=(), deleted=(), same=1)
-    changed = changes([metadata], [Remote(metadata.path, "2"), signature], ["build/a"])
+    changed = changes([metadata], [HubFile(metadata.path, "2"), signature], ["build/a"])
     assert changed == Changes(added=(metadata,), deleted=(signature.path,), same=0)
     own = make_file(signature.path, b"signed anew")
     assert changes([metadata, own], [remote(metadata), signature], ["build/a"]).added == (own,)

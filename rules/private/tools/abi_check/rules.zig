@@ -1,4 +1,4 @@
-//! The rules of compliance, one function each. Every finding is reported, not the first alone.
+//! The rules of the ABI check, one function each. Every finding is reported, not the first alone.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
