@@ -235,7 +235,7 @@ def _arguments() -> argparse.Namespace:
     args = parser.parse_args()
     for given, names in ((args.kernels, known), (args.cells, CELLS), (args.columns, _COLUMNS)):
         for name in set(given) - set(names):
-            parser.error(f"`{name}` is none of {'; '.join(names)}")
+            parser.error(f"`{name}` is not one of {'; '.join(names)}")
     args.kernels = args.kernels or known
     if args.work.exists() and any(args.work.iterdir()):
         parser.error(f"{args.work} is not empty: remove it, or name another directory")

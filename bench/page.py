@@ -84,9 +84,9 @@ def bars(results: dict[str, Any]) -> list[str]:
             lines.append(f"- {name}: {MISSING} (bar: {bar} times {what} than the best peer)")
     steps = _entry(norm, SPLIT, "another directory").get("steps")
     lines.append(
-        f"- other directory: {MISSING} (bar: 0 compile steps)"
+        f"- other directory: {MISSING} (bar: 0 compile actions)"
         if steps is None
-        else f"- other directory: {steps} compile steps (bar: 0): {_verdict(steps == 0)}"
+        else f"- other directory: {steps} compile actions (bar: 0): {_verdict(steps == 0)}"
     )
     wall = _entry(norm, SPLIT, "no change").get("wall")
     lines.append(
@@ -186,8 +186,8 @@ def tables(results: dict[str, Any]) -> str:
         BEGIN,
         "",
         f"Variants: {cells}; the further torch version is `{results['cells'][-1]}`. Programs: {programs}. Each entry: "
-        "CPU seconds (wall seconds; compile steps that ran). All columns of a kernel ran on one machine, one after the "
-        "other.",
+        "CPU seconds (wall seconds; compile actions that ran). All columns of a kernel ran on one machine, one after "
+        "the other.",
         "",
         "For the kernel `norm` if no other is named:",
         "",

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""How long verbs take beyond the bare interpreter, in milliseconds of CPU time: python bench/startup.py [RUNS]."""
+"""How long commands take beyond the bare interpreter, in milliseconds of CPU time: python bench/startup.py [RUNS]."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 from py_driver.output import Output  # noqa: E402  (the checkout is no installed package)
 
 PROJECT = str(ROOT / "examples" / "relu")
-VERBS = (
+COMMANDS = (
     ("--help",),
     ("check", PROJECT),
     ("check", "--json", PROJECT),
@@ -51,9 +51,9 @@ def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     bare = best(["-c", "pass"], runs)
     rows = [["(bare interpreter)", f"{bare:.1f}", ""]]
-    for verb in VERBS:
-        total = best(["-c", _PROGRAM, str(ROOT), *verb], runs)
-        name = " ".join(word.removeprefix(f"{ROOT}/") for word in verb)
+    for command in COMMANDS:
+        total = best(["-c", _PROGRAM, str(ROOT), *command], runs)
+        name = " ".join(word.removeprefix(f"{ROOT}/") for word in command)
         rows.append([f"driver {name}", f"{total:.1f}", f"{total - bare:.1f}"])
     Output().table(["command", "total ms", "beyond ms"], rows, right=(1, 2))
 

@@ -1,1 +1,1 @@
-"""Bazel: finding one of the wanted version, providing one where there is none, and running it."""
+"""Bazel: finding one of the expected version, providing one where there is none, and running it."""

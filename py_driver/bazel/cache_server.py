@@ -153,13 +153,13 @@ def _alone(directory: Path) -> Iterator[int]:
         facts = directory.stat()
         if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
             advice = f"chmod 700 {shlex.quote(str(directory))}, or name another with --directory"
-            message = f"others than you may enter {directory}, and could change what is kept there"
+            message = f"other users may enter {directory}, and could change the results in it"
             raise error(Code.PERMISSION, message, help=advice)
         lock = os.fdopen(os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
     with lock:
         if not try_to_take(lock):
             advice = "use that one, or name another directory with --directory"
-            raise error(Code.SET_UP, f"a server serves {directory} already", help=advice)
+            raise error(Code.SET_UP, f"another server already serves {directory}", help=advice)
         yield lock.fileno()
 
 
@@ -181,4 +181,4 @@ def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
                 return
         time.sleep(_POLL_SECONDS)
     said = "ended" if process.poll() is not None else f"took no connection in {_START_SECONDS:.0f} s"
-    raise error(Code.SET_UP, f"the server {said}", help="what it says stands above")
+    raise error(Code.SET_UP, f"the server {said}", help="its output is above")

@@ -34,7 +34,7 @@ class Source(Enum):
 
     VARIABLE = "named by RULES_TORCH_KERNELS_BAZEL"
     PATH = "found on PATH"
-    DEBIAN = "provided from Debian's packages"
+    DEBIAN = "installed from Debian's packages"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,10 +78,10 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
         path = Path(named).absolute()
         found = _ask(path, root, environ)
         if found is None:
-            message = f"{BAZEL_VARIABLE} is {named}, which does not answer to `--version` as a Bazel does"
+            message = f"{BAZEL_VARIABLE} is {named}, which does not answer to `--version` as Bazel does"
             raise error(Code.NO_BAZEL, message, help=f"correct {BAZEL_VARIABLE}, or unset it")
         if not _matches(wanted, found):
-            output.warn(f"{BAZEL_VARIABLE} is Bazel {found}; {wanted} is wanted")
+            output.warn(f"{BAZEL_VARIABLE} is Bazel {found}; {wanted} is expected")
         return Bazel(path=path, version=found, source=Source.VARIABLE, startup=startup)
     for name in ("bazelisk", "bazel"):
         program = shutil.which(name, path=environ.get("PATH"))
@@ -90,10 +90,10 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
         found = _ask(Path(program).absolute(), root, environ)
         if found is not None and _matches(wanted, found):
             return Bazel(path=Path(program).absolute(), version=found, source=Source.PATH, startup=startup)
-        answer = "does not answer" if found is None else f"is Bazel {found}"
-        output.say(f"{program} {answer}; {wanted} is wanted, so it is passed over.")
+        answer = "does not print its version" if found is None else f"is Bazel {found}"
+        output.say(f"{program} {answer}; the driver expects {wanted}, and does not use it.")
     if not _matches(wanted, debian.version()):
-        message = f"Bazel {wanted} is wanted by .bazelversion; only {debian.version()} can be provided"
+        message = f".bazelversion asks for Bazel {wanted}; the driver can install {debian.version()} only"
         raise error(Code.NO_BAZEL, message, help=HELP)
     path = debian.provide(cache_root(environ), output)
     return Bazel(path=path, version=debian.version(), source=Source.DEBIAN, startup=startup)

@@ -92,15 +92,15 @@ def _address(kind: str, text: str, place: str, code: Code) -> str:
         secret = parts.username is not None or parts.query or parts.fragment
         whole = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError as wrong:
-        raise error(code, f"{place}: no address: {wrong}") from None
+        raise error(code, f"{place}: invalid address: {wrong}") from None
     if parts.scheme not in _SCHEMES[kind] or not whole or not text.isprintable() or " " in text:
         forms = ", ".join(f"{scheme}://" for scheme in _SCHEMES[kind])
         advice = f"e.g. grpc://127.0.0.1:8980; schemes: {forms}, {_UNIX}"
         shown = re.split("[?#]", text.rpartition("@")[2])[0]
-        raise error(code, f"{place}: `{shown}` is no address of a remote {kind}", help=advice)
+        raise error(code, f"{place}: `{shown}` is not an address of a remote {kind}", help=advice)
     if secret:
         advice = "name a file with headers, or a credential helper, in the configuration: see docs/remote.md"
-        raise error(code, f"{place}: an address has no user, password or token in it", help=advice)
+        raise error(code, f"{place}: an address must not contain a user, password or token", help=advice)
     return text
 
 
@@ -108,9 +108,9 @@ def _socket(text: str, place: str, code: Code) -> str:
     """The address of a Unix socket, checked."""
     path = text.removeprefix(_UNIX)
     if not path.startswith("/") or not path.isprintable():
-        raise error(code, f"{place}: no absolute path of a socket", help=f"e.g. {_UNIX}/run/cache/socket")
+        raise error(code, f"{place}: not the absolute path of a socket", help=f"e.g. {_UNIX}/run/cache/socket")
     if len(os.fsencode(path)) > SOCKET_LENGTH:
-        message = f"{place}: the path of a socket has at most {SOCKET_LENGTH} bytes"
+        message = f"{place}: the path of a socket may have at most {SOCKET_LENGTH} bytes"
         raise error(code, message, help="make a symbolic link to its directory, and name the socket through that")
     return text
 
@@ -142,7 +142,7 @@ def _read(file: Path) -> Remote:
     except (ValueError, RecursionError) as wrong:
         raise error(Code.TOML_SYNTAX, f"{file}: {wrong}") from None
     for name in table.keys() - {"remote"}:
-        raise error(Code.UNKNOWN_KEY, f"{file}: unknown table `{name}`", help="it has [remote]")
+        raise error(Code.UNKNOWN_KEY, f"{file}: unknown table `{name}`", help="the only table is [remote]")
     remote = table.get("remote", {})
     if not isinstance(remote, dict):
         raise error(Code.WRONG_TYPE, f"{file}: `remote` must be a table: [remote]")
@@ -165,13 +165,13 @@ def _read(file: Path) -> Remote:
 def _check_keys(remote: Mapping[str, Any], file: Path) -> None:
     for name, value in remote.items():
         if name not in _KEYS:
-            advice = did_you_mean(name, _KEYS) or f"it has {', '.join(_KEYS)}"
-            raise error(Code.UNKNOWN_KEY, f"{file}: [remote] has no `{name}`", help=advice)
+            advice = did_you_mean(name, _KEYS) or f"the keys are {', '.join(_KEYS)}"
+            raise error(Code.UNKNOWN_KEY, f"{file}: [remote]: unknown key `{name}`", help=advice)
         if name == "exec-properties":
             if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
                 raise error(Code.WRONG_TYPE, f"{file}: [remote] `{name}` must be a table of strings")
             if wrong := [one for one in value if not _PROPERTY.fullmatch(one)]:
-                raise error(Code.BAD_VALUE, f"{file}: [remote] `{name}`: `{wrong[0]}` is no name of a property")
+                raise error(Code.BAD_VALUE, f"{file}: [remote] `{name}`: `{wrong[0]}` is not the name of a property")
         elif not isinstance(value, str):
             raise error(Code.WRONG_TYPE, f"{file}: [remote] `{name}` must be a string")
 
@@ -194,12 +194,12 @@ def read_headers(path: Path) -> dict[str, list[str]]:
     try:
         if path.stat().st_mode & 0o077:
             advice = f"chmod 600 {shlex.quote(str(path))}"
-            raise error(Code.PERMISSION, f"{path} holds credentials, and others may read it", help=advice)
+            raise error(Code.PERMISSION, f"{path} holds credentials, and other users may read it", help=advice)
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError as wrong:
         raise error(Code.FILE_MISSING, f"cannot read {path}: {wrong.strerror}") from None
     except UnicodeDecodeError:
-        raise error(Code.BAD_VALUE, f"{path}: headers are ASCII") from None
+        raise error(Code.BAD_VALUE, f"{path}: headers must be ASCII") from None
     for number, line in enumerate(lines, 1):
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not line.strip() or line.startswith("#"):

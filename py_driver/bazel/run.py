@@ -41,9 +41,9 @@ _FAILURES = {
     33: (Code.SET_UP, "Bazel ran out of memory"),
     34: (Code.NO_NETWORK, "a remote cache or executor failed"),
     36: (Code.SET_UP, "Bazel met a problem of this machine"),
-    37: (Code.SET_UP, "Bazel failed inside"),
+    37: (Code.SET_UP, "Bazel failed with an internal error"),
     38: (Code.NO_NETWORK, "Bazel could not report its build events"),
-    39: (Code.NO_NETWORK, "a remote cache lost a file that the build needs, or does not give it"),
+    39: (Code.NO_NETWORK, "a remote cache lost a file that the build needs, or does not send it"),
     45: (Code.NO_NETWORK, "Bazel could not report its build events"),
     48: (Code.SET_UP, "Bazel could not resolve the modules of MODULE.bazel"),
 }
@@ -58,7 +58,7 @@ _OPTIONS = (
 )
 _LABELS_SHOWN = 5
 _KILLED = re.compile(r" failed: \((?:Killed|Exit 137)\)|^step: killed by signal 9: ", re.MULTILINE)
-_ALONE = "what is not there is built here without it: --remote-cache= --remote-executor="
+_ALONE = "to build on this machine without it: --remote-cache= --remote-executor="
 _MEMORY = (
     "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
     "once with --jobs"

@@ -71,7 +71,7 @@ def build_turn(output: Output) -> Iterator[Turn]:
 
     def waiting(before: int) -> None:
         came = "1 build came" if before == 1 else f"{before} builds came"
-        output.say(f"{came} before this one, and at most {places} run at once; waiting.")
+        output.say(f"{came} before this one; at most {places} run at once; waiting.")
 
     with turn(cache_root() / "turns" / "builds", waiting, places=places) as mine:
         yield mine

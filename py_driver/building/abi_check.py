@@ -65,7 +65,7 @@ class Checked:
         if not self.findings:
             return None
         count = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
-        return Diagnostic(code=Code.NOT_COMPLIANT, message=f"{self.path} is not compliant: {count}")
+        return Diagnostic(code=Code.NOT_COMPLIANT, message=f"{self.path} fails the ABI check: {count}")
 
 
 def find_libraries(paths: Iterable[Path]) -> list[Path]:
@@ -136,7 +136,7 @@ def build_program(output: Output) -> Path:
     workspace = common_workspace()
     bazel = find_bazel(workspace, output)
     with free_server(bazel, workspace, output) as server:
-        done = build(server.bazel, workspace, [_PROGRAM], output, title="building the check")
+        done = build(server.bazel, workspace, [_PROGRAM], output, title="building the ABI check")
     return next(file for files in done.events.outputs.values() for file in files)
 
 
@@ -160,7 +160,7 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     command += [word for table in tables for word in ("--gpu-symbols", str(table))]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())
     if done.returncode not in {_FOUND_NOTHING, _FOUND_SOMETHING}:
-        said = done.stderr.strip().removeprefix("step: ") or f"the check of {library} ended with {done.returncode}"
+        said = done.stderr.strip().removeprefix("step: ") or f"the ABI check of {library} ended with {done.returncode}"
         return Checked(path=library, failure=said)
     result = json.loads(done.stdout)
     return Checked(

@@ -14,7 +14,7 @@ from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
 from py_driver.building.collect import check_place, collect
-from py_driver.building.estimate import Forecast, describe, forecast, learned
+from py_driver.building.estimate import Estimate, describe, estimate, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
 from py_driver.building.history import read_calls, read_history, write_calls, write_history
@@ -79,13 +79,13 @@ class Build:
     Attributes:
         plan: of the project.
         cells: what was built, in the plan's order.
-        forecast: what it was expected to do.
+        estimate: what it was expected to do.
         bytes_fetched: of archives, from the network.
         seconds: from beginning to end.
     """
 
     plan: Plan
-    forecast: Forecast
+    estimate: Estimate
     cells: tuple[Built, ...]
     bytes_fetched: int
     seconds: float
@@ -117,9 +117,7 @@ def build(
     check_place(directory)
     whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
     if whole:
-        output.say(
-            f"note: nvcc {', '.join(whole)} compiles as a whole: it is declared only, and its phases are not known"
-        )
+        output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
     with one_at_a_time(plan, output):
         return _build(directory, plan, chosen, releases, options, output)
 
@@ -136,8 +134,10 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
         history = read_history(plan.module) if kept_results().is_dir() else {}
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
-            output.say(f"{server.running} builds run now; steps of this one get {memory / 1000:.1f} GB (see --ram)")
-        ahead = forecast(steps, history, jobs=jobs, memory=memory)
+            output.say(
+                f"{server.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
+            )
+        ahead = estimate(steps, history, jobs=jobs, memory=memory)
         output.say(describe(ahead, len(chosen), jobs))
         done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
         root = done.events.exec_root or workspace.root
@@ -159,7 +159,7 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
         write_calls(plan.module, calls_of(placed, earlier, sources))
     return Build(
         plan=plan,
-        forecast=ahead,
+        estimate=ahead,
         cells=tuple(cells),
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,

@@ -44,7 +44,7 @@ History = dict[str, Known]
 """By `Step.place`."""
 
 
-class Forecast(NamedTuple):
+class Estimate(NamedTuple):
     """What a build will do.
 
     Attributes:
@@ -64,7 +64,7 @@ class Forecast(NamedTuple):
     measured: bool
 
 
-def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int | None) -> Forecast:
+def estimate(steps: Iterable[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
     """What a build of some steps will do.
 
     Args:
@@ -94,7 +94,7 @@ def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int 
     priced = [(step, guess.of(step), phases()[step.mnemonic].memory[step.torch]) for step in running]
     seconds, peak = _simulate(priced, jobs, memory)
     spent = sum(took for _, took, _ in priced)
-    return Forecast(
+    return Estimate(
         run=counts[Did.RUN],
         shared=counts[Did.SHARED],
         cached=counts[Did.CACHED],
@@ -104,7 +104,7 @@ def forecast(steps: Iterable[Step], history: History, *, jobs: int, memory: int 
     )
 
 
-def describe(ahead: Forecast, variants: int, jobs: int) -> str:
+def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     """The plan of a build in a sentence.
 
     Args:
@@ -115,12 +115,13 @@ def describe(ahead: Forecast, variants: int, jobs: int) -> str:
     cells = f"{variants} variant{'s' * (variants != 1)}"
     count = ahead.run + ahead.shared + ahead.cached
     if not ahead.run:
-        said = f"{count} compile steps, none of them to run" if count else "nothing to compile"
+        said = f"{count} compile actions, none of which has to run" if count else "nothing to compile"
         return f"plan: {cells}, {said}"
     minutes, seconds = divmod(round(ahead.seconds), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
-        f"plan: {cells}, {count} compile steps: at most {ahead.run} run, {ahead.shared} shared, {ahead.cached} cached; "
+        f"plan: {cells}, {count} compile actions: at most {ahead.run} run, {ahead.shared} shared, "
+        f"{ahead.cached} cached; "
         f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once"
         + ("" if ahead.memory is None else f", in {ahead.memory / 1000:.1f} GB")
     )

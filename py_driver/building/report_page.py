@@ -35,7 +35,7 @@ def check_page(page: Path) -> None:
         if is_directory(path):
             raise error(Code.FOREIGN_FILE, f"{path} is a directory", help="choose another name for the report")
     if is_file(facts) and not is_file(page):
-        message = f"{facts} exists, and {page} does not: it may be no report"
+        message = f"{facts} exists, and {page} does not: it may not be a report"
         raise error(Code.FOREIGN_FILE, message, help="move it away, or choose another name for the report")
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

@@ -17,10 +17,10 @@ Calls = dict[str, "Call"]
 
 _SHOWN = 5
 
-NEW = "no build with a report has had it yet"
+NEW = "no earlier build with a report has this action"
 """The reason of a step that nothing is known of."""
 
-SAME = "nothing it reads has changed: its result was in no cache"
+SAME = "cache miss: none of its inputs has changed"
 """The reason of a step that should not have run."""
 
 
@@ -78,8 +78,8 @@ class Misses:
 
 def _changes(old: Call, new: Call) -> list[str]:
     found = _difference(old.inputs, new.inputs, "")
-    found += [f"argument `{word}` has gone" for word in _without(old.command, new.command)]
-    found += [f"argument `{word}` is new" for word in _without(new.command, old.command)]
+    found += [f"argument `{word}` was removed" for word in _without(old.command, new.command)]
+    found += [f"argument `{word}` was added" for word in _without(new.command, old.command)]
     found += _difference(old.environment, new.environment, "variable ")
     if not found and old.command != new.command:
         found.append("the order of the arguments has changed")
@@ -93,5 +93,5 @@ def _without(words: Sequence[str], others: Sequence[str]) -> list[str]:
 
 def _difference(old: Mapping[str, str], new: Mapping[str, str], kind: str) -> list[str]:
     found = [f"{kind}{name} has changed" for name in new if name in old and old[name] != new[name]]
-    found += [f"{kind}{name} is new" for name in new if name not in old]
-    return found + [f"{kind}{name} has gone" for name in old if name not in new]
+    found += [f"{kind}{name} was added" for name in new if name not in old]
+    return found + [f"{kind}{name} was removed" for name in old if name not in new]

@@ -46,12 +46,12 @@ def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = ""
     if patterns:
         chosen = choose(plan, patterns)
         if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
-            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} is not there", help=advice)
+            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
         return chosen
     there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
     if foreign := sorted(there - {one.name for one in plan.variants}):
-        choice = "remove it, or name the variants that are meant with --variant"
-        raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is no variant of {plan.name}", help=choice)
+        choice = "remove it, or select variants with --variant"
+        raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is not a variant of {plan.name}", help=choice)
     if not there:
         raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
     return [one for one in plan.variants if one.name in there]
@@ -102,10 +102,10 @@ def changed(place: Path, metadata: Mapping[str, Any], digests: Mapping[str, str]
     digest = metadata.get("digest")
     stated = digest.get("files") if isinstance(digest, dict) and digest.get("algorithm") == "sha256" else None
     if METADATA not in digests or not isinstance(stated, dict):
-        yield f"{METADATA} names no files"
+        yield f"{METADATA} lists no files"
         return
     if SIGNATURE in digests and not _signs(place / SIGNATURE, digests[METADATA]):
-        yield f"{SIGNATURE} is no sigstore bundle of {METADATA}"
+        yield f"{SIGNATURE} is not a sigstore bundle of {METADATA}"
     for name in sorted({*stated, *digests} - {METADATA, SIGNATURE}):
         if name not in digests:
             yield f"{name} is missing"

@@ -82,7 +82,7 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
         if text != render(plan, ""):
-            message = f"{directory / 'BUILD.bazel'} is not what build.toml says"
+            message = f"{directory / 'BUILD.bazel'} does not match build.toml"
             raise error(Code.STALE_BUILD_FILE, message, help=f"run `driver gen {directory}`")
         package = project.relative_to(root).as_posix()
         return Workspace(root=root, package="" if package == "." else package)

@@ -1,6 +1,6 @@
-"""The command line: one module a verb, loaded only when its verb is used.
+"""The command line: one module a command, loaded only when its command is used.
 
-Each module has `add(subparsers)`, which describes the verb's arguments, and `run(args, output)`, which does the work
+Each module has `add(subparsers)`, which describes the command's arguments, and `run(args, output)`, which does the work
 and returns the exit code.
 """
 
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
 
-VERBS = {
-    "abi-check": "check whether built libraries load wherever they should, beside others",
+COMMANDS = {
+    "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
     "bazel": "run Bazel in the current workspace",
     "build": "build variants into build/",
     "cache": "serve a remote cache on this machine",
-    "check": "say everything that is wrong with build.toml and the files it lists",
-    "demo": "build a project and run its example on what was built",
-    "explain": "say what an error means and how to put it right",
-    "fetch": "bring the archives of variants into the store, or into a mirror for machines without network",
+    "check": "report all mistakes in build.toml and in the files that it lists",
+    "demo": "build a project and run its example with the built variants",
+    "explain": "explain an error and say how to correct it",
+    "fetch": "fetch the archives of variants into the store, or into a mirror for machines without network",
     "gen": "write BUILD.bazel from build.toml",
     "lock": "write the lock of the toolchains from the matrix of releases",
     "publish": "put built variants on the Hugging Face Hub, in one commit",
     "schema": "print the JSON Schema of build.toml, for editors",
-    "upgrade": "rewrite build.toml as the current edition, comments and order kept",
-    "variants": "list what build.toml is built for",
+    "upgrade": "rewrite build.toml as the current edition, and keep comments and order",
+    "variants": "list the variants of a project",
     "verify": "build variants without any cache and compare them with those in build/",
     "wheel": "make a Python wheel of built variants",
 }
-"""The verbs and what each does, in one line. The verb `x-y` is the module `py_driver.cli.x_y`."""
+"""The commands and what each does, in one line. The command `x-y` is the module `py_driver.cli.x_y`."""
 
 
 MATRIX_VARIABLE = "RULES_TORCH_KERNELS_MATRIX"
 """Environment variable that names a matrix of the user's own."""
 
 
-def sentence(verb: str) -> str:
-    """What a verb does, as a sentence."""
-    summary = VERBS[verb]
+def sentence(command: str) -> str:
+    """What a command does, as a sentence."""
+    summary = COMMANDS[command]
     return f"{summary[0].upper()}{summary[1:]}."
 
 
 def add_matrix(parser: argparse.ArgumentParser) -> None:
-    """Add the argument of all verbs that read the matrix."""
+    """Add the argument of all commands that read the matrix."""
     parser.add_argument(
         "--matrix",
         metavar="FILE",
         type=Path,
-        help=f"releases of your own besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
+        help=f"a file with releases of your own, besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
     )
 
 
@@ -75,26 +75,33 @@ def releases_of(args: argparse.Namespace) -> Releases:
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the argument of all verbs that are about a project: where it is."""
+    """Add the argument of all commands that are about a project: where it is."""
     parser.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, default=Path(), help="the project (default: .)"
+        "directory",
+        metavar="DIR",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        help="the directory of the project (default: .)",
     )
 
 
 def add_project(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of all verbs that plan a project: where it is, and how strict to be."""
+    """Add the arguments of all commands that plan a project: where it is, and how strict to be."""
     add_directory(parser)
     parser.add_argument(
-        "--strict-archs", action="store_true", help="fail if a GPU architecture that a section asks for is not built"
+        "--strict-archs",
+        action="store_true",
+        help="fail if a GPU architecture that a section asks for is not built (default: exclude it)",
     )
     add_matrix(parser)
 
 
 def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add the arguments of all verbs that are about variants of a project.
+    """Add the arguments of all commands that are about variants of a project.
 
     Args:
-        parser: of the verb.
+        parser: of the command.
         default: the variants if none are named, in words.
     """
     add_project(parser)
@@ -103,7 +110,7 @@ def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
         metavar="GLOB",
         action="append",
         default=[],
-        help=f"identifiers, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
+        help=f"select variants by identifier, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
     )
 
 
@@ -114,11 +121,11 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, width=terminal_width() - 2)
 
 
-class Verb(Protocol):
-    """What the module of a verb offers."""
+class Command(Protocol):
+    """What the module of a command offers."""
 
     def add(self, subparsers: Subparsers) -> None:
-        """Add the verb's parser."""
+        """Add the command's parser."""
 
     def run(self, args: argparse.Namespace, output: Output) -> int:
         """Do the work; the exit code."""
@@ -135,9 +142,9 @@ class Parser(argparse.ArgumentParser):
         raise error(Code.USAGE, message, help=f"see `{self.prog} --help`")
 
 
-def load_verb(name: str) -> Verb:
-    """The module of a verb."""
-    return cast("Verb", importlib.import_module(f"py_driver.cli.{name.replace('-', '_')}"))
+def load_command(name: str) -> Command:
+    """The module of a command."""
+    return cast("Command", importlib.import_module(f"py_driver.cli.{name.replace('-', '_')}"))
 
 
 def run(arguments: Sequence[str], output: Output) -> int:
@@ -151,22 +158,24 @@ def run(arguments: Sequence[str], output: Output) -> int:
         The exit code.
 
     Raises:
-        DriverError: USAGE for a wrong command line, and all that the verb raises.
+        DriverError: USAGE for a wrong command line, and all that the command raises.
         SystemExit: after `--help` and `--version`.
     """
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if name is not None and name not in VERBS:
-        hint = did_you_mean(name, VERBS)
-        raise error(Code.USAGE, f"unknown verb `{name}`", help=f"{hint}{' ' if hint else ''}verbs: {', '.join(VERBS)}")
+    if name is not None and name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS)
+        raise error(
+            Code.USAGE, f"unknown command `{name}`", help=f"{hint}{' ' if hint else ''}commands: {', '.join(COMMANDS)}"
+        )
     parser = Parser(prog="driver", description="Build PyTorch GPU kernels from build.toml with Bazel.")
     parser.add_argument("--version", action="version", version=f"driver {__version__}")
-    subparsers: Subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)  # type: ignore[assignment]
+    subparsers: Subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)  # type: ignore[assignment]
     if name is not None:
-        load_verb(name).add(subparsers)
+        load_command(name).add(subparsers)
     else:
-        for verb, summary in VERBS.items():
-            subparsers.add_parser(verb, help=summary, add_help=False)
+        for command, summary in COMMANDS.items():
+            subparsers.add_parser(command, help=summary, add_help=False)
     args = parser.parse_args(arguments)
     if name is None:
-        parser.error("a verb is missing")
-    return load_verb(name).run(args, output)
+        parser.error("a command is missing")
+    return load_command(name).run(args, output)

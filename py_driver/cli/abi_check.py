@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, releases_of, sentence
+from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
 from py_driver.matrix.backends import BUILT
 
@@ -35,22 +35,30 @@ def _version(text: str) -> str:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
+    """Add the command's parser."""
     parser = subparsers.add_parser(
         "abi-check",
-        help=VERBS["abi-check"],
-        description=f"{sentence('abi-check')} What a library of a variant is to be is taken from the directory it "
-        "lies in; the options say it for others, or say otherwise.",
+        help=COMMANDS["abi-check"],
+        description=f"{sentence('abi-check')} The directory of a variant states what its libraries must be. The "
+        "options override it, and state the same for other libraries.",
     )
-    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory with some")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory that holds libraries"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch to load into, e.g. 2.13")
-    parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of the torch to load into")
+    parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch that loads the library, e.g. 2.13")
+    parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of that torch")
     parser.add_argument(
-        "--archs", metavar="LIST", type=_archs, help="the exact GPU code, e.g. 8.0,9.0a,12.0+PTX or gfx942; or none"
+        "--archs",
+        metavar="LIST",
+        type=_archs,
+        help="all GPU architectures of its device code, e.g. 8.0,9.0a,12.0+PTX or gfx942; or none",
     )
     parser.add_argument(
-        "--torch-stable-abi", metavar="M.N", type=_version, help="only torch's stable ABI, as of this torch or older"
+        "--torch-stable-abi",
+        metavar="M.N",
+        type=_version,
+        help="allow only torch's stable ABI, as this torch or an earlier one has it",
     )
 
 
@@ -104,7 +112,7 @@ def _show(checked: Checked, output: Output) -> None:
         return
     notes = [f"  note: {note}" for note in checked.notes]
     if not checked.findings:
-        said = [f"{checked.path}: compliant; GPU code: {' '.join(checked.gpu_code) or 'none'}", *notes]
+        said = [f"{checked.path}: passes the ABI check; device code: {' '.join(checked.gpu_code) or 'none'}", *notes]
         output.data("\n".join(said))
         return
     output.data("\n".join([f"{checked.path}:", *notes]))

@@ -18,18 +18,18 @@ _MODULE = "MODULE.bazel"
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb to the driver's command line."""
+    """Add the command to the driver's command line."""
     parser = subparsers.add_parser(
         "bazel",
         help="run Bazel in the current workspace",
-        description="Run the Bazel of the wanted version in the current workspace, providing it first if there is "
-        "none. Without arguments, print which one it is.",
+        description="Run Bazel of the expected version in the current workspace, and install it first if there is "
+        "none. Without arguments, print which Bazel that is.",
     )
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what to pass to Bazel")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="arguments for Bazel")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Run the verb.
+    """Run the command.
 
     Args:
         args: the parsed command line.
@@ -60,4 +60,4 @@ def workspace_root(start: Path) -> Path:
         if (directory / _MODULE).is_file():
             return directory
     message = f"neither {start} nor a directory above it holds a {_MODULE}"
-    raise error(Code.FILE_MISSING, message, help="go to a project that has one")
+    raise error(Code.FILE_MISSING, message, help="change into a Bazel workspace")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaCompile, PtxSharing
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import VERBS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -37,45 +37,48 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
     """Add the arguments that say of what, which variants, how many steps at once, and how.
 
     Args:
-        parser: of the verb.
+        parser: of the command.
         default: the variants if none are named, in words.
     """
     add_variants(parser, default)
     parser.add_argument(
-        "--jobs", metavar="N", type=positive, help="actions at once (default: as Bazel sees fit, 100 on an executor)"
+        "--jobs",
+        metavar="N",
+        type=positive,
+        help="run at most N actions at once (default: Bazel decides; 100 on a remote executor)",
     )
     parser.add_argument(
         "--ram",
         metavar="GB",
         type=positive,
-        help="start no more steps at once than are known to fit (default: what the machine or the container has)",
+        help="run no more actions at once than fit into this memory (default: that of the machine or container)",
     )
     parser.add_argument(
         "--cuda-compile",
         choices=[one.value for one in CudaCompile],
-        help="each phase of nvcc as an action of its own, which more cells share, or nvcc as a whole "
-        f"(default: {CUDA_COMPILE})",
+        help="split: each phase of nvcc is an action of its own, which more variants share; monolithic: nvcc runs once "
+        f"for each source (default: {CUDA_COMPILE})",
     )
     parser.add_argument(
         "--ptx-sharing",
         choices=[one.value for one in PtxSharing],
-        help="whether 8.0, 8.6, 8.9 and so on get the same PTX where they have the same preprocessed text; "
-        f"`check` compiles each and fails if it is not the same (default: {PTX_SHARING})",
+        help="on: 8.0, 8.6, 8.9 and so on get the same PTX where their preprocessed text is the same; check: compile "
+        f"each, and fail if the PTX differs (default: {PTX_SHARING})",
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that verbs which build into build/ have."""
+    """Add the arguments that commands which build into build/ have."""
     add_choice(parser)
     parser.add_argument(
         "--remote-cache",
         metavar="URL",
-        help="take results from a server and put them there, e.g. grpc://127.0.0.1:8980 (default: as configured)",
+        help="read results from a server and write them to it: grpc://HOST:PORT (default: as config.toml says)",
     )
     parser.add_argument(
         "--remote-executor",
         metavar="URL",
-        help="run the steps on a server's machines; it is the cache too (default: as configured)",
+        help="run actions on the machines of this server, which is the remote cache too (default: as config.toml says)",
     )
 
 
@@ -102,15 +105,15 @@ def options_of(args: argparse.Namespace) -> Options:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("build", help=VERBS["build"], description=sentence("build"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("build", help=COMMANDS["build"], description=sentence("build"))
     add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
     parser.add_argument(
         "--report",
         metavar="FILE.html",
         type=page,
-        help="write a page about every step, what cells share, and what headers bring; and FILE.json with the same",
+        help="write a page about each action, what variants share, and what headers bring; FILE.json says the same",
     )
 
 
@@ -163,12 +166,12 @@ def _as_json(done: Build) -> dict[str, Any]:
         "seconds": round(done.seconds, 3),
         "bytes-fetched": done.bytes_fetched,
         "plan": {
-            "run": done.forecast.run,
-            "shared": done.forecast.shared,
-            "cached": done.forecast.cached,
-            "seconds": round(done.forecast.seconds, 1),
-            "memory-mb": done.forecast.memory,
-            "measured": done.forecast.measured,
+            "run": done.estimate.run,
+            "shared": done.estimate.shared,
+            "cached": done.estimate.cached,
+            "seconds": round(done.estimate.seconds, 1),
+            "memory-mb": done.estimate.memory,
+            "measured": done.estimate.measured,
         },
         "variants": [
             {

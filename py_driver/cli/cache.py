@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import COMMANDS, sentence
 from py_driver.cli.build import positive
 
 if TYPE_CHECKING:
@@ -24,21 +24,31 @@ def port(text: str) -> int:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("cache", help=VERBS["cache"], description=sentence("cache"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("cache", help=COMMANDS["cache"], description=sentence("cache"))
     parser.add_argument("action", choices=["serve"], help="serve until Ctrl-C")
     parser.add_argument(
         "--port",
         metavar="N",
         type=port,
-        help="besides the socket, listen on this port of the loopback interface, to processes of this user",
+        help="also listen on this loopback port, for processes of this user (default: listen on a socket only)",
     )
     parser.add_argument(
-        "--directory", metavar="DIR", type=Path, help="where results are kept (default: `served` in the driver's cache)"
+        "--directory", metavar="DIR", type=Path, help="keep results there (default: `served` in the driver's cache)"
     )
-    parser.add_argument("--size", metavar="GB", type=positive, default=_SIZE, help=f"at most (default: {_SIZE})")
-    parser.add_argument("--execute", action="store_true", help="run steps too, in roots of their own, with bubblewrap")
-    parser.add_argument("--jobs", metavar="N", type=positive, help="steps at once (default: one a processor)")
+    parser.add_argument(
+        "--size",
+        metavar="GB",
+        type=positive,
+        default=_SIZE,
+        help=f"keep at most this many gigabytes (default: {_SIZE})",
+    )
+    parser.add_argument(
+        "--execute", action="store_true", help="run actions too, each in a root of its own, with bubblewrap"
+    )
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive, help="run at most N actions at once (default: one for each processor)"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

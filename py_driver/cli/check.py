@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, releases_of, sentence
+from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.errors import Code, DriverError, ExitCode
 from py_driver.output import printable
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("check", help=VERBS["check"], description=sentence("check"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("check", help=COMMANDS["check"], description=sentence("check"))
     add_project(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
     output.notes(notes)
     bundled = sum(one.bundled for one in variants)
-    named = f", {len(variants) - bundled} more when named" if len(variants) > bundled else ""
+    named = f", {len(variants) - bundled} more on request" if len(variants) > bundled else ""
     advice = "" if manifest.edition == CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
-    said = f"{manifest.file} is right: edition {manifest.edition}, {bundled} variants{named}{advice}"
+    said = f"{manifest.file} is valid: edition {manifest.edition}, {bundled} variants{named}{advice}"
     output.say(printable(said))
     return ExitCode.OK

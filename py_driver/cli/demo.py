@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, releases_of, sentence
+from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.cli.build import add_arguments, options_of, show
 from py_driver.errors import ExitCode
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("demo", help=VERBS["demo"], description=sentence("demo"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("demo", help=COMMANDS["demo"], description=sentence("demo"))
     add_arguments(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import COMMANDS, sentence
 from py_driver.errors import Code, ExitCode, error
 from py_driver.resources import resource
 from py_driver.spelling import did_you_mean
@@ -20,10 +20,12 @@ _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("explain", help=VERBS["explain"], description=sentence("explain"))
-    parser.add_argument("code", metavar="CODE", nargs="?", help="e.g. E003 or unknown-key (default: list all)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    """Add the command's parser."""
+    parser = subparsers.add_parser("explain", help=COMMANDS["explain"], description=sentence("explain"))
+    parser.add_argument(
+        "code", metavar="CODE", nargs="?", help="an error, e.g. E003 or unknown-key (default: list all errors)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -80,8 +82,8 @@ def find(text: str) -> Code:
             near = did_you_mean(text.upper(), alike or numbers)
         else:
             near = did_you_mean(wanted, [spell(code) for code in Code])
-        advice = f"{near}{' ' if near else ''}`driver explain` lists all"
-        raise error(Code.USAGE, f"there is no error `{text}`", help=advice)
+        advice = f"{near}{' ' if near else ''}`driver explain` lists all errors"
+        raise error(Code.USAGE, f"unknown error `{text}`", help=advice)
     return known[wanted]
 
 

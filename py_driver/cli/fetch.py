@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_matrix, releases_of, sentence
+from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("fetch", help=VERBS["fetch"], description=sentence("fetch"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("fetch", help=COMMANDS["fetch"], description=sentence("fetch"))
     parser.add_argument(
         "variants",
         metavar="GLOB",
         nargs="*",
-        help="identifiers as in `driver build --variant`; no project is needed (default: all default cells)",
+        help="variants as in `driver build --variant`; no project is needed (default: all default variants)",
     )
     parser.add_argument(
-        "--mirror", metavar="DIR", type=Path, help="copy the archives into DIR, for RULES_TORCH_KERNELS_MIRROR"
+        "--mirror", metavar="DIR", type=Path, help="also copy the archives into DIR, for RULES_TORCH_KERNELS_MIRROR"
     )
     parser.add_argument(
         "--depends",
         metavar="NAME",
         action="append",
         default=[],
-        help="also what a section's `depends` calls so, e.g. cutlass_3_6; may be repeated",
+        help="also fetch this library of a section's `depends`, e.g. cutlass_3_6; repeatable",
     )
     add_matrix(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -55,8 +55,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     check_user_lock(releases)
     for name in args.depends:
         if name not in ("torch", *(known := releases.lock.libraries)):
-            advice = did_you_mean(name, known) or f"locked are {', '.join(known)}"
-            raise error(Code.UNSUPPORTED, f"`--depends {name}`: no archive of it is locked", help=advice)
+            advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
+            raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
     cells = [(spell(cell), bundled) for cell, bundled in releases.matrix.cells()]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_project, releases_of, sentence
+from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -21,11 +21,11 @@ BUILD_FILE = "BUILD.bazel"
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("gen", help=VERBS["gen"], description=sentence("gen"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("gen", help=COMMANDS["gen"], description=sentence("gen"))
     add_project(parser)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 with a diff if the file is not fresh"
+        "--check", action="store_true", help="write nothing; exit 1 with a diff if BUILD.bazel is out of date"
     )
 
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.check:
         output.data(difference(old or "", text, str(path), f"{path} (generated)"))
         raise error(
-            Code.STALE_BUILD_FILE, f"{path} is not what build.toml says", help=f"run `driver gen {args.directory}`"
+            Code.STALE_BUILD_FILE, f"{path} does not match build.toml", help=f"run `driver gen {args.directory}`"
         )
     write(path, text.encode())
     output.say(f"wrote {printable(str(path))}: {len(plan.variants)} variants")
@@ -70,7 +70,7 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         if path.is_symlink():
-            advice = "remove it, or make the file that it leads to"
+            advice = "remove it, or create the file that it leads to"
             raise error(Code.FOREIGN_FILE, f"{path} is a symbolic link that leads nowhere", help=advice) from None
         return None
     except OSError as problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import VERBS, add_matrix, releases_of, sentence
+from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("lock", help=VERBS["lock"], description=sentence("lock"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("lock", help=COMMANDS["lock"], description=sentence("lock"))
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--check", action="store_true", help="look nothing up, write nothing; exit 1 with a diff if the lock is stale"
+        "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
     )
     what.add_argument(
-        "--update", action="store_true", help="look everything up anew, also what is locked in the right version"
+        "--update",
+        action="store_true",
+        help="look up everything again, also archives that are locked in the version of the matrix",
     )
     add_matrix(parser)
 
@@ -61,10 +63,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     old_symbols = _old_symbols(new, releases)
     if (stale or unread or old_symbols) and args.check:
         if unread:
-            output.say(f"{exports_file()} is not of these torch wheels")
+            output.say(f"{exports_file()} was made from other torch wheels")
         for one in old_symbols:
-            output.say(f"{one.path} is not of the archives in `libraries`")
-        raise error(Code.STALE_LOCK, "the lock is not what the matrix says", help="run `driver lock`")
+            output.say(f"{one.path} was made from other archives than `libraries` lists")
+        raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
     if unread:
         with output.task("reading what torch exports") as task:
             write(exports_file(), torch_symbols.update(exports_file(), new["torch"], task.update))

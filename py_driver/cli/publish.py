@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -17,21 +17,27 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
+    """Add the command's parser."""
     parser = subparsers.add_parser(
         "publish",
-        help=VERBS["publish"],
-        description=f"{sentence('publish')} The token is that of `hf auth login`, or HF_TOKEN.",
+        help=COMMANDS["publish"],
+        description=f"{sentence('publish')} It uses the token of `hf auth login`, or HF_TOKEN.",
     )
     add_variants(parser, default="all that are in build/")
-    parser.add_argument("--repo-id", metavar="OWNER/NAME", default="", help="where to (default: as build.toml says)")
     parser.add_argument(
-        "--branch", metavar="NAME", default="", help="to which branch (default: as build.toml says, or v<version>)"
+        "--repo-id", metavar="OWNER/NAME", default="", help="the repository (default: as build.toml says)"
     )
-    parser.add_argument("--private", action="store_true", help="create a private repository if there is none yet")
-    parser.add_argument("--create-pr", action="store_true", help="open a pull request in the place of a commit")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.add_argument("--allow-dirty", action="store_true", help="publish sources that differ from the commit")
+    parser.add_argument(
+        "--branch", metavar="NAME", default="", help="the branch (default: as build.toml says, or v<version>)"
+    )
+    parser.add_argument(
+        "--private",
+        action="store_true",
+        help="if there is no repository yet, create a private one (default: a public one)",
+    )
+    parser.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
+    parser.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -41,9 +47,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.publishing.publish`.
     """
-    from py_driver.publishing.publish import Wish, publish  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.publish import (  # noqa: PLC0415  (`driver --help` needs none of these)
+        PublishOptions,
+        publish,
+    )
 
-    wish = Wish(
+    options = PublishOptions(
         repo_id=args.repo_id,
         branch=args.branch,
         private=args.private,
@@ -52,7 +61,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         allow_dirty=args.allow_dirty,
         strict_archs=args.strict_archs,
     )
-    done = publish(args.directory, args.variant, releases_of(args), output, wish)
+    done = publish(args.directory, args.variant, releases_of(args), output, options)
     if args.json:
         output.json(_as_json(done, dry_run=args.dry_run))
         return ExitCode.OK
@@ -67,7 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         if branch.url:
             output.say(f"{branch.branch}: {branch.url}")
     if not any(branch.changes.added or branch.changes.deleted for branch in done.branches):
-        output.say(f"{done.address} has all of it already")
+        output.say(f"{done.address} is up to date")
     return ExitCode.OK
 
 

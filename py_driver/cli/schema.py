@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, sentence
+from py_driver.cli import COMMANDS, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    subparsers.add_parser("schema", help=VERBS["schema"], description=sentence("schema"))
+    """Add the command's parser."""
+    subparsers.add_parser("schema", help=COMMANDS["schema"], description=sentence("schema"))
 
 
 def run(_args: argparse.Namespace, output: Output) -> int:

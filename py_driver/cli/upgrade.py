@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_directory, sentence
+from py_driver.cli import COMMANDS, add_directory, sentence
 from py_driver.errors import DriverError, ExitCode
 from py_driver.output import printable
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("upgrade", help=VERBS["upgrade"], description=sentence("upgrade"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("upgrade", help=COMMANDS["upgrade"], description=sentence("upgrade"))
     add_directory(parser)
     parser.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
 
@@ -44,14 +44,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise DriverError(findings.diagnostics())
     new = upgrade(content, manifest)
     if new == content:
-        output.say(f"{printable(str(path))} is of edition {CURRENT} already")
+        output.say(f"{printable(str(path))} already has edition {CURRENT}")
         return ExitCode.OK
     root = f"torch-ext/{manifest.module}"
     if manifest.edition == 0 and manifest.python_root != root:
         command = f"mkdir -p torch-ext && git mv {shlex.quote(manifest.python_root)} {root}"
-        output.say(f"note: the Python package belongs in {root} now: {command}")
+        output.say(f"note: edition {CURRENT} has the Python package in {root}: {command}")
     if manifest.license == "unknown":
-        output.say('note: `license` is "unknown" until you say which it is')
+        output.say('note: `license` is "unknown": write which licence the project has')
     if args.diff:
         output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
         return ExitCode.OK

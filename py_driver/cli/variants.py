@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import VERBS, add_project, releases_of, sentence
+from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("variants", help=VERBS["variants"], description=sentence("variants"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("variants", help=COMMANDS["variants"], description=sentence("variants"))
     add_project(parser)
-    parser.add_argument("--all", action="store_true", help="list those too that are built only when named")
-    parser.add_argument("--json", action="store_true", help="print JSON, always of all")
+    parser.add_argument("--all", action="store_true", help="also list the variants that are built only on request")
+    parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
-        "--explain", action="store_true", help="say which archs each section asks for and gets, what not, and why"
+        "--explain",
+        action="store_true",
+        help="say which architectures each section asks for, which it gets, which are excluded, and why",
     )
 
 
@@ -42,10 +44,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.json(_as_json(plan))
         return ExitCode.OK
     shown = [one for one in plan.variants if one.bundled or args.all]
-    rows = [[one.name, "yes" if one.bundled else "when named", one.shown_archs] for one in shown]
+    rows = [[one.name, "yes" if one.bundled else "on request", one.shown_archs] for one in shown]
     output.table(["variant", "default", "archs"], rows)
     if more := len(plan.variants) - len(shown):
-        output.say(f"{more} more when named: `driver variants --all` lists them")
+        output.say(f"{more} more on request: `driver variants --all` lists them")
     if args.explain:
         _explain(plan, shown, output)
     return ExitCode.OK
@@ -81,8 +83,8 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         }
         for one in plan.variants
     ]
-    left = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.left]
-    return {"name": plan.name, "variants": variants, "left": left, "notes": [one.as_json() for one in plan.notes]}
+    excluded = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.excluded]
+    return {"name": plan.name, "variants": variants, "left": excluded, "notes": [one.as_json() for one in plan.notes]}
 
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
@@ -96,10 +98,10 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     for lines, names in alike.items():
         for line in ("", *names, *lines):
             output.data(line)
-    rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.left]
+    rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.excluded]
     rest += [printable(str(one)) for one in plan.notes]
     if rest:
-        for line in ("", "not built, or worth knowing:", *(f"  {one}" for one in rest)):
+        for line in ("", "excluded variants, and notes:", *(f"  {one}" for one in rest)):
             output.data(line)
 
 
@@ -110,5 +112,5 @@ def _archs_of(plan: Plan, variant: Variant) -> list[str]:
         lines.append(f"  [kernel.{name}]")
         lines.append(f"    requested  {' '.join(archs.requested)}")
         lines.append(f"    kept       {' '.join(archs.kept)}")
-        lines += [f"    dropped    {one.arch}: {one.reason}" for one in archs.dropped]
-    return lines or ["  no GPU code"]
+        lines += [f"    excluded   {one.arch}: {one.reason}" for one in archs.dropped]
+    return lines or ["  no device code"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, releases_of, sentence
+from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 
@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser("verify", help=VERBS["verify"], description=sentence("verify"))
+    """Add the command's parser."""
+    parser = subparsers.add_parser("verify", help=COMMANDS["verify"], description=sentence("verify"))
     add_choice(parser, default="all that are in build/")
-    parser.add_argument("--published", action="store_true", help="compare them with those on the Hub instead")
-    parser.add_argument("--repo-id", metavar="OWNER/NAME", help="where these are (default: as build.toml says)")
-    parser.add_argument("--branch", metavar="NAME", help="on which branch (default: as build.toml says, or v<version>)")
-    parser.add_argument("--diffoscope", action="store_true", help="let diffoscope say how variants differ")
+    parser.add_argument(
+        "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
+    )
+    parser.add_argument(
+        "--repo-id", metavar="OWNER/NAME", help="the repository of --published (default: as build.toml says)"
+    )
+    parser.add_argument(
+        "--branch", metavar="NAME", help="the branch of --published (default: as build.toml says, or v<version>)"
+    )
+    parser.add_argument("--diffoscope", action="store_true", help="show with diffoscope how variants differ")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -36,7 +42,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.publishing.verify import Release, failures, verify  # noqa: PLC0415
 
     if not args.published and (args.repo_id or args.branch):
-        raise error(Code.USAGE, "--repo-id and --branch are of what is published", help="add --published")
+        raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     options = Options(strict_archs=args.strict_archs, choices=choices_of(args))
     releases = releases_of(args)
@@ -55,5 +61,5 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if wrong:
         raise DriverError(wrong)
     count = len(verified)
-    output.say(f"{count} variant{'s' * (count != 1)} built without any cache: the same, byte for byte")
+    output.say(f"{count} variant{'s' * (count != 1)} built without any cache: every byte is the same")
     return ExitCode.OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import VERBS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the verb's parser."""
+    """Add the command's parser."""
     parser = subparsers.add_parser(
         "wheel",
-        help=VERBS["wheel"],
-        description=f"{sentence('wheel')} Its package loads the variant that fits the torch at hand.",
+        help=COMMANDS["wheel"],
+        description=f"{sentence('wheel')} Its package loads the variant that fits the installed torch.",
     )
     add_variants(parser, default="all that are in build/")
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("dist"), help="where the wheel goes (default: dist)"
+        "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheel to DIR (default: dist)"
     )
 
 

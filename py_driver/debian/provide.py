@@ -74,15 +74,19 @@ def provide(cache_directory: Path, output: Output) -> Path:
     if _is_complete(place):
         return place / "bazel"
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        message = f"Bazel {data['version']} can be provided on Linux on x86_64 only, not on {platform.platform()}"
+        message = (
+            f"the driver can install Bazel {data['version']} on Linux on x86_64 only, not on {platform.platform()}"
+        )
         raise error(Code.PLATFORM, message, help=HELP)
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            message = f"no Bazel of the wanted version is installed, and without `{program}` none can be provided"
+            message = (
+                f"no Bazel of the expected version is installed, and the driver cannot install it without `{program}`"
+            )
             raise error(Code.NOT_DEBIAN, message, help=HELP)
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        with locked(parent / "lock", lambda: output.say("Another run is providing Bazel; waiting for it.")):
+        with locked(parent / "lock", lambda: output.say("Another run is installing Bazel; waiting for it.")):
             if not _is_complete(place):
                 if shutil.disk_usage(parent).free < data["disk_megabytes"] * _MEGABYTE:
                     raise _no_space(parent, data)
@@ -92,14 +96,14 @@ def provide(cache_directory: Path, output: Output) -> Path:
         if code is Code.NO_SPACE:
             raise _no_space(parent, data) from problem
         if code is Code.PERMISSION:
-            message = f"Bazel cannot be provided in {parent}: {problem.filename}: {problem.strerror}"
+            message = f"cannot install Bazel in {parent}: {problem.filename}: {problem.strerror}"
             raise error(Code.PERMISSION, message, help=HELP) from problem
         raise
     return place / "bazel"
 
 
 def _no_space(parent: Path, data: dict[str, Any]) -> DriverError:
-    message = f"the disk of {parent} is full; providing Bazel takes {data['disk_megabytes']} MB"
+    message = f"the disk of {parent} is full; installing Bazel takes {data['disk_megabytes']} MB"
     return error(Code.NO_SPACE, message, help="free some space, or set RULES_TORCH_KERNELS_CACHE to a larger disk")
 
 
@@ -140,7 +144,7 @@ def _build(place: Path, data: dict[str, Any], output: Output) -> None:
             tree.rename(place)
             _check(place, data)
             (place / _COMPLETE).write_text(f"{place}\n")
-            task.done(f"provided in {place}")
+            task.done(f"installed in {place}")
     finally:
         _remove(work)
 
@@ -159,7 +163,7 @@ def _wanted(apt: Apt, data: dict[str, Any]) -> dict[str, str]:
     closure = apt.closure(data["package"])
     found = closure.get(data["package"], "none")
     if found.partition("+")[0].partition("-")[0] != data["version"]:
-        message = f"Debian's {data['suite']} has Bazel {found}, and {data['version']} is wanted"
+        message = f"Debian's {data['suite']} has Bazel {found}, and the driver expects {data['version']}"
         raise error(Code.NO_BAZEL, message, help=HELP)
     keep: re.Pattern[str] = class_path.any_of(data["keep"])
     return {name: number for name, number in closure.items() if keep.fullmatch(name)}
@@ -224,9 +228,9 @@ def _check(place: Path, data: dict[str, Any]) -> None:
                 command, capture_output=True, text=True, check=False, cwd=place, env=curated(), timeout=_ANSWER_SECONDS
             )
         except (OSError, subprocess.TimeoutExpired) as problem:
-            raise error(Code.SET_UP, f"the Bazel that was provided does not start: {problem}", help=HELP) from problem
+            raise error(Code.SET_UP, f"the installed Bazel does not start: {problem}", help=HELP) from problem
         if done.returncode:
-            raise error(Code.SET_UP, f"the Bazel that was provided does not start: {done.stderr.strip()}", help=HELP)
+            raise error(Code.SET_UP, f"the installed Bazel does not start: {done.stderr.strip()}", help=HELP)
         answers.append(done.stdout)
     if answers[0].split() != ["bazel", data["version"]]:
-        raise error(Code.SET_UP, f"the Bazel that was provided calls itself {answers[0].strip()!r}", help=HELP)
+        raise error(Code.SET_UP, f"the installed Bazel calls itself {answers[0].strip()!r}", help=HELP)

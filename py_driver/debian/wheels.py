@@ -27,7 +27,7 @@ def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
     """
     python = sys.executable if importlib.util.find_spec("pip") else shutil.which("python3")
     if python is None:
-        raise error(Code.SET_UP, "no Python with pip is found, which fetches Bazel's Java runtime", help=HELP)
+        raise error(Code.SET_UP, "there is no Python with pip, which fetches Bazel's Java runtime", help=HELP)
     target.mkdir()
     requirements = target / "requirements.txt"
     requirements.write_text(

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.fail(error(Code.SET_UP, f"the machine refused: {wrong}"))
         return ExitCode.ENVIRONMENT
     except KeyboardInterrupt:
-        output.fail(error(Code.INTERRUPTED, "interrupted", help="run it again: it goes on where it was"))
+        output.fail(error(Code.INTERRUPTED, "interrupted", help="run it again to continue"))
         return ExitCode.INTERRUPT
     return ExitCode.OK
 
@@ -50,12 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="fetch", description="Fetch pinned archives into the cache and unpack them.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     get = verbs.add_parser("get", help="fetch an archive and unpack it")
-    get.add_argument("--mirror", type=Path, help="directory with archives to look into first")
+    get.add_argument("--mirror", type=Path, help="directory of archives to search first")
     get.add_argument("--entry", required=True, help="the lock entry, as JSON")
     get.add_argument("--dest", type=Path, required=True, help="directory to unpack into")
-    get.add_argument("--strip-prefix", default="", help="directory to take off the names")
-    get.add_argument("--include", action="append", default=[], help="file or directory to unpack; may be given again")
-    get.add_argument("--exclude", action="append", default=[], help="one not to unpack; may be given again")
+    get.add_argument("--strip-prefix", default="", help="directory to strip from the names")
+    get.add_argument(
+        "--include", action="append", default=[], help="file or directory to unpack; repeatable (default: all)"
+    )
+    get.add_argument("--exclude", action="append", default=[], help="file or directory not to unpack; repeatable")
     return parser
 
 

@@ -66,7 +66,7 @@ class Fetcher:
 
     Args:
         store: where to (default: the one of this user's cache).
-        mirror: directory with archives to look into first (default: the environment's, if any).
+        mirror: directory of archives to search first (default: the environment's, if any).
         settings: which Python package indexes to use (default: ask pip when one is needed).
     """
 
@@ -293,7 +293,7 @@ def _flaw(path: Path, entry: Entry) -> OriginError | None:
     except OriginError as failure:
         return OriginError(Code.BAD_DIGEST, f"{path}: {failure.reason}")
     except (FileNotFoundError, NotADirectoryError):
-        return OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} is not there")
+        return OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} does not exist")
     except OSError as wrong:
         return OriginError(Code.BAD_DIGEST, f"{path} cannot be read: {wrong.strerror}")
     return None
@@ -308,15 +308,15 @@ def _nowhere(entry: Entry, failures: list[OriginError], flaw: OriginError) -> Dr
     if flaw.code is Code.BAD_DIGEST:
         return error(
             Code.BAD_DIGEST,
-            f"{entry.label}: what the store has is not what the lock pins: {flaw.reason}; and no other was to be had: "
-            f"{reasons}",
-            help=f"a disk or somebody changed it; check the network and {tool}'s configuration, or {mirror}",
+            f"{entry.label}: the archive in the store does not match the lock: {flaw.reason}; and it could not be "
+            f"fetched again: {reasons}",
+            help=f"it has changed on the disk; check the network and {tool}'s configuration, or {mirror}",
         )
     if Code.BAD_DIGEST in codes:
         return error(
             Code.BAD_DIGEST,
-            f"{entry.label}: what {kind} has is not what the lock pins: {reasons}",
-            help=f"somebody changed it, or a proxy did; if the change is right, write the lock anew; else {mirror}",
+            f"{entry.label}: the archive from {kind} does not match the lock: {reasons}",
+            help=f"it was replaced there, or a proxy changed it; if that is intended, update the lock; else {mirror}",
         )
     if Code.NO_NETWORK in codes:
         return error(
@@ -326,6 +326,6 @@ def _nowhere(entry: Entry, failures: list[OriginError], flaw: OriginError) -> Dr
         )
     return error(
         Code.NOT_FOUND_UPSTREAM,
-        f"{entry.label}: {entry.basename} is not on {kind}: {reasons or 'nothing offers it'}",
-        help=f"the origin may have dropped this version: write the lock anew, or {mirror}",
+        f"{entry.label}: {entry.basename} is not on {kind}: {reasons or 'no server offers it'}",
+        help=f"the origin may have removed this version: update the lock, or {mirror}",
     )

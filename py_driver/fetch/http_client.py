@@ -121,7 +121,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         except ValueError as wrong:
             fp.close()
             host = _host(urlsplit(req.full_url))
-            raise OriginError(Code.NO_NETWORK, f"{host} redirects to what is no address: {wrong}") from wrong
+            raise OriginError(Code.NO_NETWORK, f"{host} redirects to an invalid address: {wrong}") from wrong
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
@@ -160,7 +160,7 @@ class Response:
         self.partial = raw.status == _PARTIAL_CONTENT
         length = raw.headers.get("Content-Length", "").strip()
         if length and not _NUMBER.fullmatch(length):
-            raise OriginError(Code.NO_NETWORK, f"{host} sent a Content-Length that is no number")
+            raise OriginError(Code.NO_NETWORK, f"{host} sent a Content-Length that is not a number")
         self._length = int(length) if length else None
         self.start, self.total = 0, self._length
         if self.partial:
@@ -239,7 +239,7 @@ class Http:
             url = self.credentials.stripped(url)
             parts = urlsplit(url)
         except ValueError as wrong:
-            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"`{redacted(url)}` is no address: {wrong}") from wrong
+            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"`{redacted(url)}` is not an address: {wrong}") from wrong
         host = _host(parts)
         if parts.scheme not in _SCHEMES:
             raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{parts.scheme}: addresses are not supported")

@@ -71,7 +71,7 @@ def local_path(location: str) -> Path | None:
     except ValueError as wrong:
         raise error(
             Code.SET_UP,
-            f"`{redacted(location)}` is no address: {wrong}",
+            f"`{redacted(location)}` is not an address: {wrong}",
             help="see pip's configuration and the variables RULES_TORCH_KERNELS_*",
         ) from wrong
     if parts.scheme == "file":
@@ -155,7 +155,7 @@ class PackageIndex:
         except _NO_PAGE as wrong:
             host = urlsplit(location).netloc
             raise OriginError(
-                Code.NOT_FOUND_UPSTREAM, f"{host} sent a page that is no package index: {wrong}"
+                Code.NOT_FOUND_UPSTREAM, f"{host} sent a page that is not a package index: {wrong}"
             ) from wrong
 
 
@@ -173,7 +173,7 @@ def _local_links(path: Path) -> Sequence[Link]:
     except OSError:
         return []
     except _NO_PAGE as wrong:
-        raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} is no package index: {wrong}") from wrong
+        raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} is not a package index: {wrong}") from wrong
 
 
 def _link(url: str, size: int | None = None) -> Link:
@@ -196,9 +196,9 @@ def _json_link(file: Mapping[str, Any], base: str) -> Link:
     name, url, size = file["filename"], file["url"], file.get("size")
     sha256 = file.get("hashes", {}).get("sha256", "")
     if not all(isinstance(text, str) for text in (name, url, sha256)):
-        raise TypeError("a file's `filename`, `url` or `sha256` is no string")
+        raise TypeError("a file's `filename`, `url` or `sha256` is not a string")
     if size is not None and (type(size) is not int or size < 0):
-        raise TypeError("a file's `size` is no number of bytes")
+        raise TypeError("a file's `size` is not a number of bytes")
     return Link(filename=name, url=urldefrag(urljoin(base, url)).url, sha256=sha256.lower(), size=size)
 
 

@@ -96,7 +96,7 @@ def _ask_pip() -> tuple[list[str], str]:
         raise error(Code.SET_UP, f"pip does not print its settings: {refused}", help="see pip's configuration files")
     raise error(
         Code.SET_UP,
-        "pip was not found, so it is not known which Python package index this machine uses",
+        "pip was not found, so the Python package index of this machine is unknown",
         help="install pip for python3, or name a directory with the archives in RULES_TORCH_KERNELS_MIRROR",
     )
 

@@ -93,7 +93,7 @@ def write_slim(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter
         pins = _pins(content, entry)
         members = {i.filename: i for i in source.infolist() if i.filename in pins}
         if not pins:
-            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has nothing of what is wanted of it")
+            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has none of the files that the lock asks for")
         _check_names(members, pins)
         _prefetch(wheel, source, members.values())
         with storage_errors(partial), zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
@@ -167,7 +167,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, pins: Mapping[
         actual = f"sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')}"
         if pin.digest == actual:
             return data
-    reason = f"{info.filename} is not what the wheel's RECORD says: {pin.digest} of {pin.size} bytes, not {actual}"
+    reason = f"{info.filename} does not match the wheel's RECORD: {pin.digest} of {pin.size} bytes, not {actual}"
     raise OriginError(Code.BAD_DIGEST, reason)
 
 

@@ -101,7 +101,7 @@ class Store:
         """Where a file of the store is or will be; what stands there and is none would stop whoever opens it."""
         path = self._base / kind / key
         if os.path.exists(path) and not is_file(path):  # noqa: PTH110  (Path.exists raises where nobody can tell)
-            raise error(Code.SET_UP, f"{path} is not a regular file", help="remove it: the store holds files alone")
+            raise error(Code.SET_UP, f"{path} is not a regular file", help="remove it: the store holds only files")
         return path
 
     def _made(self, kind: str, key: str) -> Path:

@@ -92,10 +92,10 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
         raise error(
             Code.BAD_DIGEST,
             f"{entry.basename} is damaged: {wrong}",
-            help=f"{archive} has the digest that the lock pins: lock another",
+            help=f"{archive} has the digest in the lock: lock another archive",
         ) from wrong
     if not tree.written:
-        raise error(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has nothing of what is wanted of it")
+        raise error(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has none of the files that the lock asks for")
     return tree.written
 
 
@@ -169,7 +169,7 @@ class _Tree:
         return error(
             Code.PATH_ESCAPES,
             f"{self._archive}: {name} lies outside of the directory it is unpacked into",
-            help="the archive is not what it should be: do not use it",
+            help="do not use this archive",
         )
 
 
@@ -253,7 +253,7 @@ def _data_member(file: IO[bytes]) -> tuple[str, int, int]:
                 raise tarfile.TarError("it ends too early")
             return name, file.tell(), size
         file.seek(size + size % 2, os.SEEK_CUR)
-    raise tarfile.TarError("there is no data archive in it")
+    raise tarfile.TarError("it has no data archive")
 
 
 class _Slice(io.RawIOBase):

@@ -84,7 +84,7 @@ def _framework(root: Section) -> Framework:
     """The one framework table."""
     present = frameworks(root)
     for other in present[1:]:
-        message = f"[{present[0]}] and [{other}] are both there; a project has one framework table"
+        message = f"[{present[0]}] and [{other}] are both present; a project has one framework table"
         root.findings.add(Code.BAD_VALUE, message, root.value_span(other))
     tables = {kind: root.section(kind, kind) for kind in present}
     read = {kind: read_framework(table, kind) for kind, table in tables.items() if table}

@@ -109,7 +109,7 @@ def _torch(root: Section, torch: Section | None, *, universal: bool) -> tuple[Fr
     if universal:
         if framework.src or root.has("kernel"):
             message = "a universal project has no sources to compile"
-            advice = "take away `universal`, or `src` and the [kernel] sections"
+            advice = "remove `universal`, or `src` and the [kernel] sections"
             root.findings.add(Code.BAD_VALUE, message, torch.span, advice=advice)
         framework = framework._replace(table=NOARCH, bounds=Bounds())
     elif not root.has("kernel"):

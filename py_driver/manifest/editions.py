@@ -73,7 +73,7 @@ def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
         )
         return None
     span = findings.key(path) if path else None
-    findings.reason = f"see `{path[-1]}` in line {span.line}" if span else "nothing in it tells a later one"
+    findings.reason = f"see `{path[-1]}` in line {span.line}" if span else "no key in it belongs to a later one"
     return edition
 
 
@@ -86,11 +86,11 @@ def _stated(edition: object, findings: Findings) -> int | None:
         findings.reason = f"see `edition` in line {span.line}"
         return CURRENT
     elif edition > CURRENT:
-        advice = f"a newer driver may; this one reads editions 0 to {CURRENT}"
-        findings.add(Code.EDITION, f"edition {edition} of build.toml is not known", span, advice=advice)
+        advice = f"this driver reads editions 0 to {CURRENT}"
+        findings.add(Code.EDITION, f"unknown edition {edition} of build.toml", span, advice=advice)
     else:
         message = f"`edition` can only be {CURRENT}: the earlier editions do not have this key"
-        advice = f"take the line away for a file of edition {edition}"
+        advice = f"remove the line if the file has edition {edition}"
         findings.add(Code.EDITION, message, span, advice=advice)
     return None
 

@@ -136,7 +136,7 @@ _PASSED_ON = {
 _SPLIT = r"""[\s"'$`\\;&|<>()]"""
 
 _ADVICE = (
-    (r"-[DU](TORCH_TARGET_VERSION)\b", "`stable-abi` in [torch] says it"),
+    (r"-[DU](TORCH_TARGET_VERSION)\b", "set `stable-abi` in [torch]"),
     (rf"-[DU]({_DECIDED})\b", "the rules define it"),
     (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
@@ -146,7 +146,7 @@ _ADVICE = (
     (
         r"(-rdc|--relocatable-device-code)\b|(-dc|--device-c|-dlink|--device-link|-ewp|--extensible-whole-program)$"
         r"|(-dlto|--dlink-time-opt|--?lto|--?gen-opt-lto|-fgpu-rdc)$",
-        "nothing links GPU code: define what a kernel calls in its own file, or in a header",
+        "device code is not linked: define what a kernel calls in its own file, or in a header",
     ),
     (
         r"-f(pass-)?plugin|-wrapper|-B|--?specs|-fno-integrated",
@@ -159,12 +159,12 @@ _ADVICE = (
     ),
     (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide what is written"),
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
-    (r"-G|--device-debug", "it writes the build's directory into the GPU code; -lineinfo does not"),
+    (r"-G|--device-debug", "it writes the build's directory into the device code; -lineinfo does not"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
-    (r"-f(no-)?lto", "each file is compiled to machine code for itself"),
+    (r"-f(no-)?lto", "each file is compiled to machine code on its own"),
     (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),
-    (r"-fvisibility", "only the module's entry is exported, which REGISTER_EXTENSION sees to"),
+    (r"-fvisibility", "REGISTER_EXTENSION exports the module's entry, and nothing else is exported"),
     (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),

@@ -67,7 +67,7 @@ def _either(table: Section, name: str, other: str) -> Located[Texts] | None:
     """A list that has two spellings."""
     if table.has(name) and table.has(other):
         message = f"`{name}` and `{other}` in {table.title} are the same key"
-        table.findings.add(Code.BAD_VALUE, message, table.key_span(other), advice="take one of them away")
+        table.findings.add(Code.BAD_VALUE, message, table.key_span(other), advice="remove one of them")
     return read_archs(table, other if table.has(other) else name)
 
 
@@ -77,7 +77,7 @@ def read_archs(table: Section, name: str) -> Located[Texts] | None:
     if found is None:
         return None
     if table.findings.value((*table.path, name, 0)) == table.value_span(name):
-        advice = f"leave `{name}` out for the default list"
+        advice = f"remove `{name}` to get the default list"
         table.findings.add(Code.BAD_VALUE, f"{table.where(name)} is empty", table.value_span(name), advice=advice)
     unique = {one.value: one for one in reversed(found)}
     return Located(value=tuple(unique[value] for value in reversed(unique)), span=table.value_span(name))
@@ -146,7 +146,7 @@ def check_python_depends(table: Section, python: Texts, admitted: tuple[str, ...
             elsewhere = next((name for name, known in PYTHON_PACKAGES.items() if name and depend.value in known), "")
             belongs = f"belongs in [general.{elsewhere}]" if elsewhere and table.edition > 2 else ""  # noqa: PLR2004  (an edition)
             label = did_you_mean(depend.value, admitted) or belongs
-            message = f"the `kernels` client does not let a kernel need `{depend.value}`"
+            message = f"the `kernels` client does not allow a kernel to depend on `{depend.value}`"
             advice = f"known here: {', '.join(admitted) or 'none'}"
             table.findings.add(Code.BAD_VALUE, message, depend.span, label=label, advice=advice)
 

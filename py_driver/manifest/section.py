@@ -261,7 +261,7 @@ class Section:
         if text is None:
             return None
         if not re.fullmatch(VERSION, text.value):
-            message = f"{self.where(name)} must be integers with dots between"
+            message = f"{self.where(name)} must be integers separated by dots"
             self.findings.add(Code.BAD_VALUE, message, text.span, label='such as "12.8"')
             return None
         return Located(value=tuple(int(part) for part in text.value.split(".")), span=text.span)

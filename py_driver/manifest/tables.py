@@ -188,25 +188,25 @@ TABLES = (
                 doc="Other kernels on the Hub that the kernel loads at run time on every backend.",
                 example='[{ repo-id = "owner/name", version = 1 }]',
             ),
-            Key(name="cuda", kind=Kind.TABLE, since=3, doc="What holds for CUDA only."),
-            Key(name="neuron", kind=Kind.TABLE, since=3, doc="What holds for Neuron only."),
-            Key(name="tpu", kind=Kind.TABLE, since=5, doc="What holds for TPUs only."),
-            Key(name="xpu", kind=Kind.TABLE, since=3, doc="What holds for XPUs only."),
+            Key(name="cuda", kind=Kind.TABLE, since=3, doc="Settings for CUDA only."),
+            Key(name="neuron", kind=Kind.TABLE, since=3, doc="Settings for Neuron only."),
+            Key(name="tpu", kind=Kind.TABLE, since=5, doc="Settings for TPUs only."),
+            Key(name="xpu", kind=Kind.TABLE, since=3, doc="Settings for XPUs only."),
             Key(name="hub", kind=Kind.TABLE, since=2, doc="Where the kernel is published."),
         ),
     ),
     Table(
         path="general.cuda",
-        doc="What holds for the CUDA backend only.",
+        doc="Settings for the CUDA backend only.",
         keys=(_MINVER, _MAXVER, _PYTHON_DEPENDS, _KERNEL_DEPENDS),
     ),
     Table(
         path="general.neuron",
-        doc="What holds for the Neuron backend only.",
+        doc="Settings for the Neuron backend only.",
         keys=(_PYTHON_DEPENDS, _KERNEL_DEPENDS),
     ),
-    Table(path="general.tpu", doc="What holds for the TPU backend only.", keys=(_PYTHON_DEPENDS,)),
-    Table(path="general.xpu", doc="What holds for the XPU backend only.", keys=(_PYTHON_DEPENDS, _KERNEL_DEPENDS)),
+    Table(path="general.tpu", doc="Settings for the TPU backend only.", keys=(_PYTHON_DEPENDS,)),
+    Table(path="general.xpu", doc="Settings for the XPU backend only.", keys=(_PYTHON_DEPENDS, _KERNEL_DEPENDS)),
     Table(
         path="general.hub",
         doc="Where the kernel is published.",
@@ -310,7 +310,7 @@ TABLES = (
                 kind=Kind.VERSIONS,
                 since=5,
                 doc="Build one variant for this torch version and all later ones, against torch's stable ABI; a table "
-                "says it by backend, and a backend that is not in it is built without.",
+                "sets it for each backend, and other backends are built without it.",
                 example='"2.9"',
             ),
             Key(
@@ -367,7 +367,7 @@ TABLES = (
     ),
     Table(
         path="tvm-ffi",
-        doc="The framework table of kernels that are compiled and bound with tvm-ffi. It is read, and not built.",
+        doc="The framework table of kernels bound with tvm-ffi. The driver reads it, and cannot build it.",
         keys=(
             Key(
                 name="src",
@@ -419,8 +419,8 @@ TABLES = (
                 required=0,
                 choices=DEPENDS,
                 noun="dependency",
-                doc="What the sources include besides their own headers; `[]` for nothing. Without `torch` in it a "
-                "section is compiled once for all torch versions of a C++ ABI.",
+                doc="What the sources include besides their own headers; `[]` if they include nothing. Without `torch` "
+                "in it a section is compiled once for all torch versions of a C++ ABI.",
                 example='["torch"]',
             ),
             Key(
@@ -467,7 +467,7 @@ TABLES = (
                 kind=Kind.VERSION,
                 since=2,
                 backends=("cuda",),
-                doc="The CUDA version below which the section is left out.",
+                doc="The CUDA version below which the section is excluded.",
                 example='"12.8"',
             ),
             Key(

@@ -87,5 +87,5 @@ def parse(identifier: str) -> Cell:
     raise error(
         Code.NO_SUCH_VARIANT,
         f"`{identifier}` is not the identifier of a variant",
-        help="one looks like torch213-cxx11-cu130-x86_64-linux or torch-cpu",
+        help="identifiers look like torch213-cxx11-cu130-x86_64-linux or torch-cpu",
     )

@@ -1,7 +1,7 @@
 """Which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/cuda_13.0.symbols and its like.
 
 The file is text. The first line is the name of the release. A line `[SONAME] PACKAGE VERSION SHA256` begins a library
-and names the archive that it was read from; its symbols follow, one a line, ascending. The compliance check,
+and names the archive that it was read from; its symbols follow, one a line, ascending. The ABI check,
 rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make of it the stubs that extensions are
 linked with.
 

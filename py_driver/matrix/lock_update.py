@@ -31,7 +31,7 @@ Lock = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class Requirement:
     """An archive that the matrix asks for.
 
     Attributes:
@@ -69,12 +69,12 @@ class _Place:
     """Where the lock has an entry.
 
     Attributes:
-        wish: what for.
+        need: what for.
         near: path of the part of the lock in which an entry for it may be already.
         more: what stands beside the entry's own keys.
     """
 
-    wish: Wish
+    need: Requirement
     near: tuple[str, ...]
     more: Mapping[str, Any]
 
@@ -118,7 +118,7 @@ def check_user_lock(releases: Releases) -> None:
         new, missing = {}, []
     if missing or new != old:
         advice = f"run `driver lock --matrix {releases.user}`"
-        message = f"the lock {releases.user_lock_file} is not what your matrix says"
+        message = f"the lock {releases.user_lock_file} does not match your matrix"
         raise error(Code.STALE_LOCK, message, help=advice)
 
 
@@ -159,7 +159,9 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     cc, wheel = table["cc"], table["torch-wheel"]
     zigs = {
         version: _Place(
-            wish=Wish(origin=Origin.PYTHON_INDEX, name="ziglang", version=version), near=("cc",), more={"clang": clang}
+            need=Requirement(origin=Origin.PYTHON_INDEX, name="ziglang", version=version),
+            near=("cc",),
+            more={"clang": clang},
         )
         for version, clang in cc["zig"].items()
     }
@@ -167,7 +169,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         one["version"]: {
             "abis": one["abis"],
             "archive": _Place(
-                wish=Wish(
+                need=Requirement(
                     origin=Origin.PYTHON_INDEX,
                     name="torch",
                     version=one["release"],
@@ -207,39 +209,39 @@ def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
     """Some packages of one suite."""
     archive = (table["suite"], table["component"])
     return [
-        _Place(wish=Wish(origin=Origin.DEBIAN, name=name, archive=archive), near=(near,), more={})
+        _Place(need=Requirement(origin=Origin.DEBIAN, name=name, archive=archive), near=(near,), more={})
         for name in table["packages"]
     ]
 
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> _Place:
     """One of the archives of a CUDA or ROCm release, which is given by its kind and version."""
-    version, wish = near[1], _wish(archive, near, table)
-    name = wish.name
-    stem = PurePosixPath(wish.pinned.filename if wish.pinned else "").name.removesuffix(".tar.xz")
+    version, need = near[1], _need(archive, near, table)
+    name = need.name
+    stem = PurePosixPath(need.pinned.filename if need.pinned else "").name.removesuffix(".tar.xz")
     component = name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
     words = {"component": component, "stem": stem, "release": _release(near, table)}
     unpack = [{**part, "strip": part["strip"].format(**words)} for part in table["layouts"][archive["layout"]]]
     include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
     if include:
-        wish = Wish(origin=wish.origin, name=name, version=wish.version, include=include)
-    return _Place(wish=wish, near=near, more={"unpack": unpack})
+        need = Requirement(origin=need.origin, name=name, version=need.version, include=include)
+    return _Place(need=need, near=near, more={"unpack": unpack})
 
 
 def _libraries(release: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> dict[str, list[_Place]]:
     """The archives whose libraries are read when the lock is written, if the matrix names some."""
-    places = [_Place(wish=_wish(one, near, table), near=near, more={}) for one in release.get("libraries", ())]
+    places = [_Place(need=_need(one, near, table), near=near, more={}) for one in release.get("libraries", ())]
     return {"libraries": places} if places else {}
 
 
-def _wish(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Wish:
+def _need(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
     """A whole archive that the matrix names."""
     if "wheel" in archive:
         name, _, version = archive["wheel"].partition("==")
-        return Wish(origin=Origin.PYTHON_INDEX, name=name, version=version)
+        return Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version)
     if "deb" in archive:
         suite = (archive["suite"], archive["component"])
-        return Wish(origin=Origin.DEBIAN, name=archive["deb"], archive=suite)
+        return Requirement(origin=Origin.DEBIAN, name=archive["deb"], archive=suite)
     return _published(archive, near, table)
 
 
@@ -250,15 +252,15 @@ def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, 
         wheel = table["cutlass-wheel"]
         name, _, version = release["wheel"].partition("==")
         include, exclude = tuple(wheel["include"]), tuple(wheel["exclude"])
-        wish = Wish(origin=Origin.PYTHON_INDEX, name=name, version=version, include=include, exclude=exclude)
+        need = Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version, include=include, exclude=exclude)
         root = wheel["root"]
     else:
         root, url = (table["cutlass-tag"][key].format(release=number) for key in ("root", "url"))
-        wish = _pinned("cutlass", number, f"{root}.tar.gz", url, release)
-    return {"archive": _Place(wish=wish, near=near, more={}), "release": number, "root": root}
+        need = _pinned("cutlass", number, f"{root}.tar.gz", url, release)
+    return {"archive": _Place(need=need, near=near, more={}), "release": number, "root": root}
 
 
-def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Wish:
+def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
     """An archive of a vendor's tree; nothing needs to be looked up."""
     kind = next(key for key in ("redistributable", "amd-package") if key in archive)
     tree = table[f"{kind}s"]
@@ -276,14 +278,14 @@ def _release(near: tuple[str, str], table: Mapping[str, Any]) -> str:
     return release
 
 
-def _pinned(name: str, version: str, filename: str, url: str, digests: Mapping[str, Any]) -> Wish:
+def _pinned(name: str, version: str, filename: str, url: str, digests: Mapping[str, Any]) -> Requirement:
     """An archive of which the matrix has the digest, and perhaps the size."""
     known = {key: digests[key] for key in ("size", "sha256") if key in digests}
     entry = {"name": name, "version": version, "filename": filename, **known, "origin": Origin.URL.value, "url": url}
-    return Wish(origin=Origin.URL, name=name, version=version, pinned=parse_entry(entry))
+    return Requirement(origin=Origin.URL, name=name, version=version, pinned=parse_entry(entry))
 
 
-def complete(want: Lock, old: Lock, found: Mapping[Wish, Entry]) -> tuple[Lock, list[Wish]]:
+def complete(want: Lock, old: Lock, found: Mapping[Requirement, Entry]) -> tuple[Lock, list[Requirement]]:
     """Fill a lock in with the entries that there are already.
 
     Args:
@@ -294,35 +296,35 @@ def complete(want: Lock, old: Lock, found: Mapping[Wish, Entry]) -> tuple[Lock, 
     Returns:
         The lock, and what it lacks: name and version stand there in place of an entry.
     """
-    missing: list[Wish] = []
+    missing: list[Requirement] = []
 
     def fill(place: _Place) -> dict[str, Any]:
-        wish = place.wish
-        known = [one for one in (wish.pinned, found.get(wish)) if one] or _entries(_part(old, place.near))
-        entry = next((one for one in known if wish.is_met_by(one)), None)
+        need = place.need
+        known = [one for one in (need.pinned, found.get(need)) if one] or _entries(_part(old, place.near))
+        entry = next((one for one in known if need.is_met_by(one)), None)
         if entry is not None:
             return {**entry.to_json(), **place.more}
-        missing.append(wish)
-        return {"name": wish.name, "version": wish.version, **place.more}
+        missing.append(need)
+        return {"name": need.name, "version": need.version, **place.more}
 
     return _replaced(want, fill), missing
 
 
-def look_up(wishes: Sequence[Wish], report: Callable[[str], None]) -> dict[Wish, Entry]:
+def look_up(needs: Sequence[Requirement], report: Callable[[str], None]) -> dict[Requirement, Entry]:
     """Look archives up on the user's own origins, many at a time.
 
     Args:
-        wishes: what is wanted; the same one twice is looked up once.
+        needs: what is wanted; the same one twice is looked up once.
         report: called with how far the work is.
 
     Raises:
         DriverError: the diagnostics of everything that could not be looked up; see `resolve` and `resolve_debian`.
     """
     fetcher = Fetcher()
-    groups: dict[object, list[Wish]] = {}
-    for wish in dict.fromkeys(wishes):
-        groups.setdefault(wish.archive if wish.origin is Origin.DEBIAN else wish, []).append(wish)
-    found: dict[Wish, Entry] = {}
+    groups: dict[object, list[Requirement]] = {}
+    for need in dict.fromkeys(needs):
+        groups.setdefault(need.archive if need.origin is Origin.DEBIAN else need, []).append(need)
+    found: dict[Requirement, Entry] = {}
     wrong: list[Diagnostic] = []
     with ThreadPoolExecutor(_JOBS) as pool:
         running = [pool.submit(_resolved, fetcher, group) for group in groups.values()]
@@ -331,19 +333,19 @@ def look_up(wishes: Sequence[Wish], report: Callable[[str], None]) -> dict[Wish,
                 found |= future.result()
             except DriverError as failure:
                 wrong += failure.diagnostics
-            report(f"{len(found)} of {len(wishes)} archives")
+            report(f"{len(found)} of {len(needs)} archives")
     if wrong:
         raise DriverError(dict.fromkeys(wrong))
     return found
 
 
-def _resolved(fetcher: Fetcher, wishes: Sequence[Wish]) -> dict[Wish, Entry]:
+def _resolved(fetcher: Fetcher, needs: Sequence[Requirement]) -> dict[Requirement, Entry]:
     """The entries of one wheel, or of packages of one suite and component."""
-    first = wishes[0]
+    first = needs[0]
     if first.origin is Origin.DEBIAN:
         suite, component = first.archive
-        entries = resolve_debian([one.name for one in wishes], suite, components=[component])
-        return dict(zip(wishes, entries, strict=True))
+        entries = resolve_debian([one.name for one in needs], suite, components=[component])
+        return dict(zip(needs, entries, strict=True))
     entry = resolve(fetcher, first.name, first.version, python_tag=first.python_tag)
     return {first: resolve_slim(fetcher, entry, first.include, first.exclude) if first.include else entry}
 

@@ -72,5 +72,5 @@ def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
     return error(
         Code.NO_SUCH_VARIANT,
         f"no variant matches `{pattern}`",
-        help=f"{hint}{' ' if hint else ''}there are: {', '.join(known)}",
+        help=f"{hint}{' ' if hint else ''}the variants are {', '.join(known)}",
     )

@@ -2,7 +2,7 @@
 
 The file is one line of JSON, `{"columns": [{"torch", "sha256", "abi", "backend"}, ...], "count": N}`, then N hashes,
 ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask says that column i
-defines it. Numbers are little-endian, a mask has as many bytes as the columns need. The compliance check,
+defines it. Numbers are little-endian, a mask has as many bytes as the columns need. The ABI check,
 rules/private/tools/abi_check/exports.zig, reads it too.
 """
 

@@ -111,7 +111,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     for name in sorted(table.keys() - _TABLES):
         message = f"{file}: a matrix of your own has no `{name}`"
         yield Diagnostic(
-            code=Code.UNKNOWN_KEY, message=message, help=f"it has {', '.join(f'[[{one}]]' for one in _TABLES)}"
+            code=Code.UNKNOWN_KEY, message=message, help=f"the tables are {', '.join(f'[[{one}]]' for one in _TABLES)}"
         )
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
@@ -127,7 +127,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
                 yield Diagnostic(code=Code.BAD_VALUE, message=message)
         versions = [str(release.get("version")) for release in releases]
         for version in sorted({one for one in versions if versions.count(one) > 1}):
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{file}: [[{kind}]] {version} is there more than once")
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{file}: [[{kind}]] {version} is defined more than once")
 
 
 def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diagnostic]:
@@ -145,7 +145,7 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
         elif kind is list and name != "named" and not release[name]:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` is empty")
         elif kind is list and name not in _ARCHIVE_LISTS and len(set(release[name])) < len(release[name]):
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` has something twice")
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` has a duplicate")
         elif kind is int and not 0 < release[name] < _MOST:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` must be from 1 to {_MOST - 1}")
 
@@ -184,7 +184,7 @@ def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
     backends |= {backend.name_of(one["version"]) for backend in TOOLKITS for one in merged[backend.family]}
     for name in [*release["backends"], *release.get("named", ())]:
         if name not in backends:
-            advice = f"there are: {', '.join(sorted(backends))}"
+            advice = f"the backends are {', '.join(sorted(backends))}"
             titles = " or ".join(one.title for one in TOOLKITS)
             message = f"{place}: no release of {titles} has the backend `{name}`"
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
@@ -222,5 +222,5 @@ def _archive(archive: object, more: Collection[str], merged: Table, place: str) 
         lack = f"`{min(missing)}`" if missing else "`==` and a version"
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
     elif more and archive["layout"] not in merged["layouts"]:
-        advice = f"there are: {', '.join(merged['layouts'])}"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: no layout `{archive['layout']}`", help=advice)
+        advice = f"the layouts are {', '.join(merged['layouts'])}"
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown layout `{archive['layout']}`", help=advice)

@@ -82,7 +82,7 @@ def _check_stable_abi(version: Located[Version], findings: Findings) -> None:
         message = f"`stable-abi` has two numbers, and {text} has {len(version.value)}"
         findings.add(Code.BAD_VALUE, message, version.span, advice="a release has the same ABI as its patch releases")
     elif version.value < STABLE_SINCE:
-        advice = f"write {'.'.join(map(str, STABLE_SINCE))} or later, or take `stable-abi` away"
+        advice = f"write {'.'.join(map(str, STABLE_SINCE))} or later, or remove `stable-abi`"
         findings.add(Code.BAD_VALUE, f"torch {text} has no stable ABI", version.span, advice=advice)
 
 
@@ -95,7 +95,7 @@ def _check_sources(kernel: Kernel, findings: Findings) -> None:
     span = findings.value(("kernel", kernel.name.value, "src"))
     if not _has_source(kernel.src) and findings.is_right(span):
         message = f"`src` in {kernel.title} has no source, so there is nothing to compile"
-        advice = "list one; headers belong in the section whose sources include them"
+        advice = "list a source; headers belong in the section whose sources include them"
         findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
@@ -142,15 +142,15 @@ def _check_depends(kernel: Kernel, releases: Releases, findings: Findings) -> No
         locked = releases.lock.libraries
         name, *version = depend.value.split("_")
         if name in BUILT[kernel.backend.value].without:
-            message, advice = "CUTLASS is for CUDA alone", "take it out of `depends`"
+            message, advice = "CUTLASS is for CUDA only", "remove it from `depends`"
         elif depend.value in locked:
             continue
         elif name == "cutlass":
-            message = f"CUTLASS {'.'.join(version)} is not locked: it is known, but there is no digest of its archive"
-            advice = f"locked are {', '.join(locked)}; a matrix of your own can lock it, see docs/toolchains.md"
+            message = f"CUTLASS {'.'.join(version)} is not locked: the digest of its archive is unknown"
+            advice = f"the lock has {', '.join(locked)}; a matrix of your own can lock it, see docs/toolchains.md"
         else:
             message = f"the dependency `{depend.value}` is not supported"
-            advice = "headers of your own can be listed in `src`"
+            advice = "list headers of your own in `src`"
         findings.add(Code.UNSUPPORTED, message, depend.span, advice=advice)
 
 
@@ -159,19 +159,19 @@ def _note_backends(manifest: Manifest, findings: Findings) -> None:
     asked = [backend.value for backend in manifest.backends]
     for backend in manifest.backends:
         if backend.value not in (*BUILT, UNIVERSAL):
-            findings.note(f"the backend `{backend.value}` is not built yet and is left out", backend.span)
+            findings.note(f"the backend `{backend.value}` is excluded: the driver does not build it yet", backend.span)
         elif manifest.framework.table == TORCH and not manifest.sections(backend.value):
             message = (
                 f"no [kernel.*] section is for `{backend.value}`: torch-{backend.value} will have Python files only"
             )
             findings.note(message, backend.span)
     for kernel in _outside(manifest.kernels, asked):
-        message = f"{kernel.title} is left out: `backends` in [general] does not list `{kernel.backend.value}`"
+        message = f"{kernel.title} is excluded: `backends` in [general] does not list `{kernel.backend.value}`"
         findings.note(message, kernel.span)
     if manifest.framework.noarch:
         for kernel in manifest.kernels:
             if kernel.backend.value in asked:
-                findings.note(f"{kernel.title} is left out: the project has Python files only", kernel.span)
+                findings.note(f"{kernel.title} is excluded: the project has Python files only", kernel.span)
 
 
 def _outside(kernels: Iterable[Kernel], backends: list[str]) -> list[Kernel]:

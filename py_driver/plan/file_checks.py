@@ -89,7 +89,7 @@ class FileChecker:
             advice = f"sources: {' '.join(SOURCES)}; headers: {' '.join(HEADERS)}"
             self._add(Code.FILE_KIND, f"`{path}` is neither a source nor a header", text.span, advice=advice)
         elif not is_readable(self._directory / path):
-            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not let you", text.span)
+            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it", text.span)
 
     def check_languages(self, reason: str, files: Texts, backend: str = "cpu") -> None:
         """Collect an error for each CUDA or HIP source among files that no compiler for it sees.
@@ -134,7 +134,7 @@ class FileChecker:
             first = seen.setdefault(text.value.casefold(), text.value)
             if first != text.value:
                 message = f"`{text.value}` and `{first}` differ only by case"
-                advice = "some file systems take them for one file; rename one of them"
+                advice = "some file systems treat them as one file; rename one of them"
                 self._add(Code.DUPLICATE_FILE, message, text.span, advice=advice)
 
     def check_packages(self, manifest: Manifest, python: Iterable[str]) -> None:
@@ -155,5 +155,5 @@ class FileChecker:
             for name in _PACKAGES:
                 if is_file(self._directory / folder / name):
                     message = f"{folder}/{name} makes the folder a Bazel package of its own"
-                    advice = "remove it; one BUILD.bazel stands beside build.toml"
+                    advice = "remove it: the only BUILD.bazel stands beside build.toml"
                     self._add(Code.FOREIGN_FILE, message, span, advice=advice)

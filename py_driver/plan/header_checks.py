@@ -58,7 +58,7 @@ def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> N
     ):
         _check_arch_list(files, path, backend, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
-        message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import that"
+        message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
         findings.note(message, framework.src[0].span)
 
 
@@ -140,15 +140,15 @@ def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findi
     text, macro = files.text(path), backend.arch_list_macro
     if (start := first_use(text, macro)) is not None:
         span = Source(files.shown(path), text).span(start, start + len(macro))
-        message = f"`{macro}` names all architectures that {backend.compiler} knows, not those that are compiled for"
-        findings.note(f"{message}; `driver build --cuda-compile monolithic` has the latter in it", span)
+        message = f"`{macro}` names all architectures that {backend.compiler} knows, not those of the section"
+        findings.note(f"{message}; under `driver build --cuda-compile monolithic` it names the latter", span)
 
 
 def _problem(files: _Files, section: _Section, path: str, include: Include) -> tuple[Code, str, str] | None:
     """What is wrong with an include of a file, if anything: which error, its message, and help."""
     if include.path.startswith("/"):
         message = f"`{include.path}` is included here by a path that is not relative to the project"
-        return Code.PATH_ESCAPES, message, "include a copy that the project has"
+        return Code.PATH_ESCAPES, message, "include a copy in the project"
     target = _target(files, section, path, include)
     if target is not None:
         if target in section.found:

@@ -37,7 +37,7 @@ class Identity(NamedTuple):
     @property
     def config(self) -> str:
         """SHA-256, in hex, of the settings."""
-        import hashlib  # noqa: PLC0415  (slow to load, and few verbs need it)
+        import hashlib  # noqa: PLC0415  (slow to load, and few commands need it)
 
         return hashlib.sha256(canonical(self.settings).encode("ascii")).hexdigest()
 
@@ -63,7 +63,7 @@ def label_order(label: str) -> list[str]:
 
 def canonical(value: object) -> str:
     """A value as JSON with sorted keys, no blanks and ASCII characters only: equal values give equal text."""
-    import json  # noqa: PLC0415  (slow to load, and few verbs need it)
+    import json  # noqa: PLC0415  (slow to load, and few commands need it)
 
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 

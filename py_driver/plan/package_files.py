@@ -114,7 +114,7 @@ class _Package:
         elif not is_file:
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file")
         elif not is_readable(self._directory / path):
-            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not let you")
+            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it")
         else:
             return True
         return False

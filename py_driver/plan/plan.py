@@ -96,7 +96,7 @@ class Variant(NamedTuple):
         return archs if any(BUILT[self.cell.family].plain(arch) != arch for arch in archs) else ()
 
 
-class Left(NamedTuple):
+class Excluded(NamedTuple):
     """A cell of the matrix that the project does not build, and why."""
 
     cell: Cell
@@ -114,7 +114,7 @@ class Plan(NamedTuple):
         identities: by backend, in the order of the variants.
         groups: bindings and kernel sections.
         variants: bundled ones first.
-        left: the cells that are not built although their backend is.
+        excluded: the cells that are not built although their backend is.
         notes: what is worth knowing and no error.
     """
 
@@ -125,7 +125,7 @@ class Plan(NamedTuple):
     identities: tuple[Identity, ...]
     groups: tuple[Group, ...]
     variants: tuple[Variant, ...]
-    left: tuple[Left, ...]
+    excluded: tuple[Excluded, ...]
     notes: tuple[Note, ...]
 
     @property
@@ -155,9 +155,9 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         DriverError: NO_VARIANTS if no cell is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`.
     """
     manifest = project.manifest
-    variants, left = _variants(manifest, matrix)
+    variants, excluded = _variants(manifest, matrix)
     if not variants:
-        reasons = "; ".join(dict.fromkeys(one.reason for one in left)) or "none of its backends is built yet"
+        reasons = "; ".join(dict.fromkeys(one.reason for one in excluded)) or "none of its backends is built yet"
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
     families = tuple(dict.fromkeys(variant.cell.family for variant in variants))
@@ -173,7 +173,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         identities=tuple(make_identity(project, family, compiled=family in compiled) for family in families),
         groups=groups,
         variants=variants,
-        left=left,
+        excluded=excluded,
         notes=project.notes,
     )
 
@@ -204,16 +204,16 @@ def _place(span: Span | None) -> tuple[int, int]:
     return (span.line, span.column) if span else (0, 0)
 
 
-def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Left, ...]]:
+def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Excluded, ...]]:
     """The cells that are built, bundled ones first and noarch ones last, and those that are not."""
-    variants, left = [], []
+    variants, excluded = [], []
     aot = {one for one in manifest.built if not manifest.framework.noarch and manifest.sections(one)}
     chosen_for: dict[str, list[Archs | None]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
         cell = candidate.cell
         sections = _sections(manifest, cell)
         if reason := candidate.reason or _why_not(manifest, cell, sections):
-            left.append(Left(cell=cell, reason=reason))
+            excluded.append(Excluded(cell=cell, reason=reason))
             continue
         if cell.backend not in chosen_for:
             chosen_for[cell.backend] = [_choose(section, cell, matrix) for section in sections]
@@ -222,7 +222,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             (s for s, one in zip(sections, chosen, strict=True) if one is not None and not one.kept), None
         ):
             reason = f"{empty.title} has no GPU architecture that {_toolkit(cell.backend)} compiles for"
-            left.append(Left(cell=cell, reason=reason))
+            excluded.append(Excluded(cell=cell, reason=reason))
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if BUILT[cell.family].arch else None
         groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
@@ -233,7 +233,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             archs = sorted(values(manifest.framework.archs(backend))) or None
             variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
             variants.insert(sum(one.bundled for one in variants), variant)
-    return tuple(variants), tuple(left)
+    return tuple(variants), tuple(excluded)
 
 
 def _toolkit(backend: str) -> str:

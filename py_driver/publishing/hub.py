@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver import __version__
 from py_driver.errors import Code, DriverError, error
-from py_driver.publishing.release import Changes, File, Remote
+from py_driver.publishing.release import Changes, File, HubFile
 
 try:
     from httpx2 import HTTPError
@@ -23,7 +23,7 @@ try:
     from huggingface_hub.hf_api import RepoFile
     from huggingface_hub.utils.tqdm import disable_progress_bars
 except ValueError as wrong:  # it looks at this variable first of all
-    raise error(Code.HUB_REFUSED, f"HF_ENDPOINT is no address: {wrong}", help="unset it for the real Hub") from None
+    raise error(Code.HUB_REFUSED, f"HF_ENDPOINT is not an address: {wrong}", help="unset it for the real Hub") from None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ _HELP: Final = {
     401: "give a token with write access: `hf auth login`, or set HF_TOKEN",
     403: "the token may not write there; kernel repositories of an organisation need its members' token, and a new one "
     "the Hub's approval",
-    404: "there is no such repository, or the token may not see it",
+    404: "the repository does not exist, or the token may not read it",
     412: "somebody else published meanwhile: run it again",
     429: "the Hub asks to slow down: try again later",
 }
@@ -91,7 +91,7 @@ class Hub:
         numbered = [(int(one.ref.rpartition("/")[2]), one.target_commit) for one in refs.pull_requests or ()]
         return [(f"{self.address}/discussions/{number}", commit) for number, commit in sorted(numbered, reverse=True)]
 
-    def files(self, revision: str) -> list[Remote]:
+    def files(self, revision: str) -> list[HubFile]:
         """The files of a commit; none if there is no such commit."""
         if not revision:
             return []
@@ -101,7 +101,7 @@ class Hub:
             except (RepositoryNotFoundError, RevisionNotFoundError):
                 return []
         return [
-            Remote(path=one.path, blob=one.blob_id, sha256=one.lfs.sha256 if one.lfs else "")
+            HubFile(path=one.path, blob=one.blob_id, sha256=one.lfs.sha256 if one.lfs else "")
             for one in tree
             if isinstance(one, RepoFile)
         ]
@@ -142,7 +142,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except HFValidationError as wrong:
-        raise error(Code.USAGE, f"the Hub knows no such name: {wrong}") from None
+        raise error(Code.USAGE, f"the Hub does not allow this name: {wrong}") from None
     except LocalTokenNotFoundError:
         raise error(Code.HUB_REFUSED, "the Hub wants a token, and there is none", help=_HELP[401]) from None
     except (HTTPError, OSError) as wrong:
@@ -152,10 +152,8 @@ def _explained() -> Iterator[None]:
             raise
         raise _explain(wrong.__cause__) from None
     except (ValueError, LookupError) as wrong:  # what the library makes of settings, answers and cards that are wrong
-        message = f"this did not work with the Hub: {type(wrong).__name__}: {' '.join(str(wrong).split())}"
-        raise error(
-            Code.HUB_REFUSED, message, help="look at HF_ENDPOINT, HF_TOKEN and a proxy, if there is one"
-        ) from None
+        message = f"a request to the Hub failed: {type(wrong).__name__}: {' '.join(str(wrong).split())}"
+        raise error(Code.HUB_REFUSED, message, help="check HF_ENDPOINT, HF_TOKEN and the proxy variables") from None
 
 
 def _explain(wrong: BaseException) -> DriverError:
@@ -167,5 +165,5 @@ def _explain(wrong: BaseException) -> DriverError:
     else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
         return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
-    failed = "it may have done what it was asked to: run it again" if status >= _SERVER_FAILED else ""
+    failed = "it may have done what was asked: run it again" if status >= _SERVER_FAILED else ""
     return error(Code.HUB_REFUSED, f"the Hub answered {status}: {said}", help=_HELP.get(status, failed))

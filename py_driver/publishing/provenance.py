@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
     from py_driver.manifest.model import Manifest
-    from py_driver.publishing.release import Built, File
+    from py_driver.publishing.release import BuiltVariant, File
 
 _NAME: Final = "rules_torch_kernels"
 _BUILD_TYPE: Final = f"urn:{_NAME}:build:1"
@@ -55,7 +55,7 @@ def statement_path(variant: str) -> str:
     return f"provenance/{variant}.intoto.json"
 
 
-def documents(manifest: Manifest, built: Built, archives: Sequence[Entry], sources: Sources) -> list[File]:
+def documents(manifest: Manifest, built: BuiltVariant, archives: Sequence[Entry], sources: Sources) -> list[File]:
     """The statement and the SBOM of a variant.
 
     Args:
@@ -74,7 +74,7 @@ def _text(value: object) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
-def _statement(manifest: Manifest, built: Built, archives: Iterable[Entry], sources: Sources) -> dict[str, Any]:
+def _statement(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry], sources: Sources) -> dict[str, Any]:
     project: dict[str, Any] = {"name": "sources", "annotations": {"dirty": sources.dirty}}
     if manifest.source:
         project["uri"] = manifest.source
@@ -120,7 +120,7 @@ def _pin(archive: Entry) -> dict[str, Any]:
     return {"uri": package_url(archive), "digest": {"sha256": archive.sha256}}
 
 
-def _sbom(manifest: Manifest, built: Built, archives: Iterable[Entry]) -> dict[str, Any]:
+def _sbom(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry]) -> dict[str, Any]:
     """The archives are what the variant was compiled and linked with; little of them is in it."""
     kernel = {
         "type": "library",

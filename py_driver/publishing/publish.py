@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
     from py_driver.plan.project import Project
-    from py_driver.publishing.release import Built, File
+    from py_driver.publishing.release import BuiltVariant, File
 
 _MAIN = "main"
 _LIBRARY = ".so"
@@ -40,14 +40,14 @@ _VARIANT = rf"{BUILD}/([a-z0-9_-]+)/{re.escape(METADATA)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class PublishOptions:
     """How to publish.
 
     Attributes:
         repo_id: where, instead of what build.toml says.
         branch: to which branch, instead of what build.toml says or `v<version>`.
         private: whether a repository that is made is private.
-        create_pr: whether to open a pull request in the place of a commit.
+        create_pr: whether to open a pull request instead of a commit.
         dry_run: whether to say only what would be done.
         allow_dirty: whether files may differ from what git has.
         strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
@@ -96,7 +96,9 @@ class Publication:
     notes: tuple[str, ...]
 
 
-def publish(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, wish: Wish) -> Publication:
+def publish(
+    directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: PublishOptions
+) -> Publication:
     """Publish variants that are in `build/`.
 
     Args:
@@ -104,7 +106,7 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
         patterns: globs of identifiers; none means all that are in `build/`.
         releases: to build for.
         output: where progress is shown.
-        wish: how.
+        options: how.
 
     Raises:
         DriverError: MISSING_KEY if nobody says where to; USAGE; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
@@ -112,11 +114,11 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
     """
     project = load(directory, releases)
     manifest = project.manifest
-    repo_id, branch = target(manifest, wish.repo_id, wish.branch)
-    plan = make_plan(project, releases.matrix, strict_archs=wish.strict_archs)
+    repo_id, branch = target(manifest, options.repo_id, options.branch)
+    plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
-    if changed and not wish.allow_dirty:
-        message = f"{directory} has changes that git does not have: {changed}"
+    if changed and not options.allow_dirty:
+        message = f"{directory} has changes that are not committed: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
     with one_at_a_time(plan, output):
         chosen = present(directory, plan, patterns)
@@ -133,8 +135,8 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
         goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)
         hub = Hub(repo_id)
         with output.task(f"publishing to {repo_id}") as task:
-            if not (wish.dry_run or wish.create_pr):
-                hub.create(branch, private=wish.private)
+            if not (options.dry_run or options.create_pr):
+                hub.create(branch, private=options.private)
             heads = hub.heads()
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
                 goals, notes = [goal], [*notes, refused]
@@ -142,7 +144,7 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
                 card = make_card(manifest, repo_id, _described(hub, heads, branch, built), _texts(project))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
-            done = tuple(_bring(hub, heads.get(one.branch, ""), one, wish) for one in goals)
+            done = tuple(_bring(hub, heads.get(one.branch, ""), one, options) for one in goals)
             count = len(done[0].changes.added) + len(done[0].changes.deleted)
             task.done(f"{count} files changed, {done[0].changes.same} the same")
     names = tuple(one.name for one in built)
@@ -152,16 +154,16 @@ def publish(directory: Path, patterns: Sequence[str], releases: Releases, output
 def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
     """Why the card is not for this publication to write; nothing if it is."""
     if branch != own:
-        return f"the card is left as it is: it is about {own}, and this is {branch}"
+        return f"the card stays as it is: it is about {own}, and this is {branch}"
     newest = max((int(name[1:]) for name in heads if re.fullmatch(r"v[0-9]{1,9}", name)), default=0)
     if newest > int(own[1:]):
-        return f"the card is left as it is: it is about v{newest}, which is newer than {own}"
+        return f"the card stays as it is: it is about v{newest}, which is newer than {own}"
     if main := heads.get(_MAIN):
         with tempfile.TemporaryDirectory() as place:
             hub.download(main, [CARD], Path(place))
             there = Path(place, CARD)
             if there.is_file() and MADE not in there.read_text(encoding="utf-8", errors="replace"):
-                return f"{CARD} of {_MAIN} is left as it is: somebody else wrote it; delete it to get one from here"
+                return f"{CARD} of {_MAIN} stays as it is: the driver did not write it; delete it to get a new one"
     return ""
 
 
@@ -181,33 +183,35 @@ class _Goal(NamedTuple):
     message: str
 
 
-def _bring(hub: Hub, parent: str, goal: _Goal, wish: Wish) -> Published:
+def _bring(hub: Hub, parent: str, goal: _Goal, options: PublishOptions) -> Published:
     """Make a branch have some files, in one commit; in none if it has them, or a pull request would bring them."""
     branch = goal.branch
     todo = changes(goal.files, hub.files(parent), goal.places)
     if not (todo.added or todo.deleted):
         return Published(branch=branch, changes=todo)
-    if wish.create_pr and parent:
+    if options.create_pr and parent:
         for url, commit in hub.pull_requests():
             if not _lacks(hub, commit, goal):
                 return Published(branch=branch, changes=Changes((), (), len(goal.files)), url=url)
-    if wish.dry_run:
+    if options.dry_run:
         return Published(branch=branch, changes=todo)
     if not parent:
         message = f"{hub.address} has no branch {branch} to make a pull request for"
-        raise error(Code.HUB_REFUSED, message, help="who may write there makes it, by publishing once or by hand")
+        raise error(
+            Code.HUB_REFUSED, message, help="somebody with write access must create it, by publishing once or by hand"
+        )
     try:
-        url = hub.commit(branch, parent, todo, goal.message, create_pr=wish.create_pr)
+        url = hub.commit(branch, parent, todo, goal.message, create_pr=options.create_pr)
     except DriverError:
         # The answer may be lost and not the commit: the branch says so.
         head = hub.heads().get(branch, "")
-        if wish.create_pr or head == parent or _lacks(hub, head, goal):
+        if options.create_pr or head == parent or _lacks(hub, head, goal):
             raise
         return Published(branch=branch, changes=todo, url=f"{hub.address}/commit/{head}")
-    if not wish.create_pr and (path := _lacks(hub, hub.heads().get(branch, ""), goal)):
-        message = f"{hub.address} does not have what was sent: {path}"
+    if not options.create_pr and (path := _lacks(hub, hub.heads().get(branch, ""), goal)):
+        message = f"{hub.address} lacks a file that was sent: {path}"
         raise error(
-            Code.HUB_REFUSED, message, help="run it again; if it stays so, somebody else publishes to the branch"
+            Code.HUB_REFUSED, message, help="run it again; if that does not help, somebody else publishes to the branch"
         )
     return Published(branch=branch, changes=todo, url=url)
 
@@ -218,7 +222,9 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 
 
-def _check(directory: Path, variants: Iterable[tuple[Variant, Built]], releases: Releases, output: Output) -> None:
+def _check(
+    directory: Path, variants: Iterable[tuple[Variant, BuiltVariant]], releases: Releases, output: Output
+) -> None:
     """Check the extensions once more: what lies in build/ is what is published."""
     places = {
         directory / file.path: {"--archs": ",".join(variant.exact_archs)} if variant.exact_archs else {}
@@ -234,7 +240,9 @@ def _check(directory: Path, variants: Iterable[tuple[Variant, Built]], releases:
         raise DriverError(wrong)
 
 
-def _described(hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[Built]) -> dict[str, Mapping[str, Any]]:
+def _described(
+    hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[BuiltVariant]
+) -> dict[str, Mapping[str, Any]]:
     """The metadata of all variants that a branch has or gets, by identifier."""
     here = {one.name: one.metadata for one in built}
     head = heads.get(branch, "")
@@ -268,9 +276,9 @@ def _benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
         if not is_file(path):
             continue
         if not contains(root, os.path.realpath(path)):
-            notes.append(f"{name} is not sent: it is not in the project")
+            notes.append(f"{name} is not published: it is not in the project")
         elif path.stat().st_size > _LARGE:
-            notes.append(f"{name} is not sent: it is larger than {_LARGE >> 20} MiB")
+            notes.append(f"{name} is not published: it is larger than {_LARGE >> 20} MiB")
         else:
             found.append(make_file(name, path))
     return found, notes

@@ -70,7 +70,7 @@ def _digested(path: str, content: bytes | Path, size: int, stream: IO[bytes]) ->
     return File(path=path, content=content, size=size, sha256=sha256.hexdigest(), blob=blob.hexdigest())
 
 
-class Built(NamedTuple):
+class BuiltVariant(NamedTuple):
     """A variant in `build/`.
 
     Attributes:
@@ -84,7 +84,7 @@ class Built(NamedTuple):
     files: tuple[File, ...]
 
 
-class Remote(NamedTuple):
+class HubFile(NamedTuple):
     """A file as the Hub has it.
 
     Attributes:
@@ -126,13 +126,15 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
     where = repo_id or manifest.hub.repo_id
     if not where:
         advice = 'name it with --repo-id, or write [general.hub] repo-id = "owner/name"'
-        raise error(Code.MISSING_KEY, "nobody says which repository on the Hub", help=advice)
+        raise error(Code.MISSING_KEY, "no repository on the Hub is given", help=advice)
     if not re.fullmatch(REPO_ID, where):
-        raise error(Code.USAGE, f"`{where}` is no repository on the Hub", help="one looks like `owner/name`")
+        raise error(
+            Code.USAGE, f"`{where}` is not the name of a repository on the Hub", help="names look like `owner/name`"
+        )
     return where, branch or manifest.hub.branch or f"v{manifest.version}"
 
 
-def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> list[Built]:
+def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> list[BuiltVariant]:
     """Variants of a project, if each is as it was built and was built from what the project is now.
 
     Args:
@@ -154,11 +156,11 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
         problems = list(changed(place, metadata, digests)) or list(_stale(variant, plan, metadata, contents))
         if problems:
             more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-            message = f"{place} is not as it was built: {'; '.join(problems[:_SHOWN])}{more}"
+            message = f"{place} has changed since it was built: {'; '.join(problems[:_SHOWN])}{more}"
             wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again: driver build"))
             continue
         found.append(
-            Built(name=variant.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
+            BuiltVariant(name=variant.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
         )
     if wrong:
         raise DriverError(wrong)
@@ -195,10 +197,10 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
     stated = {key: value for key, value in metadata.items() if key != "digest"}
     for key in sorted({*expected, *stated}):
         if stated.get(key) != expected.get(key):
-            yield "its sources have changed since" if key == "id" else f"its `{key}` is that of another build"
+            yield "its sources have changed since" if key == "id" else f"its `{key}` belongs to another build"
 
 
-def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[str]) -> Changes:
+def changes(wanted: Iterable[File], there: Iterable[HubFile], places: Iterable[str]) -> Changes:
     """What makes a branch of a repository have some files.
 
     Args:
@@ -216,7 +218,7 @@ def changes(wanted: Iterable[File], there: Iterable[Remote], places: Iterable[st
     return Changes(added=added, deleted=deleted, same=len(wants) - len(added))
 
 
-def _is_same(file: File, remote: Remote | None) -> bool:
+def _is_same(file: File, remote: HubFile | None) -> bool:
     if remote is None:
         return False
     return remote.sha256 == file.sha256 if remote.sha256 else remote.blob == file.blob

@@ -122,7 +122,7 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
     """
     check_user_lock(releases)
     if diffoscope and shutil.which(_DIFFOSCOPE) is None:
-        raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or leave out --diffoscope")
+        raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or run without --diffoscope")
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
     with (
@@ -181,9 +181,9 @@ def _hint(statement: Path, git: tuple[Sources, str]) -> str:
     if stated.sources.commit and stated.sources.commit != here.commit:
         hints.append(f"it was built from commit {stated.sources.commit}, and here is {here.commit or 'no commit'}")
     elif changed:
-        hints.append(f"git does not have {changed} as it is here")
+        hints.append(f"{changed} differs from the commit")
     if stated.sources.dirty:
-        hints.append("it was built from sources that no commit has")
+        hints.append("it was built from sources that were not committed")
     if stated.version and stated.version != __version__:
         hints.append(f"it was built with rules_torch_kernels {stated.version}, and this is {__version__}")
     return "; ".join(hints)
@@ -237,7 +237,7 @@ def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
         try:
             yield own
         finally:
-            title = "removing what was built for this"
+            title = "removing the new builds"
             run_bazel(own, ["clean", "--expunge"], root, output, title=title, check=False)
 
 
@@ -248,7 +248,7 @@ def failures(verified: Sequence[Verified]) -> list[Diagnostic]:
         if one.differences:
             shown = "; ".join(one.differences[:_SHOWN])
             more = len(one.differences) - _SHOWN
-            message = f"{one.place} is not what its sources make: {shown}" + (f"; {more} more" if more > 0 else "")
-            advice = "" if one.report else "with --diffoscope, and that on PATH, this says what is not the same"
+            message = f"{one.place} does not match its sources: {shown}" + (f"; {more} more" if more > 0 else "")
+            advice = "" if one.report else "install diffoscope and add --diffoscope to see the differences"
             found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message, help=one.hint or advice))
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
-    from py_driver.publishing.release import Built, File
+    from py_driver.publishing.release import BuiltVariant, File
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 _PLATFORM = "manylinux_2_28_x86_64"
@@ -46,7 +46,7 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def make_wheel(manifest: Manifest, built: Sequence[Built], directory: Path) -> Path:
+def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], directory: Path) -> Path:
     """Write the wheel of some variants; the same ones give the same bytes.
 
     One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
@@ -110,11 +110,11 @@ def _local(cell: Cell) -> str:
 def _package(variants: Sequence[Variant]) -> bytes:
     """The package's `__init__.py`; every value is written as a Python literal."""
     listed = "".join(f"        {LOADER}.{one!r},\n" for one in variants)
-    doc = '"""Becomes the variant of this package that fits the torch at hand."""'
+    doc = '"""Becomes the variant of this package that fits the installed torch."""'
     return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n    __name__,\n    (\n{listed}    ),\n)\n".encode()
 
 
-def describe(cell: Cell, one: Built) -> Variant:
+def describe(cell: Cell, one: BuiltVariant) -> Variant:
     """What the package of a wheel has to know of a variant.
 
     Args:

@@ -80,6 +80,6 @@ def find_sdk(ctx, toolchain_type, attribute, wanted, title):
             ctx.label,
             attribute,
             "no %s SDK for `%s`" % (title, wanted),
-            "declare it in toolchains/matrix.toml and lock it, or choose another cell",
+            "declare it in toolchains/matrix.toml and lock it, or choose another variant",
         )
     return toolchain.sdk

@@ -66,7 +66,7 @@ def _kernel_objects_impl(ctx):
     for attribute, flags in [("cuda_flags", ctx.attr.cuda_flags), ("hip_flags", ctx.attr.hip_flags)]:
         flag = flag_to_link(flags)
         if flag:
-            problem = "`%s` asks for GPU code that must be linked, which nothing does" % flag
+            problem = "`%s` asks for relocatable device code, which the rules do not link" % flag
             fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value

@@ -24,7 +24,7 @@ def _python_names(ctx):
             fail_with(ctx.label, "python", "`%s` is generated" % name, "rename your file")
         names[name] = file
     if "__init__.py" not in names:
-        fail_with(ctx.label, "python", "`%s__init__.py` is missing" % root, "it is what `kernels` imports")
+        fail_with(ctx.label, "python", "`%s__init__.py` is missing" % root, "add it: `kernels` imports it")
     return names
 
 def _kernel_variant_impl(ctx):
@@ -92,7 +92,7 @@ kernel_variant = rule(
     cfg = cell_transition,
     attrs = {
         "archs": attr.string_list(
-            doc = "The GPU code to find in the extension, if it has features, as in `gfx942:xnack-`: metadata.json has none.",
+            doc = "The device code to find in the extension, if it has features, as in `gfx942:xnack-`: metadata.json has none.",
         ),
         "backend": attr.string(
             mandatory = True,

@@ -14,6 +14,6 @@ def target_version(label, version):
     """
     parts = version.split(".")
     if len(parts) != 2 or not all([part.isdigit() for part in parts]):
-        fail_with(label, "stable_abi", "`%s` is no torch version" % version, "write major and minor, e.g. `2.9`")
+        fail_with(label, "stable_abi", "`%s` is not a torch version" % version, "write major and minor, e.g. `2.9`")
     major, minor = [int(part) for part in parts]
     return "-DTORCH_TARGET_VERSION=0x%xULL" % ((major << 56) | (minor << 48))

@@ -80,7 +80,7 @@ def test_the_server_is_its_users_own(clone: Driver, place: Path) -> None:
             assert _answer(_NOBODY, str(path)) == "PermissionError"
             os.chmod(place, 0o700)  # noqa: PTH101
         second = clone.run("cache", "serve", "--directory", place, code=4)
-        assert f"a server serves {place} already" in second.stderr
+        assert f"another server already serves {place}" in second.stderr
         assert _answer(os.geteuid(), str(path)) == "9"
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
@@ -102,4 +102,4 @@ def test_the_socket_of_a_server_that_was_killed(clone: Driver, place: Path) -> N
         process.wait(60)
         assert _answer(os.geteuid(), str(place / "socket")) == "9"
         refused = clone.run("cache", "serve", "--directory", place, code=4)
-        assert f"a server serves {place} already" in refused.stderr
+        assert f"another server already serves {place}" in refused.stderr

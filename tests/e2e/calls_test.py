@@ -70,7 +70,7 @@ def test_a_function_that_nobody_defines(
     assert [one.code for one in failure.value.diagnostics] == [Code.BUILD_FAILED, Code.NOT_COMPLIANT]
     said = capsys.readouterr().err
     for call in calls:
-        assert f"  undefined-symbol: {call}: nothing defines it" in said
+        assert f"  undefined-symbol: {call}: no library defines it" in said
 
 
 @pytest.mark.parametrize(

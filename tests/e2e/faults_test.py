@@ -128,7 +128,7 @@ def test_undefined_symbol_fails_the_check(installed: Driver, project: Path) -> N
     binding.write_text(binding.read_text() + "\nint one();\nint used = one();\n")
     before = digests(project / "build")
     failed = installed.run("build", project, f"--variant={CPU}", code=5)
-    assert "undefined-symbol: _Z9elsewherev: nothing defines it" in failed.stderr
+    assert "undefined-symbol: _Z9elsewherev: no library defines it" in failed.stderr
     assert digests(project / "build") == before
 
 

@@ -71,7 +71,7 @@ def environment(hub: Hub | str, project: Path) -> dict[str, str]:
 
 
 def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the verb as a user does; the token is in nothing that it says."""
+    """Run the command as a user does; the token is in nothing that it says."""
     command = [sys.executable, "-m", "py_driver", "publish", str(project), *options]
     environ = environment(hub, project)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)

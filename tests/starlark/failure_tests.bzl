@@ -35,7 +35,7 @@ unknown_torch_test = _make("9.9", "cu130")
 unknown_cuda_test = _make("2.13", "cu999")
 unknown_stable_abi_test = _make("2.13", "cu130", stable_abi = "29")
 
-_DECLARE = "declare it in toolchains/matrix.toml and lock it, or choose another cell"
+_DECLARE = "declare it in toolchains/matrix.toml and lock it, or choose another variant"
 
 def _objects(name, attribute, problem, help, test_rule = known_cell_test, **attributes):
     """Declares a wrong kernel_objects and the test of its message."""
@@ -85,7 +85,7 @@ def _objects_failures():
             name = "stable_abi_that_is_no_version_fails",
             test_rule = unknown_stable_abi_test,
             attribute = "stable_abi",
-            problem = "`29` is no torch version",
+            problem = "`29` is not a torch version",
             help = "write major and minor, e.g. `2.9`",
             depends = ["torch"],
         ),
@@ -122,7 +122,7 @@ def _objects_failures():
         _objects(
             name = "relocatable_cuda_code_fails",
             attribute = "cuda_flags",
-            problem = "`-rdc=true` asks for GPU code that must be linked, which nothing does",
+            problem = "`-rdc=true` asks for relocatable device code, which the rules do not link",
             help = "define what a kernel calls in its own file, or in a header",
             archs = {"cu130": ["8.0"]},
             cuda_flags = [
@@ -135,7 +135,7 @@ def _objects_failures():
             name = "relocatable_hip_code_fails",
             test_rule = rocm_cell_test,
             attribute = "hip_flags",
-            problem = "`-fgpu-rdc` asks for GPU code that must be linked, which nothing does",
+            problem = "`-fgpu-rdc` asks for relocatable device code, which the rules do not link",
             help = "define what a kernel calls in its own file, or in a header",
             archs = {"rocm72": ["gfx942"]},
             backend = "rocm",
@@ -229,7 +229,7 @@ def _variant_failures():
             name = "missing_init_file_fails",
             attribute = "python",
             problem = "`torch-ext/__init__.py` is missing",
-            help = "it is what `kernels` imports",
+            help = "add it: `kernels` imports it",
             python_root = "torch-ext",
         ),
         _variant(

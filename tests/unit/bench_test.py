@@ -18,7 +18,7 @@ _MISSING = [
     "- add an architecture: missing (bar: 3.5 times less CPU than the best peer)",
     "- cold matrix: missing (bar: 1.8 times less CPU than the best peer)",
     "- critical path: missing (bar: 2 times fewer seconds than the best peer)",
-    "- other directory: missing (bar: 0 compile steps)",
+    "- other directory: missing (bar: 0 compile actions)",
     "- no change: missing (bar: 2 s)",
     "- light_torch, cold matrix: missing (bar: at most 5 % more CPU than the best peer)",
 ]
@@ -72,7 +72,7 @@ def test_bars_name_the_best_peer_and_say_what_is_reached() -> None:
         _MISSING[1],
         "- cold matrix: 1.9 times less CPU than the best peer, cmake (bar: 1.8): reached",
         "- critical path: 2.2 times fewer seconds than the best peer, ninja (bar: 2): reached",
-        "- other directory: 0 compile steps (bar: 0): reached",
+        "- other directory: 0 compile actions (bar: 0): reached",
         "- no change: 1.5 s (bar: 2 s): reached",
         "- light_torch, cold matrix: 5 % more CPU than ninja (bar: at most 5 % more CPU than the best peer): reached",
     ]

@@ -71,7 +71,7 @@ def test_wrong_version_is_passed_over(root: Path, program: Callable[[str, str], 
     path = program("bazel", _ANSWER.format("6.5.0"))
     bazel, said = _find(root)
     assert (bazel.path, bazel.source) == (provided, Source.DEBIAN)
-    assert said == f"{path} is Bazel 6.5.0; 7.7.1 is wanted, so it is passed over.\n"
+    assert said == f"{path} is Bazel 6.5.0; the driver expects 7.7.1, and does not use it.\n"
 
 
 def test_wrong_bazelisk_falls_through_to_bazel(root: Path, program: Callable[[str, str], Path]) -> None:

@@ -127,7 +127,7 @@ def test_the_path_of_a_socket_has_a_limit(tmp_path: Path) -> None:
     """Spaces and what would be a query elsewhere are parts of the path."""
     whole = f"unix:/{'a b?#' * 21}x"
     assert remote_of(whole, whole, tmp_path / "config.toml") == Remote(cache=whole, executor=whole)
-    with pytest.raises(DriverError, match="--remote-executor: the path of a socket has at most 107 bytes"):
+    with pytest.raises(DriverError, match="--remote-executor: the path of a socket may have at most 107 bytes"):
         remote_of("", f"{whole}x", tmp_path / "config.toml")
     with socket.socket(socket.AF_UNIX) as probe, pytest.raises(FileNotFoundError):
         probe.connect(whole.removeprefix("unix:"))
@@ -154,7 +154,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(
 ) -> None:
     assert __main__.main(["build", str(tmp_path), f"--remote-cache={address}"]) == 2
     captured = capsys.readouterr()
-    assert "an address has no user, password or token in it" in captured.err
+    assert "an address must not contain a user, password or token" in captured.err
     assert CANARY not in captured.err + captured.out
 
 

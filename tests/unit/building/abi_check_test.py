@@ -1,4 +1,4 @@
-"""The compliance check on the libraries of tests/abi, which break one rule each; beside other checkers; under fuzz."""
+"""The ABI check on the libraries of tests/abi, which break one rule each; beside other checkers; under fuzz."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from py_driver import __main__
-from py_driver.building import abi_check as compliance
+from py_driver.building import abi_check
 from py_driver.building import build as building
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
@@ -128,11 +128,11 @@ CUOBJDUMP = {"sm_80.cubin", "sm_90.cubin", "sm_100.cubin", "sm_120.cubin", "sm_9
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return compliance.build_program(Output())
+    return abi_check.build_program(Output())
 
 
 def findings(program: Path, name: str, options: Mapping[str, str]) -> set[tuple[str, str]]:
-    checked = compliance.check(program, LIBRARIES / f"{name}.so", options, Releases())
+    checked = abi_check.check(program, LIBRARIES / f"{name}.so", options, Releases())
     assert not checked.failure
     return {(one["rule"], one["subject"]) for one in checked.findings}
 
@@ -149,19 +149,19 @@ def test_each_rule_finds_its_bad_library(
 @pytest.mark.parametrize(
     ("name", "options", "symbol", "said"),
     [
-        ("gpu_calls", {}, "custom_gemm", "nothing defines it"),
+        ("gpu_calls", {}, "custom_gemm", "no library defines it"),
         ("gpu_calls", {"--backend": "cu118"}, "cublasSgemm_v2", "libcublas.so.11 of CUDA 11.8 defines it"),
         ("gpu_calls", {"--backend": "cu130"}, "cublasSgemm_v2", "libcublas.so.13 of CUDA 13.0 defines it"),
         ("hip_calls", {"--backend": "rocm72"}, "rocblas_sgemm", "librocblas.so.5 of ROCm 7.2 defines it"),
-        ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "nothing defines it"),
-        ("gpu_calls", {"--backend": "rocm71"}, "custom_gemm", "nothing defines it"),
+        ("hip_calls", {"--backend": "rocm72"}, "rocblas_nonsense", "no library defines it"),
+        ("gpu_calls", {"--backend": "rocm71"}, "custom_gemm", "no library defines it"),
         ("hip_calls", {"--backend": "rocm71"}, "rocblas_nonsense", "librocblas.so may define it"),
     ],
 )
 def test_the_library_that_defines_a_symbol_is_named(
     program: Path, name: str, options: Mapping[str, str], symbol: str, said: str
 ) -> None:
-    checked = compliance.check(program, LIBRARIES / f"{name}.so", {**GOOD, "--torch": "2.13", **options}, Releases())
+    checked = abi_check.check(program, LIBRARIES / f"{name}.so", {**GOOD, "--torch": "2.13", **options}, Releases())
     [message] = [one["message"] for one in checked.findings if one["subject"] == symbol]
     assert message.startswith(said)
 
@@ -170,9 +170,9 @@ def test_the_library_that_defines_a_symbol_is_named(
 def test_what_could_not_be_looked_up_is_noted(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     note = "cublasNonsense: taken for one of libcublas.so.10, of which no symbols are recorded"
     path = LIBRARIES / "gpu_unrecorded.so"
-    assert compliance.check(program, path, {**GOOD, "--torch": "2.13"}, Releases()).notes == (note,)
+    assert abi_check.check(program, path, {**GOOD, "--torch": "2.13"}, Releases()).notes == (note,)
     assert __main__.main(["abi-check", str(path), "--torch=2.13"]) == 0
-    assert capsys.readouterr().out == f"{path}: compliant; GPU code: none\n  note: {note}\n"
+    assert capsys.readouterr().out == f"{path}: passes the ABI check; device code: none\n  note: {note}\n"
 
 
 def test_every_library_is_expected_something_of() -> None:
@@ -183,7 +183,7 @@ def test_every_library_is_expected_something_of() -> None:
 @pytest.mark.e2e
 def test_gpu_code_is_what_cuobjdump_lists(program: Path) -> None:
     path = LIBRARIES / "gpu.so"
-    ours = compliance.check(program, path, {}, Releases()).gpu_code
+    ours = abi_check.check(program, path, {}, Releases()).gpu_code
     assert ours == ("sm_80", "sm_90a", "sm_100f", "sm_120", "compute_90a", "compute_120")
     machine = {f"{one.rstrip('af')}.cubin" for one in ours if one.startswith("sm_")}
     assert machine | {f"{one.replace('compute', 'sm')}.ptx" for one in ours if one.startswith("compute_")} == CUOBJDUMP
@@ -246,7 +246,7 @@ def test_version_findings_are_kernel_abi_checks_where_it_sees_any(program: Path,
 def test_what_cannot_be_judged(program: Path, tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "x.so"
     path.write_bytes(content)
-    assert compliance.check(program, path, {}, Releases()).failure == f"{path}: {said}"
+    assert abi_check.check(program, path, {}, Releases()).failure == f"{path}: {said}"
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +288,7 @@ STRINGS = [
 def test_an_object_of_the_other_abi_is_found(program: Path, zig: Path, tmp_path: Path, name: str, known: str) -> None:
     made = str(_object(zig, tmp_path, f'.data\n.quad "{name}"\n'))
     for abi in ("cxx11", "cxx98"):
-        checked = compliance.check(
+        checked = abi_check.check(
             program, LIBRARIES / "good_stripped.so", {"--cxx-abi": abi, "--object": made}, Releases()
         )
         found = [(one["rule"], one["subject"], one["message"]) for one in checked.findings]
@@ -301,9 +301,9 @@ def test_an_object_of_very_many_sections_is_read(program: Path, zig: Path, tmp_p
     sections = "".join(f'.section .s{i},"a"\n.byte 0\n' for i in range(66_000))
     made = _object(zig, tmp_path, f"{sections}.data\n.quad _Z8describeSs\n")
     options = {"--cxx-abi": "cxx11", "--object": str(made)}
-    assert len(compliance.check(program, LIBRARIES / "good_stripped.so", options, Releases()).findings) == 1
+    assert len(abi_check.check(program, LIBRARIES / "good_stripped.so", options, Releases()).findings) == 1
     made.write_bytes(made.read_bytes()[:-1])
-    failure = compliance.check(program, LIBRARIES / "good_stripped.so", options, Releases()).failure
+    failure = abi_check.check(program, LIBRARIES / "good_stripped.so", options, Releases()).failure
     assert failure == f"{made}: truncated or malformed: the section headers"
 
 
@@ -329,7 +329,7 @@ def test_damaged_files_do_not_crash_it(zig: Path, tmp_path: Path) -> None:
             at = dice.randrange(min(len(damaged), dice.choice([64, 512, 20_000])))
             damaged[at] = dice.choice([0, 1, 0x7F, 0xFF, dice.randrange(256)])
         path.write_bytes(damaged)
-        failure = compliance.check(safe, path, everything, Releases()).failure
+        failure = abi_check.check(safe, path, everything, Releases()).failure
         assert failure in {"", f"{path}: not an ELF file"} or "malformed" in failure, failure
 
 
@@ -344,7 +344,7 @@ def test_the_verb_takes_what_it_expects_from_the_variant(
     metadata = {"id": "good", "backend": {"type": "cuda", "archs": ["10.0f", "12.0+PTX", "8.0", "9.0a+PTX"]}}
     (variant / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
     assert __main__.main(["abi-check", str(tmp_path)]) == 0
-    assert "compliant; GPU code: sm_80" in capsys.readouterr().out
+    assert "passes the ABI check; device code: sm_80" in capsys.readouterr().out
     assert __main__.main(["abi-check", str(tmp_path), "--archs=8.0", "--json"]) == 5
     result = json.loads(capsys.readouterr().out)
     assert [one["compliant"] for one in result["libraries"]] == [False]
@@ -359,7 +359,7 @@ def test_the_verb_shows_the_findings(program: Path, capsys: pytest.CaptureFixtur
     assert __main__.main(["abi-check", *paths]) == 5
     captured = capsys.readouterr()
     assert "  search-path: /opt/lib: the file names a place" in captured.out
-    assert "lazy.so is not compliant: 1 finding" in captured.err
+    assert "lazy.so fails the ABI check: 1 finding" in captured.err
     assert "error[E103]" in captured.err
 
 
@@ -384,34 +384,34 @@ def test_a_code_object_that_is_none_is_malformed(program: Path, tmp_path: Path) 
         at = content.index(old)
         broken = content[: at - 8] + b"\xff" * 8 + content[at:] if new is None else content.replace(old, new)
         (tmp_path / "broken.so").write_bytes(broken)
-        checked = compliance.check(program, tmp_path / "broken.so", GOOD, Releases())
-        assert checked.failure.endswith("truncated or malformed: the GPU code")
+        checked = abi_check.check(program, tmp_path / "broken.so", GOOD, Releases())
+        assert checked.failure.endswith("truncated or malformed: the device code")
 
 
 def test_expectations() -> None:
     stable = Path("x/torch-stable-abi29-cpu-x86_64-linux/_a_cpu_1.abi3.so")
-    assert compliance.expectations(stable) == {
+    assert abi_check.expectations(stable) == {
         "--init": "_a_cpu_1",
         "--torch": "2.9",
         "--backend": "cpu",
         "--torch-stable-abi": "2.9",
     }
     old = Path("x/torch25-cxx98-cu118-x86_64-linux/_a_cuda_1.abi3.so")
-    assert compliance.expectations(old) == {
+    assert abi_check.expectations(old) == {
         "--init": "_a_cuda_1",
         "--cxx-abi": "cxx98",
         "--torch": "2.5",
         "--backend": "cu118",
     }
-    assert compliance.expectations(Path("libfoo.so")) == {}
+    assert abi_check.expectations(Path("libfoo.so")) == {}
 
 
 def test_expectations_of_metadata_that_is_none(tmp_path: Path) -> None:
     library = tmp_path / "_a_cpu_1.abi3.so"
-    assert compliance.expectations(library) == {"--init": "_a_cpu_1"}
+    assert abi_check.expectations(library) == {"--init": "_a_cpu_1"}
     (tmp_path / "metadata.json").write_text("[]", encoding="utf-8")
     with pytest.raises(DriverError, match="is not a JSON object"):
-        compliance.expectations(library)
+        abi_check.expectations(library)
 
 
 @pytest.mark.e2e

@@ -9,7 +9,7 @@ import pytest
 from sections import GENERAL, TORCH, make
 
 from py_driver.bazel.spawns import Spawn
-from py_driver.building.estimate import Forecast, History, Known, describe, forecast, learned
+from py_driver.building.estimate import Estimate, History, Known, describe, estimate, learned
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Settings, Step, expected_steps
 from py_driver.building.history import read_history, write_history
@@ -82,11 +82,11 @@ def _done(steps: Sequence[Step], seconds: float = 2.0, keys: dict[str, str] | No
     return learned({}, steps, done, {(step.section, step.source) for step in steps})
 
 
-def _ahead(steps: Sequence[Step], history: History, jobs: int = 2, memory: int = 100_000) -> Forecast:
-    return forecast(steps, history, jobs=jobs, memory=memory)
+def _ahead(steps: Sequence[Step], history: History, jobs: int = 2, memory: int = 100_000) -> Estimate:
+    return estimate(steps, history, jobs=jobs, memory=memory)
 
 
-def _counts(ahead: Forecast) -> tuple[int, int, int]:
+def _counts(ahead: Estimate) -> tuple[int, int, int]:
     return ahead.run, ahead.shared, ahead.cached
 
 
@@ -310,15 +310,15 @@ def test_a_hit_keeps_the_seconds_of_the_run() -> None:
 
 
 def test_a_sentence() -> None:
-    ahead = Forecast(run=45, shared=33, cached=2, seconds=83.4, memory=2400, measured=True)
+    ahead = Estimate(run=45, shared=33, cached=2, seconds=83.4, memory=2400, measured=True)
     assert describe(ahead, 2, 4) == (
-        "plan: 2 variants, 80 compile steps: at most 45 run, 33 shared, 2 cached; "
+        "plan: 2 variants, 80 compile actions: at most 45 run, 33 shared, 2 cached; "
         "about 1 min 23 s for 4 at once, in 2.4 GB"
     )
     assert "very roughly 1 min 23 s" in describe(ahead._replace(measured=False), 2, 4)
     assert describe(ahead._replace(memory=None), 2, 100).endswith("about 1 min 23 s for 100 at once")
-    assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile steps, none of them to run"
-    assert describe(Forecast(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
+    assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile actions, none of which has to run"
+    assert describe(Estimate(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
 
 
 def test_history_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,9 @@ def test_gen_names_files_as_the_user_does(project: Path, capsys: pytest.CaptureF
 
 def test_gen_says_what_it_leaves_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["gen", "."]) == 0
-    assert "note: build.toml:6:28: the backend `xpu` is not built yet" in capsys.readouterr().err
+    assert (
+        "note: build.toml:6:28: the backend `xpu` is excluded: the driver does not build it" in capsys.readouterr().err
+    )
     assert (project / "BUILD.bazel").stat().st_mode & 0o600 == 0o600
 
 
@@ -146,30 +148,30 @@ def test_variants_as_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["variant", "default", "archs"]
     assert lines[2].split() == ["torch213-cxx11-cu130-x86_64-linux", "yes", "8.0"]
-    at = lines.index("    dropped    7.0: nvcc 13.0 does not compile for 7.0")
+    at = lines.index("    excluded   7.0: nvcc 13.0 does not compile for 7.0")
     assert lines[at - 3 : at] == ["  [kernel.relu_cuda]", "    requested  7.0 8.0", "    kept       8.0"]
     assert "torch213-cxx11-cu130-x86_64-linux" in lines
 
 
 @pytest.mark.usefixtures("project")
-def test_variants_that_are_built_when_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_that_are_built_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["variants"]) == 0
     default = capsys.readouterr()
     assert __main__.main(["variants", "--all"]) == 0
     everything = capsys.readouterr()
     more = len(everything.out.splitlines()) - len(default.out.splitlines())
-    assert f"{more} more when named: `driver variants --all` lists them" in default.err
-    assert "more when named" not in everything.err
-    assert everything.out.count(" when named ") == more > 0
-    assert " when named " not in default.out
-    assert re.search("^torch213-cxx11-cu126-x86_64-linux +when named +7.0 8.0$", everything.out, re.MULTILINE)
+    assert f"{more} more on request: `driver variants --all` lists them" in default.err
+    assert "more on request" not in everything.err
+    assert everything.out.count(" on request ") == more > 0
+    assert " on request " not in default.out
+    assert re.search("^torch213-cxx11-cu126-x86_64-linux +on request +7.0 8.0$", everything.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gne"], "error[E200]: unknown verb `gne`\n = help: did you mean `gen`? verbs: "),
-        ([], "error[E200]: the following arguments are required: VERB\n = help: see `driver --help`\n"),
+        (["gne"], "error[E200]: unknown command `gne`\n = help: did you mean `gen`? commands: "),
+        ([], "error[E200]: the following arguments are required: COMMAND\n = help: see `driver --help`\n"),
         (["gen", "--chekc"], "error[E200]: unrecognized arguments: --chekc\n"),
         (["gen", "a", "b"], "error[E200]: unrecognized arguments: b\n"),
     ],
@@ -189,27 +191,27 @@ def test_help_goes_to_stdout(arguments: list[str], capsys: pytest.CaptureFixture
     assert captured.err == ""
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
-def test_every_verb_has_a_module_and_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_a_module_and_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        __main__.main([verb, "--help"])
-    assert capsys.readouterr().out.startswith(f"usage: driver {verb} ")
+        __main__.main([command, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: driver {command} ")
 
 
 def _run_that_raises(problem: BaseException) -> object:
-    class Verb:
+    class Command:
         def add(self, subparsers: cli.Subparsers) -> None:
             subparsers.add_parser("gen")
 
         def run(self, _args: argparse.Namespace, _output: Output) -> int:
             raise problem
 
-    return lambda _name: Verb()
+    return lambda _name: Command()
 
 
 def test_a_bug_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("DRIVER_TRACEBACK", raising=False)
-    monkeypatch.setattr(cli, "load_verb", _run_that_raises(KeyError("x")))
+    monkeypatch.setattr(cli, "load_command", _run_that_raises(KeyError("x")))
     assert __main__.main(["gen"]) == 70
     error = capsys.readouterr().err
     assert error.startswith("internal error: KeyError: 'x'\n")
@@ -220,7 +222,7 @@ def test_a_bug_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(cli, "load_verb", _run_that_raises(KeyboardInterrupt()))
+    monkeypatch.setattr(cli, "load_command", _run_that_raises(KeyboardInterrupt()))
     assert __main__.main(["gen"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -242,7 +244,7 @@ def test_a_closed_pipe_is_quiet(project: Path) -> None:
     assert done.returncode == 0
 
 
-def test_help_loads_no_verb() -> None:
+def test_help_loads_no_command() -> None:
     program = (
         "import sys\nfrom py_driver.__main__ import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
@@ -259,7 +261,7 @@ def test_every_error_of_the_manifest_has_a_project() -> None:
     assert shown == numbers
 
 
-def test_unknown_verb_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DriverError):
         cli.run(["frobnicate"], Output())
     assert capsys.readouterr().out == ""

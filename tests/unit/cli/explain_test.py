@@ -151,8 +151,8 @@ def test_a_code_is_found_by_number_and_name(word: str) -> None:
 def test_what_does_not_exist(word: str, near: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["explain", word]) == 2
     said = capsys.readouterr().err
-    assert f"error[E200]: there is no error `{word}`" in said
-    assert f"help: {'did you mean `bad-flag`? ' if near is None else near}`driver explain` lists all" in said
+    assert f"error[E200]: unknown error `{word}`" in said
+    assert f"help: {'did you mean `bad-flag`? ' if near is None else near}`driver explain` lists all errors" in said
 
 
 def test_one_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +160,7 @@ def test_one_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = captured.out.splitlines()
-    assert lines[0] == "E009 edition: there is no such edition"
+    assert lines[0] == "E009 edition: the edition is unknown"
     assert "    edition = 4" in lines
     assert lines[-1] == "exit code: 2 INPUT"
     assert "```" not in captured.out

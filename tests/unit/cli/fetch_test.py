@@ -107,14 +107,14 @@ def test_what_sections_depend_on_comes_too(
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("mpi", "locked are cutlass_3_5, ")]
+    ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("mpi", "the lock has cutlass_3_5, ")]
 )
 def test_what_is_not_locked_cannot_be_fetched(
     asked: list[str], name: str, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert __main__.main(["fetch", "--depends", name]) == 2
     said = capsys.readouterr().err
-    assert f"`--depends {name}`: no archive of it is locked" in said
+    assert f"`--depends {name}`: the lock has no archive of it" in said
     assert advice in said
     assert asked == []
 

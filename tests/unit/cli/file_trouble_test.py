@@ -74,10 +74,10 @@ def driver(*words: str | Path, shell: str = "") -> subprocess.CompletedProcess[b
     ("name", "said"),
     [
         ("csrc", "cannot use `csrc/relu.cpp`: Permission denied"),
-        ("csrc/relu.cpp", "cannot read `csrc/relu.cpp`: its mode does not let you"),
-        ("torch-ext/binding.cpp", "cannot read `torch-ext/binding.cpp`: its mode does not let you"),
+        ("csrc/relu.cpp", "cannot read `csrc/relu.cpp`: its mode does not allow it"),
+        ("torch-ext/binding.cpp", "cannot read `torch-ext/binding.cpp`: its mode does not allow it"),
         ("torch-ext/relu", "cannot use `torch-ext/relu/__init__.py`: Permission denied"),
-        ("torch-ext/relu/__init__.py", "cannot read `torch-ext/relu/__init__.py`: its mode does not let you"),
+        ("torch-ext/relu/__init__.py", "cannot read `torch-ext/relu/__init__.py`: its mode does not allow it"),
         ("torch-ext/relu/deep", "cannot look into `torch-ext/relu/deep`: Permission denied"),
     ],
 )
@@ -221,8 +221,8 @@ def test_json_is_ascii_whatever_a_directory_is_called(
 def test_paths_in_good_news_are_printable(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = project.parent / f"{project.name}\x1b[31m"
     project.rename(odd)
-    for verb in ("check", "gen", "gen", "upgrade"):
-        assert __main__.main([verb, str(odd)]) == 0
+    for command in ("check", "gen", "gen", "upgrade"):
+        assert __main__.main([command, str(odd)]) == 0
         said = capsys.readouterr().err
         assert "\\u001b[31m" in said
         assert "\x1b" not in said

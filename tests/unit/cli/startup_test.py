@@ -1,4 +1,4 @@
-"""The verbs that only read load nothing that they do not need."""
+"""The commands that only read load nothing that they do not need."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ print(code, sorted(set(sys.modules) & set(sys.argv[1].split(","))), file=sys.std
 """
 
 
-@pytest.mark.parametrize("verb", [["check"], ["check", "--json"], ["variants"], ["gen", "--check"]], ids=" ".join)
-def test_no_heavy_module(verb: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["check"], ["check", "--json"], ["variants"], ["gen", "--check"]], ids=" ".join)
+def test_no_heavy_module(command: list[str], tmp_path: Path) -> None:
     project = make_project(tmp_path)
     (project / "build.toml").write_bytes((CORPUS / "edition5.toml").read_bytes())
     subprocess.run([sys.executable, "-m", "py_driver", "gen", project], cwd=ROOT, capture_output=True, check=True)
@@ -33,8 +33,8 @@ def test_no_heavy_module(verb: list[str], tmp_path: Path) -> None:
         sys.executable,
         "-c",
         _PROGRAM,
-        ",".join(HEAVY if verb[0] == "gen" else HEAVY + SLOW),
-        *verb,
+        ",".join(HEAVY if command[0] == "gen" else HEAVY + SLOW),
+        *command,
         str(project),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -78,7 +78,7 @@ def test_second_run_waits_for_the_first(tmp_path: Path) -> None:
         (place / "complete").write_text(f"{place}\n")
     thread.join(10)
     assert result == [place / "bazel"]
-    assert err.getvalue() == "Another run is providing Bazel; waiting for it.\n"
+    assert err.getvalue() == "Another run is installing Bazel; waiting for it.\n"
 
 
 def test_cache_that_cannot_be_made(tmp_path: Path) -> None:

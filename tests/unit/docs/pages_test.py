@@ -85,24 +85,24 @@ def test_driver_takes_the_command(command: str) -> None:
     parser = Parser(prog="driver")
     parser.add_argument("--version", action="store_true")
     if not arguments[0].startswith("-"):
-        assert arguments[0] in cli.VERBS
+        assert arguments[0] in cli.COMMANDS
         subparsers: Any = parser.add_subparsers()
-        cli.load_verb(arguments[0]).add(subparsers)
+        cli.load_command(arguments[0]).add(subparsers)
     parser.parse_args(arguments)
 
 
 @pytest.mark.parametrize("mention", MENTIONS)
 def test_driver_has_what_is_mentioned(mention: str, capsys: pytest.CaptureFixture[str]) -> None:
-    verb, *arguments = mention.split()
+    command, *arguments = mention.split()
     with pytest.raises(SystemExit):
-        __main__.main(["--help"] if verb in {"--help", "--version", "VERB"} else [verb, "--help"])
+        __main__.main(["--help"] if command in {"--help", "--version", "COMMAND"} else [command, "--help"])
     usage = capsys.readouterr().out
-    options = [one.partition("=")[0] for one in (verb, *arguments) if one.startswith("--") and one != "--"]
+    options = [one.partition("=")[0] for one in (command, *arguments) if one.startswith("--") and one != "--"]
     assert [option for option in options if option not in usage] == []
 
 
-def test_every_verb_is_on_a_page() -> None:
-    assert {one.split()[0] for one in (*COMMANDS, *MENTIONS)} >= set(cli.VERBS)
+def test_every_command_is_on_a_page() -> None:
+    assert {one.split()[0] for one in (*COMMANDS, *MENTIONS)} >= set(cli.COMMANDS)
 
 
 @pytest.mark.parametrize("command", MAKE)

@@ -67,10 +67,10 @@ def answer(head: str, body: bytes = BODY) -> bytes:
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        ("200 OK\r\nContent-Length: \xb2", "a Content-Length that is no number"),
-        ("200 OK\r\nContent-Length: -5", "a Content-Length that is no number"),
-        ("200 OK\r\nContent-Length: 1e3", "a Content-Length that is no number"),
-        (f"200 OK\r\nContent-Length: {MANY}", "a Content-Length that is no number"),
+        ("200 OK\r\nContent-Length: \xb2", "a Content-Length that is not a number"),
+        ("200 OK\r\nContent-Length: -5", "a Content-Length that is not a number"),
+        ("200 OK\r\nContent-Length: 1e3", "a Content-Length that is not a number"),
+        (f"200 OK\r\nContent-Length: {MANY}", "a Content-Length that is not a number"),
         (f"200 OK\r\nContent-Length: {10**17}", "the lock says"),
         ("206 Partial Content\r\nContent-Range: bytes \xb2-5/10", "a range without saying which"),
         ("206 Partial Content\r\nContent-Range: bytes 0-9/\xb2", "a range without saying which"),
@@ -114,7 +114,7 @@ def test_an_answer_that_is_none(server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_a_redirect_to_what_is_no_address(server: Server, tmp_path: Path, code: int, location: str) -> None:
     server.pages[FILE].raw = answer(f"{code} x\r\nLocation: {location}", b"")
-    assert "redirects to what is no address: " in refusal(server, tmp_path)
+    assert "redirects to an invalid address: " in refusal(server, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def listed(**change: object) -> dict[str, object]:
 )
 def test_json_of_nonsense(server: Server, tmp_path: Path, page: object) -> None:
     server.pages["/simple/demo/"] = Page(json.dumps(page).encode(), JSON)
-    assert "sent a page that is no package index" in refusal(server, tmp_path)
+    assert "sent a page that is not a package index" in refusal(server, tmp_path)
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe\x00", b'{"files": [{"size": %s}]}' % MANY.encode(), b""])
 def test_json_that_is_none(server: Server, tmp_path: Path, body: bytes) -> None:
     server.pages["/simple/demo/"] = Page(body, JSON)
-    assert "sent a page that is no package index" in refusal(server, tmp_path)
+    assert "sent a page that is not a package index" in refusal(server, tmp_path)
 
 
 HTML = [
@@ -302,7 +302,7 @@ ODD = ("http://me:secret@[::1/simple",)
 
 @pytest.mark.parametrize("settings", [PipSettings(indexes=ODD), PipSettings(indexes=(), find_links=ODD)])
 def test_an_address_of_nonsense_in_pips_settings(tmp_path: Path, settings: PipSettings) -> None:
-    with pytest.raises(DriverError, match="is no address") as caught:
+    with pytest.raises(DriverError, match="is not an address") as caught:
         Fetcher(Store(tmp_path), None, settings).fetch(pinned(BODY))
     assert "secret" not in str(caught.value)
 
@@ -321,7 +321,7 @@ def test_settings_of_pip_that_are_no_text(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_an_address_of_nonsense_for_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_DEBIAN_MIRROR", "http://[::1")
-    with pytest.raises(DriverError, match="is no address"):
+    with pytest.raises(DriverError, match="is not an address"):
         Fetcher(Store(tmp_path)).fetch(pinned(BODY, "pool/x.deb", origin=Origin.DEBIAN))
 
 

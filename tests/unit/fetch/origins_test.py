@@ -199,7 +199,7 @@ def test_a_vendors_archive_goes_on_where_it_was(server: Server, tmp_path: Path, 
 def test_other_bytes_from_a_vendor(server: Server, tmp_path: Path, size: int) -> None:
     entry = vendor(server, size=size)
     server.pages[f"/tree/{TAR}"].script = ["wrong", "wrong"]
-    with pytest.raises(DriverError, match="what its vendor's server has is not what the lock pins"):
+    with pytest.raises(DriverError, match="the archive from its vendor's server does not match the lock"):
         fetcher_for(tmp_path).fetch(entry)
     assert fetcher_for(tmp_path).fetch(entry).source == "network"
 

@@ -126,7 +126,7 @@ def test_other_bytes_without_an_origin_are_an_error_with_both_digests(
     for _ in range(2):
         done = get(server, fetcher, WHOLE, tmp_path, PIP_NO_INDEX="1")
         assert (done.returncode, done.stdout) == (4, "")
-        assert done.stderr.startswith("error[E303]: demo 1.0: what the store has is not what the lock pins: ")
+        assert done.stderr.startswith("error[E303]: demo 1.0: the archive in the store does not match the lock: ")
         for word in (
             str(path),
             hashlib.sha256(OTHER).hexdigest(),
@@ -142,7 +142,7 @@ def test_a_damaged_archive_that_no_origin_has_right_either(server: Server, fetch
     put(fetcher.fetch(WHOLE).path, OTHER)
     server.pages[f"/files/{NAME}"].script = ["wrong"] * 2
     with pytest.raises(
-        DriverError, match=r"the store has is not what the lock pins: .* no other was to be had: http://127"
+        DriverError, match=r"the store does not match the lock: .* could not be fetched again: http://127"
     ) as caught:
         Fetcher(fetcher.store, None, PipSettings(indexes=(f"{server.url}/simple",))).fetch(WHOLE)
     assert caught.value.diagnostics[0].code is Code.BAD_DIGEST

@@ -67,7 +67,9 @@ STRICTER = (
         reason="the file would not say what it seems to say",
     ),
     Difference(what="empty strings in lists", said="has an empty string", reason="no path, flag or name is empty"),
-    Difference(what="`python-depends`", said="does not let a kernel need", reason="upstream looks when it builds"),
+    Difference(
+        what="`python-depends`", said="does not allow a kernel to depend on", reason="upstream looks when it builds"
+    ),
     Difference(
         what="flags outside the allowlist",
         said="the flag .* is not admitted|in cuda-flags lacks its value",
@@ -84,7 +86,7 @@ STRICTER = (
     Difference(what="`minver` above `maxver`", said="is below `", reason="nothing would be built"),
     Difference(
         what='versions with blanks or signs, such as `"+2.9"`',
-        said="must be integers with dots between",
+        said="must be integers separated by dots",
         reason="a slip that Rust's parser of integers lets pass",
     ),
     Difference(

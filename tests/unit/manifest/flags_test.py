@@ -116,7 +116,7 @@ def test_gpu_code_that_would_have_to_be_linked_is_refused(flags: list[str]) -> N
     assert found.message.startswith(
         "the flag `" + (" ".join(flags) if "rdc" in flags[0] or "--rel" in flags[0] else "-")
     )
-    assert found.help == "nothing links GPU code: define what a kernel calls in its own file, or in a header"
+    assert found.help == "device code is not linked: define what a kernel calls in its own file, or in a header"
 
 
 @pytest.mark.parametrize(

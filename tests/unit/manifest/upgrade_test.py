@@ -266,14 +266,14 @@ def test_the_verb(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"+++ {path} (edition 5)" in captured.out
     assert '-capabilities = ["7.5", "9.0a"] # two\n+cuda-capabilities = ["7.5", "9.0a"] # two' in captured.out
     assert "mkdir -p torch-ext && git mv ext-torch/activation torch-ext/activation" in captured.err
-    assert '`license` is "unknown" until' in captured.err
+    assert '`license` is "unknown": write' in captured.err
     assert path.read_text(encoding="utf-8") == EDITION_0
     assert __main__.main(["upgrade", str(project)]) == 0
     assert path.read_text(encoding="utf-8") == AS_5
     assert path.stat().st_mode & 0o777 == 0o640
     stamp = path.stat().st_mtime_ns
     assert __main__.main(["upgrade", str(project)]) == 0
-    assert "is of edition 5 already" in capsys.readouterr().err
+    assert "already has edition 5" in capsys.readouterr().err
     assert path.stat().st_mtime_ns == stamp
     assert [one.name for one in project.iterdir()] == ["build.toml"]
 

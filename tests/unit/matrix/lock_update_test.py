@@ -14,7 +14,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.fetch.entry import Origin
 from py_driver.matrix import lock_update as locking
 from py_driver.matrix.lock import PARTS
-from py_driver.matrix.lock_update import Wish, complete, look_up, read, wanted
+from py_driver.matrix.lock_update import Requirement, complete, look_up, read, wanted
 from py_driver.matrix.releases import Releases, lock_file
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def changed() -> dict[str, Any]:
     return copy.deepcopy(TABLE)
 
 
-def demo(**more: Any) -> Wish:  # noqa: ANN401
-    return Wish(**{"origin": Origin.PYTHON_INDEX, "name": "demo", "version": "1.0", **more})
+def demo(**more: Any) -> Requirement:  # noqa: ANN401
+    return Requirement(**{"origin": Origin.PYTHON_INDEX, "name": "demo", "version": "1.0", **more})
 
 
 def test_the_lock_is_what_the_matrix_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_check_prints_what_is_missing(
     captured = capsys.readouterr()
     assert '-      "version": "2.15.0",' in captured.out
     assert '+      "version": "2.15.7"' in captured.out
-    assert "error[E205]: the lock is not what the matrix says" in captured.err
+    assert "error[E205]: the lock does not match the matrix" in captured.err
     assert files["torch"].read_text(encoding="utf-8") == TEXTS["torch"]
 
 
@@ -96,9 +96,9 @@ def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyP
     archives[1] = {**archives[1], "wheel": "nvidia-cuda-runtime-cu11==11.7.99"}
     monkeypatch.setattr(Releases, "table", table)
     _, missing = complete(wanted(Releases()), OLD, {})
-    cuda = [wish for wish in missing if wish.name != "torch"]
+    cuda = [need for need in missing if need.name != "torch"]
     assert len(missing) - len(cuda) == len(table["torch"])
-    assert [(wish.name, wish.version) for wish in cuda] == [
+    assert [(need.name, need.version) for need in cuda] == [
         ("nvidia-cuda-nvcc", ""),
         ("nvidia-cuda-runtime-cu11", "11.7.99"),
     ]

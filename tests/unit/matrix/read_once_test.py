@@ -44,7 +44,7 @@ def no_bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(build, "find_bazel", lambda *_: None)
     monkeypatch.setattr(build, "free_server", lambda *_: nullcontext(SimpleNamespace(running=1)))
-    monkeypatch.setattr(build, "forecast", enough)
+    monkeypatch.setattr(build, "estimate", enough)
     for module in (build, prefetch):
         monkeypatch.setattr(module, "fetch_all", lambda *_, **__: [])
 

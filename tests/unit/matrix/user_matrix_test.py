@@ -89,7 +89,7 @@ def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str]
 def test_only_the_users_own_is_locked_beside_it(own: Callable[[str], Path]) -> None:
     lock, missing = complete(wanted(Releases(own(TORCH + CUDA))), {}, {})
     assert {kind: list(part) for kind, part in lock.items()} == {"cuda": ["12.7"], "torch": ["2.15"]}
-    assert [(wish.name, wish.version) for wish in missing] == [
+    assert [(need.name, need.version) for need in missing] == [
         ("nvidia-cuda-runtime-cu12", "12.7.1"),
         ("torch", "2.15.9"),
     ]
@@ -240,7 +240,7 @@ def test_a_lock_of_something_else_is_stale(
     own(TORCH).with_name("my.lock.json").write_text(lock, encoding="utf-8")
     assert __main__.main(["fetch", "torch215-*-cpu-*"]) == 1
     said = capsys.readouterr().err
-    assert "my.lock.json is not what your matrix says" in said
+    assert "my.lock.json does not match your matrix" in said
     assert "run `driver lock --matrix " in said
 
 

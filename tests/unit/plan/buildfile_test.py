@@ -46,7 +46,7 @@ def test_bounds_leave_cells_out_with_a_reason(tmp_path: Path) -> None:
     text = GENERAL + "[general.cuda]\nmaxver = '13.0'\n" + TORCH + "minver = '2.13'\nmaxver = '2.13'\n" + CUDA + CPU
     plan = make(tmp_path, text)
     assert names(plan) == [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu126")]
-    reasons = {one.reason for one in plan.left}
+    reasons = {one.reason for one in plan.excluded}
     assert reasons == {"CUDA must be at most 13.0", "torch must be at least 2.13 and at most 2.13"}
 
 

@@ -86,12 +86,14 @@ def test_backends_and_sections_that_disagree(project: Path) -> None:
     assert "torch-cpu" in [one.name for one in plan(project, '["cuda"]', '["cuda", "cpu"]').variants]
     metal = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["csrc/other.metal"]\n[kernel.relu]'
     assert notes(project, "[kernel.relu]", metal) == [
-        "[kernel.m] is left out: `backends` in [general] does not list `metal`"
+        "[kernel.m] is excluded: `backends` in [general] does not list `metal`"
     ]
-    assert notes(project, '["cuda"]', '["cuda", "xpu"]') == ["the backend `xpu` is not built yet and is left out"]
+    assert notes(project, '["cuda"]', '["cuda", "xpu"]') == [
+        "the backend `xpu` is excluded: the driver does not build it yet"
+    ]
     noarch = MANIFEST[MANIFEST.index("[torch]") : MANIFEST.index("[kernel.relu]")]
     assert notes(project, noarch, "[torch-noarch]\n") == [
-        "[kernel.relu] is left out: the project has Python files only"
+        "[kernel.relu] is excluded: the project has Python files only"
     ]
 
 
@@ -343,7 +345,7 @@ def test_check_passes_what_cannot_be_built_here(project: Path, capsys: pytest.Ca
     error = capsys.readouterr().err
     assert "note: " in error
     assert "nothing to build for `relu`" in error
-    assert "build.toml is right: edition 4, 0 variants; `driver upgrade` writes edition 5" in error
+    assert "build.toml is valid: edition 4, 0 variants; `driver upgrade` writes edition 5" in error
     assert __main__.main(["variants", str(project)]) == 3
 
 

@@ -199,7 +199,7 @@ def test_flags_that_are_admitted(flags: list[str]) -> None:
     ("flag", "said"),
     [
         ("--offload-arch=gfx942", "list the archs in `rocm-archs`"),
-        ("-fgpu-rdc", "nothing links GPU code: define what a kernel calls in its own file, or in a header"),
+        ("-fgpu-rdc", "device code is not linked: define what a kernel calls in its own file, or in a header"),
         ("-mcpu=native", "name the instruction set"),
         ("-mcpu=gfx942", "list the archs in `rocm-archs`"),
         ("-mfpmath=sse", ""),
@@ -262,7 +262,7 @@ def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> No
 def test_cutlass_is_for_cuda_alone(tmp_path: Path) -> None:
     text = GENERAL.replace('"cpu", "cuda"', '"rocm"') + TORCH + ROCM.replace("[]", '["cutlass_3_6"]', 1)
     [found] = failure(tmp_path, text).diagnostics
-    assert (found.code, found.message) == (Code.UNSUPPORTED, "CUTLASS is for CUDA alone")
+    assert (found.code, found.message) == (Code.UNSUPPORTED, "CUTLASS is for CUDA only")
 
 
 def test_steps_are_told_by_what_they_make() -> None:

@@ -144,7 +144,7 @@ def test_other_bytes_on_the_hub_are_noticed(hub: Hub, project: Path) -> None:
 
     hub.before_commit = spoil
     done = publish(hub, project, code=4)
-    assert "does not have what was sent: build/torch-cpu/weights.bin" in done.stderr
+    assert "lacks a file that was sent: build/torch-cpu/weights.bin" in done.stderr
 
 
 def test_other_publisher_wins(hub: Hub, project: Path) -> None:

@@ -82,18 +82,18 @@ def _other_builder(place: Path) -> None:
         (_link_instead, "_ops.py is a link; _ops.py is missing"),
         (_change, "__init__.py has other bytes"),
         (_remove, "weights.bin is missing"),
-        (_forget, "metadata.json names no files"),
-        (_swap, "its `backend` is that of another build; its sources have changed since"),
+        (_forget, "metadata.json lists no files"),
+        (_swap, "its `backend` belongs to another build; its sources have changed since"),
         (_edit, "its sources have changed since"),
-        (_release, "its sources have changed since; its `version` is that of another build"),
-        (_link_metadata, "metadata.json is a link; metadata.json names no files"),
-        (_other_builder, "its `provenance` is that of another build"),
+        (_release, "its sources have changed since; its `version` belongs to another build"),
+        (_link_metadata, "metadata.json is a link; metadata.json lists no files"),
+        (_other_builder, "its `provenance` belongs to another build"),
     ],
 )
 def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, said: str) -> None:  # noqa: ANN401
     spoil(project / "build" / "torch-cpu")
     done = publish(hub, project, code=2)
-    assert f"error[E404]: {project}/build/torch-cpu is not as it was built: {said}" in done.stderr
+    assert f"error[E404]: {project}/build/torch-cpu has changed since it was built: {said}" in done.stderr
     assert hub.requests == []
 
 
@@ -113,7 +113,7 @@ def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
     publish(hub, project, "--dry-run")
     (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
     done = publish(hub, project, "--dry-run", code=2)
-    assert f"error[E405]: {project} has changes that git does not have: torch-ext/tuned/__init__.py" in done.stderr
+    assert f"error[E405]: {project} has changes that are not committed: torch-ext/tuned/__init__.py" in done.stderr
     for variant in ("torch-cpu", "torch-cuda"):
         build(project, variant, FILES | {"__init__.py": b"x = 2\n"})
     publish(hub, project, "--dry-run", "--allow-dirty")
@@ -130,7 +130,7 @@ def test_source_that_git_does_not_have_is_noticed(hub: Hub, project: Path, how: 
     wanted = ["build.toml", "torch-ext/tuned/__init__.py", *([".gitignore"] if how == "ignored" else [])]
     subprocess.run([*git, "add", *wanted], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "m"], check=True)
-    assert "changes that git does not have: torch-ext/tuned/weights.bin" in publish(hub, project, code=2).stderr
+    assert "changes that are not committed: torch-ext/tuned/weights.bin" in publish(hub, project, code=2).stderr
 
 
 def test_git_that_does_not_answer(hub: Hub, project: Path) -> None:
@@ -141,19 +141,22 @@ def test_git_that_does_not_answer(hub: Hub, project: Path) -> None:
 
 def test_nobody_says_where(hub: Hub, project: Path) -> None:
     (project / "build.toml").write_text(MANIFEST.replace('[general.hub]\nrepo-id = "me/tuned"\n', ""))
-    assert "error[E004]: nobody says which repository on the Hub" in publish(hub, project, code=2).stderr
+    assert "error[E004]: no repository on the Hub is given" in publish(hub, project, code=2).stderr
 
 
 @pytest.mark.parametrize("text", [bundle(b"another metadata.json"), "[]", "no JSON"])
 def test_signature_of_something_else_is_refused(hub: Hub, project: Path, text: str) -> None:
     (project / "build" / "torch-cpu" / "metadata.json.sigstore").write_text(text)
-    assert "metadata.json.sigstore is no sigstore bundle of metadata.json" in publish(hub, project, code=2).stderr
+    assert "metadata.json.sigstore is not a sigstore bundle of metadata.json" in publish(hub, project, code=2).stderr
     assert hub.requests == []
 
 
 @pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y", "tuned"])
 def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
-    assert f"error[E200]: `{name}` is no repository" in publish(hub, project, f"--repo-id={name}", code=2).stderr
+    assert (
+        f"error[E200]: `{name}` is not the name of a repository"
+        in publish(hub, project, f"--repo-id={name}", code=2).stderr
+    )
     assert hub.requests == []
 
 
@@ -164,5 +167,5 @@ def test_benchmark_outside_of_the_project_is_not_sent(hub: Hub, project: Path, l
     (secret / "benchmark_x.py").write_text("SECRET")
     (project / link).parent.mkdir(exist_ok=True)
     (project / link).symlink_to(secret if link == "benchmarks" else secret / "benchmark_x.py")
-    assert "note: benchmarks/benchmark_x.py is not sent: it is not in the project" in publish(hub, project).stderr
+    assert "note: benchmarks/benchmark_x.py is not published: it is not in the project" in publish(hub, project).stderr
     assert "benchmarks/benchmark_x.py" not in (hub.repositories[REPO].files("v3") or {})

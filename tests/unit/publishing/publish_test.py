@@ -123,7 +123,7 @@ def test_the_same_again_makes_no_commit(hub: Hub, project: Path) -> None:
     done = publish(hub, project)
     assert hub.repositories[REPO].count == 2
     assert not [one for one in hub.requests[before:] if one.what.startswith(("PUT", "POST commit", "POST lfs"))]
-    assert f"{hub.address}/kernels/{REPO} has all of it already" in done.stderr
+    assert f"{hub.address}/kernels/{REPO} is up to date" in done.stderr
 
 
 def test_rebuilt_variant_loses_stale_files_and_others_keep_theirs(hub: Hub, project: Path) -> None:
@@ -157,7 +157,7 @@ def test_command_line_says_where(hub: Hub, project: Path, option: list[str]) -> 
     assert "build/torch-cpu/metadata.json" in files
     assert ("README.md" in (repository.files("main") or {})) is (option[0] == "--repo-id")
     assert result["notes"] == ([] if option[0] == "--repo-id" else [
-        "the card is left as it is: it is about v3, and this is next"
+        "the card stays as it is: it is about v3, and this is next"
     ])  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def test_card_is_that_of_the_newest_version(hub: Hub, project: Path) -> None:
     for variant in ("torch-cpu", "torch-cuda"):
         build(project, variant, FILES)
     done = publish(hub, project)
-    assert "note: the card is left as it is: it is about v3, which is newer than v2" in done.stderr
+    assert "note: the card stays as it is: it is about v3, which is newer than v2" in done.stderr
     assert set(hub.repositories[REPO].branches) == {"main", "v2", "v3"}
     assert (hub.repositories[REPO].files("main") or {})["README.md"] == card
 

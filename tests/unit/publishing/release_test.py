@@ -16,18 +16,18 @@ from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
-from py_driver.publishing.release import Changes, File, Remote, changes, make_file, read_variants, target
+from py_driver.publishing.release import Changes, File, HubFile, changes, make_file, read_variants, target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.errors import Diagnostic
-    from py_driver.publishing.release import Built
+    from py_driver.publishing.release import BuiltVariant
 
 CPU, CUDA = "torch-cpu", "torch-cuda"
 
 
-def read(project: Path) -> list[Built]:
+def read(project: Path) -> list[BuiltVariant]:
     plan = plan_directory(project, Releases())
     return read_variants(project, plan, [one for one in plan.variants if one.name in {CPU, CUDA}])
 
@@ -71,13 +71,13 @@ def test_where_variants_go(project: Path) -> None:
     with pytest.raises(DriverError) as nobody:
         target(manifest._replace(hub=hub._replace(repo_id=None)), "", "")
     [found] = nobody.value.diagnostics
-    assert (found.code, found.message) == (Code.MISSING_KEY, "nobody says which repository on the Hub")
+    assert (found.code, found.message) == (Code.MISSING_KEY, "no repository on the Hub is given")
     assert found.help == 'name it with --repo-id, or write [general.hub] repo-id = "owner/name"'
     with pytest.raises(DriverError) as odd:
         target(manifest, "me/tuned/x", "")
     [found] = odd.value.diagnostics
-    assert (found.code, found.message) == (Code.USAGE, "`me/tuned/x` is no repository on the Hub")
-    assert found.help == "one looks like `owner/name`"
+    assert (found.code, found.message) == (Code.USAGE, "`me/tuned/x` is not the name of a repository on the Hub")
+    assert found.help == "names look like `owner/name`"
 
 
 def test_variants_as_they_were_built(project: Path) -> None:
@@ -102,8 +102,8 @@ def test_every_variant_that_was_changed_is_said_and_no_list_is_long(project: Pat
     cpu, cuda = refusals(project)
     assert cpu.help == cuda.help == "build it again: driver build"
     listed = "; ".join(f"{number} was not built" for number in range(5))
-    assert cpu.message == f"{project / 'build' / CPU} is not as it was built: {listed}"
-    assert cuda.message == f"{project / 'build' / CUDA} is not as it was built: {listed}; 2 more"
+    assert cpu.message == f"{project / 'build' / CPU} has changed since it was built: {listed}"
+    assert cuda.message == f"{project / 'build' / CUDA} has changed since it was built: {listed}; 2 more"
     shutil.rmtree(project / "build" / CUDA)
     tuned.build(project, CUDA, tuned.FILES)
     assert len(refusals(project)) == 1
@@ -126,7 +126,7 @@ def test_links_in_directories_are_seen(project: Path) -> None:
 def test_metadata_that_names_no_files(project: Path, metadata: str) -> None:
     (project / "build" / CPU / "metadata.json").write_text(metadata)
     [found] = refusals(project)
-    assert found.message.endswith(f"{CPU} is not as it was built: metadata.json names no files")
+    assert found.message.endswith(f"{CPU} has changed since it was built: metadata.json lists no files")
 
 
 def test_metadata_is_an_object_or_nothing(tmp_path: Path) -> None:
@@ -143,12 +143,12 @@ def test_what_the_project_no_longer_is(project: Path) -> None:
     metadata = json.loads(place.read_text())
     place.write_text(json.dumps({**metadata, "id": "_x", "license": "mit", "surplus": 1}))
     [found] = refusals(project)
-    other = [f"its `{key}` is that of another build" for key in ("license", "surplus")]
+    other = [f"its `{key}` belongs to another build" for key in ("license", "surplus")]
     assert found.message.endswith(f": its sources have changed since; {'; '.join(other)}")
     del metadata["version"]
     place.write_text(json.dumps(metadata))
     [found] = refusals(project)
-    assert found.message.endswith(": its `version` is that of another build")
+    assert found.message.endswith(": its `version` belongs to another build")
 
 
 RIGHT = {"algorithm": "SHA2_256"}
@@ -169,7 +169,7 @@ RIGHT = {"algorithm": "SHA2_256"}
 def test_a_signature_is_of_the_metadata_beside_it(project: Path, signature: Any) -> None:  # noqa: ANN401
     (project / "build" / CPU / "metadata.json.sigstore").write_text(json.dumps(signature))
     [found] = refusals(project)
-    assert found.message.endswith(": metadata.json.sigstore is no sigstore bundle of metadata.json")
+    assert found.message.endswith(": metadata.json.sigstore is not a sigstore bundle of metadata.json")
 
 
 def test_a_signature_by_another_algorithm_or_of_no_text_is_none(project: Path) -> None:
@@ -179,11 +179,11 @@ def test_a_signature_by_another_algorithm_or_of_no_text_is_none(project: Path) -
     for text in (json.dumps(right).encode(), b"\xff\xfe\x00", b"[" * 100_000):
         (place / "metadata.json.sigstore").write_bytes(text)
         [found] = refusals(project)
-        assert found.message.endswith(": metadata.json.sigstore is no sigstore bundle of metadata.json")
+        assert found.message.endswith(": metadata.json.sigstore is not a sigstore bundle of metadata.json")
 
 
-def remote(file: File, *, large: bool = False) -> Remote:
-    return Remote(file.path, "pointer" if large else file.blob, file.sha256 if large else "")
+def remote(file: File, *, large: bool = False) -> HubFile:
+    return HubFile(file.path, "pointer" if large else file.blob, file.sha256 if large else "")
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -192,10 +192,10 @@ def test_what_a_commit_changes(large: bool) -> None:  # noqa: FBT001
     there = [
         remote(same, large=large),
         remote(make_file(edited.path, b"before"), large=large),
-        Remote("build/a/z", "1"),
-        Remote("build/a/gone", "2"),
-        Remote("build/ab/stays", "3"),
-        Remote("README.md", "4"),
+        HubFile("build/a/z", "1"),
+        HubFile("build/a/gone", "2"),
+        HubFile("build/ab/stays", "3"),
+        HubFile("README.md", "4"),
     ]
     found = changes([same, edited, new], there, ["build/a"])
     assert found == Changes(added=(edited, new), deleted=("build/a/gone", "build/a/z"), same=1)
@@ -207,9 +207,9 @@ def test_what_a_commit_changes(large: bool) -> None:  # noqa: FBT001
 
 def test_a_signature_stays_as_long_as_what_it_signs() -> None:
     metadata = make_file("build/a/metadata.json", b"{}")
-    signature = Remote("build/a/metadata.json.sigstore", "1")
+    signature = HubFile("build/a/metadata.json.sigstore", "1")
     assert changes([metadata], [remote(metadata), signature], ["build/a"]) == Changes(added=(), deleted=(), same=1)
-    changed = changes([metadata], [Remote(metadata.path, "2"), signature], ["build/a"])
+    changed = changes([metadata], [HubFile(metadata.path, "2"), signature], ["build/a"])
     assert changed == Changes(added=(metadata,), deleted=(signature.path,), same=0)
     own = make_file(signature.path, b"signed anew")
     assert changes([metadata, own], [remote(metadata), signature], ["build/a"]).added == (own,)

@@ -18,7 +18,7 @@ from kernels.variants import parse_variant, resolve_variants  # type: ignore[imp
 from py_driver.matrix.backends import BACKENDS, UNIVERSAL
 from py_driver.matrix.cells import parse
 from py_driver.publishing import wheel_loader
-from py_driver.publishing.release import Built
+from py_driver.publishing.release import BuiltVariant
 from py_driver.publishing.wheel import describe
 from py_driver.publishing.wheel_loader import Here, Variant, choose, look, refusal
 
@@ -74,7 +74,7 @@ def torch_of(version: str, *, cxx11: bool = True, private: str | None = None, **
 
 @cache
 def _described(name: str) -> Variant:
-    return describe(parse(name), Built(name, {"id": f"_{name}"}, ()))
+    return describe(parse(name), BuiltVariant(name, {"id": f"_{name}"}, ()))
 
 
 def described(names: Sequence[str]) -> list[Variant]:

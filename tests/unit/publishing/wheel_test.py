@@ -22,7 +22,7 @@ from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
-from py_driver.publishing.release import Built, make_file
+from py_driver.publishing.release import BuiltVariant, make_file
 from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel
 
 
@@ -99,7 +99,7 @@ def test_names_and_requirements(names: list[str], wheel: str, requires: str, tmp
     manifest = Manifest(
         file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
     )
-    built = [Built(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
+    built = [BuiltVariant(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
     made = make_wheel(manifest, built, tmp_path)
     assert made.name.startswith(f"relu-{wheel}")
     assert listed(made, "Requires-Dist") == [requires]

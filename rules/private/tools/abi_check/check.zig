@@ -127,7 +127,7 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             try objects.append(try readObject(allocator, value));
         } else if (common.is(flag, "--report")) {
             options.report = value;
-        } else return common.fail("check: no such flag: {s}", .{flag});
+        } else return common.fail("check: unknown flag: {s}", .{flag});
     }
     options.wanted.objects = objects.items;
     if (python.len > 0) {
@@ -179,14 +179,14 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
     const name = try rules.clean(allocator, path);
     if (found.len == 0) {
         const spelled = try spellAll(allocator, work.code);
-        try writer.print("{s}: compliant; GPU code: {s}\n", .{
+        try writer.print("{s}: passes the ABI check; device code: {s}\n", .{
             name,
             if (spelled.len == 0) "none" else try std.mem.join(allocator, " ", spelled),
         });
         for (work.notes.items) |note| try writer.print("  note: {s}\n", .{note});
         return text.items;
     }
-    try writer.print("error[E402]: {s} is not compliant: {d} {s}\n", .{
+    try writer.print("error[E402]: {s} fails the ABI check: {d} {s}\n", .{
         name, found.len, if (found.len == 1) "finding" else "findings",
     });
     var same: usize = 0;

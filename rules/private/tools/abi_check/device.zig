@@ -53,11 +53,11 @@ pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]con
     var found = std.ArrayList(Code).init(allocator);
     const whole = if (library.sections.len > 0) null else library.bytes.data;
     if (whole orelse try library.section(".nv_fatbin")) |data| {
-        library.reading = "the GPU code";
+        library.reading = "the device code";
         try fatbins(&found, data);
     }
     if (whole orelse try library.section(".hip_fatbin")) |data| {
-        library.reading = "the GPU code";
+        library.reading = "the device code";
         try bundles(&found, data);
     }
     std.mem.sort(Code, found.items, {}, Code.before);

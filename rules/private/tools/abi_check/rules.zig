@@ -1,4 +1,4 @@
-//! The rules of compliance, one function each. Every finding is reported, not the first alone.
+//! The rules of the ABI check, one function each. Every finding is reported, not the first alone.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
@@ -144,7 +144,7 @@ pub const Check = struct {
             if (symbol.defined) continue;
             if (!std.mem.startsWith(u8, symbol.name, "Py") and !std.mem.startsWith(u8, symbol.name, "_Py")) continue;
             const since = self.policy.python.get(symbol.name) orelse {
-                try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use the limited API alone");
+                try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use only the limited API");
                 continue;
             };
             if (policies.newer(since, self.policy.oldest_python) orelse true) try self.add(
@@ -164,7 +164,7 @@ pub const Check = struct {
                 name,
                 "neither torch nor every Linux system brings this library",
                 .{},
-                "link it statically, or do without it",
+                "link it statically, or do not use it",
             );
         }
     }
@@ -302,7 +302,7 @@ pub const Check = struct {
                 symbol.name,
                 "in torch since {s}; {s} is the oldest to load into",
                 .{ since, oldest },
-                "do without it, or raise `stable-abi`",
+                "do not use it, or raise `stable-abi`",
             );
         }
     }
@@ -332,7 +332,7 @@ pub const Check = struct {
             if (others.len > 0) {
                 try self.add("undefined-symbol", symbol.name, "torch {s} does not define it; these do: {s}", .{
                     torch, others,
-                }, "use what all the releases have that you build for, or limit them with `minver` and `maxver`");
+                }, "use what all the releases that you build for have, or limit them with `minver` and `maxver`");
             } else if (definers & of_release != 0 or mangled.isTorch(symbol.name)) {
                 try self.add("undefined-symbol", symbol.name, "no library of torch {s} that is loaded defines it", .{
                     torch,
@@ -340,9 +340,9 @@ pub const Check = struct {
             } else try self.add(
                 "undefined-symbol",
                 symbol.name,
-                "nothing defines it",
+                "no library defines it",
                 .{},
-                "add the source that defines it to `src`, or take the use away",
+                "add the source that defines it to `src`, or remove the call",
             );
         }
     }
@@ -365,7 +365,7 @@ pub const Check = struct {
             definer = one;
         }
         if (definer) |one| {
-            try self.add("undefined-symbol", symbol, "{s} of {s} defines it, and is not needed", .{
+            try self.add("undefined-symbol", symbol, "{s} of {s} defines it, and is not among the needed libraries", .{
                 one.name, one.release,
             }, "link with that library; `driver build` links with those that are called");
             return true;
@@ -381,9 +381,9 @@ pub const Check = struct {
         for (self.gpu_libraries) |one| {
             if (like.is(one.name)) return false;
         }
-        try self.add("undefined-symbol", symbol, "{s} may define it, which is not needed and of which no symbols are recorded", .{
+        try self.add("undefined-symbol", symbol, "{s} may define it, but is not among the needed libraries, and its symbols are not recorded", .{
             std.mem.trimRight(u8, like.name, ".#"),
-        }, "take the use away, or record the library: `libraries` of the release in the matrix, see docs/toolchains.md");
+        }, "remove the call, or record the library: `libraries` of the release in the matrix, see docs/toolchains.md");
         return true;
     }
 
