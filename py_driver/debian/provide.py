@@ -80,9 +80,7 @@ def provide(cache_directory: Path, output: Output) -> Path:
         raise error(Code.PLATFORM, message, help=HELP)
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            message = (
-                f"no Bazel of the expected version is installed, and the driver cannot install it without `{program}`"
-            )
+            message = f"there is no Bazel of the expected version, and the driver cannot install it without `{program}`"
             raise error(Code.NOT_DEBIAN, message, help=HELP)
     try:
         parent.mkdir(parents=True, exist_ok=True)
