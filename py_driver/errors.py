@@ -6,9 +6,9 @@ The exit code of a run follows from the class of its errors:
 0  OK          done
 1  DIFFERENCE  a check found a difference (`driver gen --check`, `driver verify`)
 2  INPUT       the command line, build.toml or the project's files are wrong
-3  SELECTION   nothing to do: no cell matches
+3  SELECTION   nothing to do: no variant matches
 4  ENVIRONMENT the machine lacks something: network, disk space, Bazel
-5  BUILD       a compile, link or assembly step failed
+5  BUILD       a compile, link or assembly action failed
 6  LOAD        a built variant did not load or gave wrong results
 130 INTERRUPT  Ctrl-C, SIGTERM or SIGHUP
 == =========== ==========================================================

@@ -162,7 +162,7 @@ class Kernel(NamedTuple):
         sycl_flags: flags for the SYCL compiler.
         capabilities: the GPU architectures asked for, e.g. `8.0`, `9.0a`, `12.0+PTX`; None for the default list.
         rocm_archs: the AMD architectures asked for; None for the default list.
-        cuda_minver: the CUDA version below which the section is left out.
+        cuda_minver: the CUDA version below which the section is excluded.
     """
 
     name: Text

@@ -77,7 +77,7 @@ def test_without_a_download_server_it_is_passed_over(
     environ = _environ(bazelisk, tmp_path, BAZELISK_BASE_URL="http://127.0.0.1:9")
     found = find_bazel(_workspace(tmp_path, "7.7.1\n"), Output(io.StringIO(), err, environ), environ)
     assert found.source is Source.DEBIAN
-    assert "does not answer; 7.7.1 is wanted" in err.getvalue()
+    assert "does not print its version; the driver expects 7.7.1" in err.getvalue()
     assert "127.0.0.1" not in err.getvalue()
 
 

@@ -67,7 +67,7 @@ def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -
     another.run("lock")
     project = copy_project(PROJECTS / "tiny", here / "tiny")
     said = another.run("build", project, f"--variant={_CELL}").stderr
-    assert f"note: nvcc {_CUDA} compiles as a whole" in said
+    assert f"note: nvcc {_CUDA} compiles monolithically" in said
     assert steps(another.build(project, _CELL)) == (0, 0, 1 + BINDING)
     [sdk] = [one for one in another.output.glob("*/external/*torch_kernels_cuda_12_6") if one.is_dir()]
     assert (sdk / "bin" / "nvcc").read_bytes() == (here / "unpacked" / "bin" / "nvcc").read_bytes()

@@ -79,7 +79,7 @@ def test_wrong_bazelisk_falls_through_to_bazel(root: Path, program: Callable[[st
     path = program("bazel", _ANSWER.format("7.7.1- (@non-git)"))
     bazel, said = _find(root)
     assert bazel.path == path
-    assert "does not answer" in said
+    assert "does not print its version" in said
     assert "could not download" not in said
 
 
@@ -123,7 +123,7 @@ def test_variable_of_another_version_is_used_with_a_warning(root: Path, program:
     named = program("mine", _ANSWER.format("8.0.0"))
     bazel, said = _find(root, RULES_TORCH_KERNELS_BAZEL=str(named))
     assert bazel.version == "8.0.0"
-    assert said == "warning: RULES_TORCH_KERNELS_BAZEL is Bazel 8.0.0; 7.7.1 is wanted\n"
+    assert said == "warning: RULES_TORCH_KERNELS_BAZEL is Bazel 8.0.0; 7.7.1 is expected\n"
 
 
 def test_variable_that_names_nothing(root: Path) -> None:
@@ -134,7 +134,7 @@ def test_variable_that_names_nothing(root: Path) -> None:
 
 def test_version_that_cannot_be_provided(root: Path) -> None:
     (root / ".bazelversion").write_text("# ours\n9.0.0\n")
-    with pytest.raises(DriverError, match=r"Bazel 9\.0\.0 is wanted by \.bazelversion; only 7\.7\.1") as caught:
+    with pytest.raises(DriverError, match=r"asks for Bazel 9\.0\.0; the driver can install 7\.7") as caught:
         _find(root)
     assert caught.value.diagnostics[0].code is Code.NO_BAZEL
 

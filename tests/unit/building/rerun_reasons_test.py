@@ -22,21 +22,26 @@ OLD = Call(
     [
         (OLD.command, OLD.environment, OLD.inputs, [SAME]),
         (OLD.command, OLD.environment, {**OLD.inputs, "a.ptx": "9"}, ["a.ptx has changed"]),
-        (OLD.command, OLD.environment, {"a.ptx": "1", "cuda_13_0": "2", "c.h": "3"}, ["c.h is new", "b.h has gone"]),
+        (
+            OLD.command,
+            OLD.environment,
+            {"a.ptx": "1", "cuda_13_0": "2", "c.h": "3"},
+            ["c.h was added", "b.h was removed"],
+        ),
         (
             ("ptxas", "-O3", "-DX=2"),
             OLD.environment,
             OLD.inputs,
-            ["argument `-DX=1` has gone", "argument `-DX=2` is new"],
+            ["argument `-DX=1` was removed", "argument `-DX=2` was added"],
         ),
         (("ptxas", "-DX=1", "-O3"), OLD.environment, OLD.inputs, ["the order of the arguments has changed"]),
         (OLD.command, {"PATH": "/other", "A": "1"}, OLD.inputs, ["variable PATH has changed"]),
-        (OLD.command, {"PATH": "/none"}, OLD.inputs, ["variable A has gone"]),
+        (OLD.command, {"PATH": "/none"}, OLD.inputs, ["variable A was removed"]),
         (
             OLD.command,
             {},
             {str(i): "1" for i in range(3)},
-            ["0 is new", "1 is new", "2 is new", "a.ptx has gone", "cuda_13_0 has gone", "3 more"],
+            ["0 was added", "1 was added", "2 was added", "a.ptx was removed", "cuda_13_0 was removed", "3 more"],
         ),
     ],
 )

@@ -115,14 +115,14 @@ def test_only_its_own_leftovers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for one in (*own, *others):
         (one / "tree").mkdir(parents=True)
     monkeypatch.setattr(debian, "Apt", _MovedOn)
-    with pytest.raises(DriverError, match="is wanted"):
+    with pytest.raises(DriverError, match="the driver expects"):
         debian.provide(tmp_path, _output()[0])
     assert sorted(place.parent.iterdir()) == sorted([place.with_name("lock"), *others])
 
 
 def test_newer_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "Apt", _MovedOn)
-    with pytest.raises(DriverError, match=r"has Bazel 8\.1\.0\+ds-1, and 7\.7\.1 is wanted") as caught:
+    with pytest.raises(DriverError, match=r"has Bazel 8\.1\.0\+ds-1, and the driver expects 7\.7\.1") as caught:
         debian.provide(tmp_path, _output()[0])
     assert caught.value.diagnostics[0].code is Code.NO_BAZEL
     assert [p.name for p in (tmp_path / "bazel").iterdir()] == ["lock"]

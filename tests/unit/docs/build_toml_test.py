@@ -107,7 +107,7 @@ def python_packages() -> str:
 
 
 def archs() -> str:
-    lines = [heading("asked for", "compiled", "dropped")]
+    lines = [heading("asked for", "compiled", "excluded")]
     for request in REQUESTS:
         toolkit = MATRIX.toolkit("cu130")
         assert toolkit

@@ -98,7 +98,7 @@ def test_a_member_that_differs_from_record_is_refused(server: Server, fetcher: F
             archive.writestr(name, noise(5_000) if name == "demo/include/3.h" else data)
         archive.writestr("demo-1.0.dist-info/RECORD", record_of(BODY))
     server.offer("demo", {NAME: stream.getvalue()})
-    with pytest.raises(DriverError, match=r"demo/include/3\.h is not what") as caught:
+    with pytest.raises(DriverError, match=r"demo/include/3\.h does not match") as caught:
         fetcher.fetch(slim(stream.getvalue()))
     assert caught.value.diagnostics[0].code is Code.BAD_DIGEST
 

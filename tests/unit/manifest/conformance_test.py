@@ -47,7 +47,7 @@ STRICTER = (
     Difference(
         what="`name`: a Python keyword, or more than 100 characters",
         said="the project's name (is a Python keyword|has)",
-        reason="nobody could import it; file systems take 255 characters",
+        reason="Python could not import it; file systems take 255 characters",
     ),
     Difference(
         what="the name of a kernel section",

@@ -244,7 +244,7 @@ def test_card_is_that_of_the_newest_version(hub: Hub, project: Path) -> None:
 def test_card_of_somebody_else_stays(hub: Hub, project: Path) -> None:
     publish(hub, project)
     hub.repositories[REPO].put("main", {"README.md": b"# By hand"})
-    assert "note: README.md of main is left as it is" in publish(hub, project).stderr
+    assert "note: README.md of main stays as it is" in publish(hub, project).stderr
     assert hub.repositories[REPO].files("main") == {"README.md": b"# By hand"}
 
 
