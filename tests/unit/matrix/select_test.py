@@ -153,7 +153,7 @@ def test_select_names_what_matches_nothing() -> None:
         select(["torch213-cxx11-cu131-x86_64-linux", "*-cpu-*", "x"], BUNDLED)
     first, second = caught.value.diagnostics
     assert first.code is Code.NO_SUCH_VARIANT
-    assert re.fullmatch(rf"did you mean `torch213-cxx11-cu13\S+`\? there are: {', '.join(BUNDLED)}", first.help)
+    assert re.fullmatch(rf"did you mean `torch213-cxx11-cu13\S+`\? the variants are {', '.join(BUNDLED)}", first.help)
     assert second.help.startswith("there are: torch213-cxx11-cpu-x86_64-linux, ")
     assert caught.value.exit_code == 3
 
