@@ -154,7 +154,7 @@ def test_select_names_what_matches_nothing() -> None:
     first, second = caught.value.diagnostics
     assert first.code is Code.NO_SUCH_VARIANT
     assert re.fullmatch(rf"did you mean `torch213-cxx11-cu13\S+`\? the variants are {', '.join(BUNDLED)}", first.help)
-    assert second.help.startswith("there are: torch213-cxx11-cpu-x86_64-linux, ")
+    assert second.help.startswith("the variants are torch213-cxx11-cpu-x86_64-linux, ")
     assert caught.value.exit_code == 3
 
 
