@@ -112,10 +112,17 @@ class Span(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something that the author of a build.toml should know and that is no error, e.g. a backend that is not built."""
+    """Something that the author of a build.toml should know and that is no error, e.g. a backend that is not built.
+
+    Attributes:
+        message: what it is, in one line.
+        span: where.
+        code: the error that it is with `driver check --strict`, if it is one: upstream's builder takes it.
+    """
 
     message: str
     span: Span
+    code: Code | None = None
 
     def __str__(self) -> str:
         return f"{self.span.file}:{self.span.line}:{self.span.column}: {self.message}"

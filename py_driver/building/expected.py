@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.phases import last_of, phases, way_of
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
-from py_driver.plan.includes import TORCH_FOLDERS, scan
+from py_driver.plan.includes import TORCH_FOLDERS, is_opaque, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
-
-_UNREADABLE = re.compile(r"^[ \t]*#[ \t]*include(?:_next\b|[ \t]+[A-Za-z_])", re.MULTILINE)
-"""An include of which `scan` does not know what it means."""
 
 _DEFAULT_ABI = "cxx11"
 """As in rules/private/transitions.bzl."""
@@ -140,7 +136,7 @@ class _Contents:
         if name not in self._includes:
             text = self._files.get(name, b"").decode(errors="replace")
             found = tuple(include.path for include in scan(text))
-            self._includes[name] = None if _UNREADABLE.search(text) else found
+            self._includes[name] = None if is_opaque(text) else found
         return self._includes[name]
 
     def _of(self, names: Iterable[str]) -> list[list[str]]:

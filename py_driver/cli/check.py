@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.cli import COMMANDS, add_project, releases_of, sentence
-from py_driver.errors import Code, DriverError, ExitCode
+from py_driver.errors import Code, Diagnostic, DriverError, ExitCode
 from py_driver.output import printable
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("check", help=COMMANDS["check"], description=sentence("check"))
     add_project(parser)
+    parser.add_argument(
+        "--strict", action="store_true", help="fail also for what upstream's builder takes and is probably a mistake"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -28,7 +31,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     A project that is right and has no cell to build here, e.g. one for another backend, passes with a note.
 
     Raises:
-        DriverError: all that `project.load` raises; ARCH_DROPPED.
+        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes.
     """
     from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
@@ -45,6 +48,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
             raise
         variants = ()
         notes += (Note(message=failure.diagnostics[0].message, span=manifest.framework.span),)
+    doubts = [Diagnostic(code=one.code, message=one.message, span=one.span) for one in notes if one.code]
+    if args.strict and doubts:
+        raise DriverError(doubts)
     if args.json:
         output.json(
             {

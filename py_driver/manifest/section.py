@@ -90,9 +90,9 @@ class Findings:
             message = f"{message[:_MESSAGE_LIMIT]} ..."
         self._diagnostics.append(Diagnostic(code=code, message=message, span=span, label=label, help=advice))
 
-    def note(self, message: str, span: Span) -> None:
-        """Collect a note."""
-        self._notes.append(Note(message=message, span=span))
+    def note(self, message: str, span: Span, code: Code | None = None) -> None:
+        """Collect a note; with a code it is an error with `driver check --strict`."""
+        self._notes.append(Note(message=message, span=span, code=code))
 
     def is_right(self, span: Span) -> bool:
         """Whether no error was collected for the key or value at a place, nor for anything inside it."""

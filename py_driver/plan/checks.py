@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.model import CURRENT, STABLE_SINCE, TORCH, TVM_FFI, values
-from py_driver.manifest.paths import HEADERS
+from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.cells import ALL, is_identifier
 from py_driver.matrix.toolkits import numbers
@@ -87,15 +87,17 @@ def _check_stable_abi(version: Located[Version], findings: Findings) -> None:
 
 
 def _has_source(files: Texts) -> bool:
-    return any(not text.value.endswith(HEADERS) for text in files)
+    return any(text.value.endswith(SOURCES) for text in files)
 
 
 def _check_sources(kernel: Kernel, findings: Findings) -> None:
-    """Collect MISSING_KEY for a section in which there is nothing to compile."""
+    """Collect MISSING_KEY for a section without any file, and a note for one of headers only."""
     span = findings.value(("kernel", kernel.name.value, "src"))
-    if not _has_source(kernel.src) and findings.is_right(span):
+    if kernel.src and not _has_source(kernel.src):
+        findings.note(f"`src` in {kernel.title} has no source: nothing is compiled for it", span, Code.MISSING_KEY)
+    elif not kernel.src and findings.is_right(span):
         message = f"`src` in {kernel.title} has no source, so there is nothing to compile"
-        advice = "list a source; headers belong in the section whose sources include them"
+        advice = "list a source, or remove the section"
         findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
@@ -108,11 +110,14 @@ def _check_name(kernel: Kernel, findings: Findings) -> None:
 
 
 def _check_archs(backend: str, archs: Texts, matrix: Matrix, findings: Findings) -> bool:
-    """Whether every architecture is one that some compiler knows; those that are not are collected."""
-    good = True
-    for arch in archs:
-        if problem := BUILT[backend].arch_problem(arch.value, values(archs), matrix.known[backend]):
-            good = False
+    """Whether some compiler knows an architecture of a list; those that none knows are collected, as notes if so."""
+    problems = [BUILT[backend].arch_problem(arch.value, values(archs), matrix.known[backend]) for arch in archs]
+    good = not archs or None in problems
+    for arch, problem in zip(archs, problems, strict=True):
+        if problem and good:
+            remark = f" ({problem[1]})" if problem[1] else ""
+            findings.note(f"{problem[0]}; it is not built{remark}", arch.span, Code.UNKNOWN_ARCH)
+        elif problem:
             findings.add(Code.UNKNOWN_ARCH, problem[0], arch.span, label=problem[1])
     return good
 

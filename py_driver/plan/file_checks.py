@@ -39,6 +39,7 @@ class FileChecker:
         self._directory = directory
         self._real = os.path.realpath(directory)
         self._add = findings.add
+        self._note = findings.note
         self._known: list[str] | None = None
         self._suggestions = 0
 
@@ -54,7 +55,7 @@ class FileChecker:
         seen: dict[str, Text] = {}
         for text in files:
             if text.value in seen:
-                self._add(Code.DUPLICATE_FILE, f"`{text.value}` is listed twice in {title}", text.span)
+                self._note(f"`{text.value}` is listed twice in {title}", text.span, Code.DUPLICATE_FILE)
             elif self._is_inside(text):
                 self._check_file(text, any_kind=any_kind)
             seen.setdefault(text.value, text)
@@ -86,8 +87,8 @@ class FileChecker:
         if not stat.S_ISREG((self._directory / path).stat().st_mode):
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file", text.span, advice="list each file by its name")
         elif not any_kind and not path.endswith((*SOURCES, *HEADERS)):
-            advice = f"sources: {' '.join(SOURCES)}; headers: {' '.join(HEADERS)}"
-            self._add(Code.FILE_KIND, f"`{path}` is neither a source nor a header", text.span, advice=advice)
+            message = f"`{path}` is neither a source ({' '.join(SOURCES)}) nor a header; it is not compiled"
+            self._note(message, text.span, Code.FILE_KIND)
         elif not is_readable(self._directory / path):
             self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it", text.span)
 
@@ -133,9 +134,8 @@ class FileChecker:
         for text in (*manifest.framework.src, *(text for kernel in manifest.kernels for text in kernel.src)):
             first = seen.setdefault(text.value.casefold(), text.value)
             if first != text.value:
-                message = f"`{text.value}` and `{first}` differ only by case"
-                advice = "some file systems treat them as one file; rename one of them"
-                self._add(Code.DUPLICATE_FILE, message, text.span, advice=advice)
+                message = f"`{text.value}` and `{first}` differ only by case: some file systems treat them as one file"
+                self._note(message, text.span, Code.DUPLICATE_FILE)
 
     def check_packages(self, manifest: Manifest, python: Iterable[str]) -> None:
         """Collect an error for each BUILD file below the project's directory that would hide a file from Bazel.
@@ -154,6 +154,5 @@ class FileChecker:
         for folder, span in sorted(folders.items()):
             for name in _PACKAGES:
                 if is_file(self._directory / folder / name):
-                    message = f"{folder}/{name} makes the folder a Bazel package of its own"
-                    advice = "remove it: the only BUILD.bazel stands beside build.toml"
-                    self._add(Code.FOREIGN_FILE, message, span, advice=advice)
+                    message = f"{folder}/{name} makes the folder a Bazel package, which a BUILD.bazel above cannot read"
+                    self._note(message, span, Code.FOREIGN_FILE)

@@ -1,23 +1,28 @@
-"""What the sources of a project tell before they are compiled: whether they will find all that they include."""
+"""What the sources of a project tell before they are compiled: which files they reach, and whether they find them.
+
+A section sees every file that some section lists, as in the one tree in which upstream compiles. What it reaches of
+those is what its actions get.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
-from py_driver.manifest.paths import HEADERS, path_problem
+from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.includes import TORCH_FOLDERS, first_use, scan
+from py_driver.plan.includes import TORCH_FOLDERS, first_use, is_opaque, scan
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from py_driver.errors import Span
     from py_driver.manifest.model import Manifest, Texts
     from py_driver.manifest.section import Findings
     from py_driver.matrix.backends.backend import Backend
@@ -26,63 +31,93 @@ if TYPE_CHECKING:
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
-"""A macro of nvcc that has another value when that compiles in phases: rules/private/cuda.bzl."""
+_ALWAYS = "csrc"
+"""Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
+upstream's generated CMake (kernel-builder, templates/utils.cmake)."""
+
+REGISTRATION = "torch-ext/registration.h"
+"""Upstream's builder writes this file, over one that a project has; the rules bring their own."""
 
 
-def check_includes(directory: Path, manifest: Manifest, findings: Findings) -> None:
-    """Collect UNLISTED_HEADER, TORCH_NOT_DECLARED and PATH_ESCAPES for the sections that are compiled.
+class Reach(NamedTuple):
+    """What the sources of a section need that it does not say.
 
-    An include that stands inside an `#if` gives a note instead: the compiler may never see it. Each file that nvcc sees
-    and that uses the list of architectures gives one too.
+    Attributes:
+        files: that they include, themselves or through others, sorted; also those that the section lists.
+        includes: directories to include from, besides its own.
+        depends: values of `depends` that it lacks.
+    """
+
+    files: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
+
+
+def check_includes(
+    directory: Path, manifest: Manifest, python: Iterable[str], findings: Findings
+) -> Mapping[str, Reach]:
+    """What the binding of each backend and each section that is compiled reach, by the names of their targets.
+
+    An include that stands inside an `#if` gives a note instead of an error: the compiler may never see it. Each file
+    that nvcc sees and that uses the list of architectures gives one too.
 
     Args:
         directory: the project's.
         manifest: what it says.
-        findings: gets the errors and notes.
+        python: the files of its Python package.
+        findings: gets UNLISTED_HEADER, PATH_ESCAPES and notes, of which some are TORCH_NOT_DECLARED.
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
     if framework.table != TORCH or not compiled:
-        return
-    files = _Files(directory)
-    offered = {text.value for one in compiled for text in one.src if text.value.endswith(HEADERS)}
-    binding = _Section(f"[{TORCH}]", framework.src, framework.include, offered, (TORCH,))
-    kernels = [_Section(one.title, one.src, one.include, (), values(one.depends)) for one in compiled]
-    for section in (binding, *kernels):
-        for path in section.listed:
-            _check_file(files, section, path, findings)
+        return {}
+    listed = {*python, *values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
+    files = _Files(directory, listed - {REGISTRATION})
+    cutlass = [name for one in compiled for name in values(one.depends) if name.startswith("cutlass")]
+    binding = _Section(f"[{TORCH}]", framework.src, framework.include, (TORCH,), cutlass)
+    backends = dict.fromkeys(one.backend.value for one in compiled)
+    found = {f"binding_{one}": _reach(files, binding, one, findings) for one in backends}
+    for one in compiled:
+        section = _Section(one.title, one.src, one.include, values(one.depends), cutlass)
+        found[one.name.value] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
         (path, BUILT[one.backend.value])
-        for section, one in zip(kernels, compiled, strict=True)
-        for path in _compiled(files, section, BUILT[one.backend.value])
+        for one in compiled
+        if BUILT[one.backend.value].arch_list_macro
+        for path in (*values(one.src), *found[one.name.value].files)
+        if path.endswith(BUILT[one.backend.value].sources) or path in found[one.name.value].files
     ):
         _check_arch_list(files, path, backend, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
         findings.note(message, framework.src[0].span)
+    if text := next((one for one in framework.src if one.value == REGISTRATION), None):
+        findings.note(f"`{REGISTRATION}` is not used: the rules bring their own", text.span)
+    return found
 
 
 class _Section:
     """What decides which headers the files of a section find."""
 
-    def __init__(
-        self, title: str, src: Texts, include: Texts, offered: Iterable[str], depends: tuple[str, ...]
-    ) -> None:
+    def __init__(self, title: str, src: Texts, include: Texts, depends: tuple[str, ...], cutlass: list[str]) -> None:
         self.title = title
         self.torch = TORCH in depends
-        self.listed = [text.value for text in src]
-        self.found = {*self.listed, *offered}
+        self.sources = [text.value for text in src if text.value.endswith(SOURCES)]
         self.include = [text.value for text in include]
-        cutlass = any(one.startswith("cutlass") for one in depends)
-        self.libraries = (*(TORCH_FOLDERS if self.torch else ()), *(_CUTLASS_FOLDERS if cutlass else ()))
+        self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
+        self.others = "" if self.cutlass else next(iter(cutlass), "")
+        self.libraries = (*(TORCH_FOLDERS if self.torch else ()), *(_CUTLASS_FOLDERS if self.cutlass else ()))
 
 
 class _Files:
-    """The files of a project, each read once."""
+    """The files of a project, each read once; `listed` are those that a section of it lists."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, listed: set[str]) -> None:
         self._directory = directory
+        self.listed = listed
+        self.complained: set[tuple[str, int]] = set()
         self._texts: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
         self._includes: dict[str, tuple[Include, ...]] = {}
         self._exists: dict[str, bool] = {}
 
@@ -108,31 +143,72 @@ class _Files:
             self._exists[path] = path_problem(path) is None and is_file(self._directory / path)
         return self._exists[path]
 
+    def span(self, path: str, include: Include) -> Span:
+        """Where a file names what it includes."""
+        if path not in self._sources:
+            self._sources[path] = Source(self.shown(path), self.text(path))
+        return self._sources[path].span(include.start, include.start + len(include.path))
+
     def shown(self, path: str) -> str:
         """A path as the user knows it."""
         return str(self._directory / path)
 
 
-def _check_file(files: _Files, section: _Section, path: str, findings: Findings) -> None:
-    source = Source(files.shown(path), files.text(path))
-    for include in files.includes(path):
-        if (wrong := _problem(files, section, path, include)) is None:
-            continue
-        code, message, advice = wrong
-        span = source.span(include.start, include.start + len(include.path))
-        if not include.conditional:
-            findings.add(code, message, span, advice=advice)
-        elif code is not Code.TORCH_NOT_DECLARED:
-            findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
+def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -> Reach:
+    """What the sources of a section reach for a backend; collects what they will not find."""
+    found: dict[str, None] = {}
+    includes: dict[str, None] = {}
+    depends: dict[str, None] = {}
+    opaque = False
+    todo = dict.fromkeys(section.sources)
+    waiting = list(todo)
+    for path in waiting:
+        opaque = opaque or is_opaque(files.text(path))
+        for include in files.includes(path):
+            if backend not in include.backends:
+                continue
+            target, always = _target(files, section, path, include)
+            if target in files.listed:
+                found[target] = None
+                includes |= {_ALWAYS: None} if always else {}
+                waiting += [target] if target not in todo else []
+                todo[target] = None
+                continue
+            span = files.span(path, include)
+            needed = _undeclared(section, include) if target is None else ""
+            if needed and needed not in depends:
+                depends[needed] = None
+                message = f"a header of {needed} is included here; {section.title} is compiled with it"
+                findings.note(f"{message}, although its `depends` does not name it", span, Code.TORCH_NOT_DECLARED)
+            elif not needed and (wrong := _problem(files, section, target, include)) is not None:
+                _complain(files, path, include, span, wrong, findings)
+    if opaque:
+        headers = sorted(one for one in files.listed if one.endswith(HEADERS))
+        found |= dict.fromkeys(headers)
+        below = any(one.startswith(f"{_ALWAYS}/") for one in headers)
+        includes |= {_ALWAYS: None} if below and _ALWAYS not in section.include else {}
+    return Reach(files=tuple(sorted(found)), includes=tuple(includes), depends=tuple(depends))
 
 
-def _compiled(files: _Files, section: _Section, backend: Backend) -> list[str]:
-    """The files that a compiler with a list of architectures sees: sources, and what they include of those listed."""
-    found = [path for path in section.listed if backend.arch_list_macro and path.endswith(backend.sources)]
-    for path in found:
-        targets = (_target(files, section, path, include) for include in files.includes(path))
-        found += [one for one in dict.fromkeys(targets) if one in section.found and one not in found]
-    return found
+def _undeclared(section: _Section, include: Include) -> str:
+    """The value of `depends` that a section lacks for an include, or nothing."""
+    if include.path.startswith(TORCH_FOLDERS) and not section.torch:
+        return TORCH
+    return section.others if include.path.startswith(_CUTLASS_FOLDERS) else ""
+
+
+def _complain(  # noqa: PLR0913  (where, what, and who is told)
+    files: _Files, path: str, include: Include, span: Span, wrong: tuple[Code, str, str], findings: Findings
+) -> None:
+    """Collect what is wrong with an include, once however many sections reach it."""
+    if (path, include.start) in files.complained:
+        return
+    files.complained.add((path, include.start))
+    code, message, advice = wrong
+    if include.conditional:
+        findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
+    else:
+        findings.add(code, message, span, advice=advice)
 
 
 def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findings) -> None:
@@ -144,36 +220,31 @@ def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findi
         findings.note(f"{message}; under `driver build --cuda-compile monolithic` it names the latter", span)
 
 
-def _problem(files: _Files, section: _Section, path: str, include: Include) -> tuple[Code, str, str] | None:
-    """What is wrong with an include of a file, if anything: which error, its message, and help."""
+def _problem(files: _Files, section: _Section, target: str | None, include: Include) -> tuple[Code, str, str] | None:
+    """What is wrong with an include that reaches no listed file, if anything: which error, its message, and help."""
     if include.path.startswith("/"):
         message = f"`{include.path}` is included here by a path that is not relative to the project"
         return Code.PATH_ESCAPES, message, "include a copy in the project"
-    target = _target(files, section, path, include)
+    if target == REGISTRATION:
+        return None
     if target is not None:
-        if target in section.found:
-            return None
-        message = f"`{target}` is included here, but `src` in {section.title} does not list it"
+        message = f"`{target}` is included here, but no `src` lists it"
         return Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}'
-    if include.path.startswith(TORCH_FOLDERS) and not section.torch:
-        message = f"a torch header is included here, but `depends` in {section.title} does not have `torch`"
-        advice = 'write depends = ["torch"], or pass pointers and leave tensors to the binding'
-        return Code.TORCH_NOT_DECLARED, message, advice
     here = posixpath.normpath(include.path)
-    known = here in section.found or files.exists(here)
+    known = here in files.listed or files.exists(here)
     if known and include.quoted and not include.path.startswith(section.libraries):
         message = f"`{here}` is included here, but no directory of `include` in {section.title} leads to it"
         advice = 'add "." to `include`' if section.include else 'write include = ["."]'
-        listed = "" if here in section.found else f', and add "{here}" to `src`'
+        listed = "" if here in files.listed else f', and add "{here}" to `src`'
         return Code.UNLISTED_HEADER, message, f"{advice} in {section.title}{listed}"
     return None
 
 
-def _target(files: _Files, section: _Section, path: str, include: Include) -> str | None:
-    """The file of the project that an include means, or None if it means none."""
-    folders = [posixpath.dirname(path)] if include.quoted else []
-    for folder in (*folders, *section.include):
-        candidate = posixpath.normpath(posixpath.join(folder, include.path))
-        if candidate in section.found or files.exists(candidate):
-            return candidate
-    return None
+def _target(files: _Files, section: _Section, path: str, include: Include) -> tuple[str | None, bool]:
+    """The file of the project that an include means, or None if it means none; and whether `_ALWAYS` leads to it."""
+    folders = [*([posixpath.dirname(path)] if include.quoted else []), *section.include]
+    paths = [posixpath.normpath(posixpath.join(folder, include.path)) for folder in (*folders, _ALWAYS)]
+    listed = next((place for place, one in enumerate(paths) if one in files.listed), None)
+    there = (place for place, one in enumerate(paths) if files.exists(one))  # what no `src` lists is no input
+    place = next(there, None) if listed is None else listed
+    return (None, False) if place is None else (paths[place], place == len(folders))

@@ -80,6 +80,8 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     sections = manifest.sections(family) if compiled else ()
     binding = manifest.framework.src if compiled else ()
     files = {*project.python, *values(binding), *(name for one in sections for name in values(one.src))}
+    reached = (f"binding_{family}", *(one.name.value for one in sections)) if compiled else ()
+    files |= {name for one in reached for name in project.reach[one].files}
     framework = manifest.framework
     settings = {
         "name": manifest.name.value,

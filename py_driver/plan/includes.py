@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from py_driver.matrix.backends import BUILT
+
 # What does not end goes up to the end of the text, or of the line: each character is looked at once.
 _SKIPPED = re.compile(
     r'(?P<blank>\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)'
@@ -15,9 +17,15 @@ _SKIPPED = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re.MULTILINE)
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
+_OPAQUE = re.compile(r"^[ \t]*#[ \t]*include(?:_next\b|[ \t]+[A-Za-z_])", re.MULTILINE)
+
 _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 """How an include guard begins: what stands behind a directive."""
 
+
+_ALL = frozenset(BUILT)
+_MACROS = {macro: frozenset({name}) for name, one in BUILT.items() for macro in one.macros}
+_DEFINED = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*(?P<macro>\w+)\s*\)?\s*\)?")
 
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
 """What the paths of torch's headers begin with."""
@@ -30,12 +38,14 @@ class Include(NamedTuple):
         path: what is included, as written.
         quoted: whether it stands in quotes; else in angle brackets.
         conditional: whether it stands inside an `#if`; an include guard does not count.
+        backends: those whose compilers may see it, as far as its `#if`s ask for the macros that tell backends apart.
         start: where the path starts in the text, in characters.
     """
 
     path: str
     quoted: bool
     conditional: bool
+    backends: frozenset[str]
     start: int
 
 
@@ -56,19 +66,63 @@ def scan(text: str) -> tuple[Include, ...]:
     """
     plain = _without_comments(text)
     directives = list(_DIRECTIVE.finditer(plain))
-    depth = -1 if _is_guarded(plain, directives) else 0
+    guards = 1 if _is_guarded(plain, directives) else 0
+    branches = [_Branch(_ALL, _ALL)]
     found = []
     for directive in directives:
         name = directive["name"]
-        if name in {"if", "ifdef", "ifndef"}:
-            depth += 1
+        if name == "include":
+            if target := _TARGET.match(directive["rest"]):
+                group = "quoted" if target["quoted"] else "angled"
+                include = Include(
+                    path=target[group],
+                    quoted=group == "quoted",
+                    conditional=len(branches) - 1 > guards,
+                    backends=branches[-1].seen,
+                    start=directive.start("rest") + target.start(group),
+                )
+                found.append(include)
         elif name == "endif":
-            depth -= 1
-        elif name == "include" and (target := _TARGET.match(directive["rest"])):
-            group = "quoted" if target["quoted"] else "angled"
-            start = directive.start("rest") + target.start(group)
-            found.append(Include(path=target[group], quoted=group == "quoted", conditional=depth > 0, start=start))
+            branches = branches[:-1] or branches
+        elif name.startswith(("if", "el")):
+            _enter(branches, name, directive["rest"])
     return tuple(found)
+
+
+class _Branch(NamedTuple):
+    """The backends that may see a branch of an `#if`, and those that may see one after it."""
+
+    seen: frozenset[str]
+    left: frozenset[str]
+
+
+def _enter(branches: list[_Branch], name: str, condition: str) -> None:
+    """Go into a branch: that of an `#if`, or the next one after `#elif` and its kin."""
+    left = branches[-1].seen
+    if name.startswith("el"):
+        left = branches.pop().left if len(branches) > 1 else _ALL
+    negated, prefix = "n" in name.removeprefix("el"), name in {"ifdef", "ifndef", "elifdef", "elifndef"}
+    asked = f"{'!' * negated}defined {condition}" if prefix else condition
+    known = _ALL if name == "else" else _backends(asked)
+    may, must = (_ALL, frozenset[str]()) if known is None else (known, known)
+    branches.append(_Branch(seen=left & may, left=left - must))
+
+
+def _backends(condition: str) -> frozenset[str] | None:
+    """The backends for which a condition holds that asks for their macros alone, with `||`; None for any other."""
+    found: frozenset[str] = frozenset()
+    for part in condition.split("||"):
+        asked = _DEFINED.fullmatch(part.strip())
+        if asked is None or asked["macro"] not in _MACROS:
+            return None
+        here = _MACROS[asked["macro"]]
+        found |= _ALL - here if asked["not"] else here
+    return found
+
+
+def is_opaque(text: str) -> bool:
+    """Whether a text has an include that `scan` cannot name: a macro stands for it, or it is an `include_next`."""
+    return _OPAQUE.search(text) is not None
 
 
 def first_use(text: str, macro: str) -> int | None:

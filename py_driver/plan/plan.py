@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.manifest.model import TORCH, values
-from py_driver.manifest.paths import HEADERS
+from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
 from py_driver.matrix.cells import Cell, spell
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
+from py_driver.plan.header_checks import REGISTRATION
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Manifest, Texts
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
+    from py_driver.plan.header_checks import Reach
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
 
@@ -162,7 +164,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
     families = tuple(dict.fromkeys(variant.cell.family for variant in variants))
     compiled = tuple(family for family in families if not manifest.framework.noarch and manifest.sections(family))
-    groups = tuple(group for family in compiled for group in _groups(manifest, family, variants, matrix))
+    groups = tuple(group for family in compiled for group in _groups(project, family, variants, matrix))
     if strict_archs and (failures := _dropped(manifest, groups)):
         raise DriverError(failures)
     return Plan(
@@ -225,7 +227,8 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             excluded.append(Excluded(cell=cell, reason=reason))
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if BUILT[cell.family].arch else None
-        groups = (f"binding_{cell.family}", *(section.name.value for section in sections))
+        compiled = (section.name.value for section in sections if _split(section.src)[0])
+        groups = (f"binding_{cell.family}", *compiled)
         variants.append(_variant(manifest, candidate, groups=groups, archs=archs))
     for backend in manifest.built:
         if backend not in aot:
@@ -281,20 +284,22 @@ def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...
 
 
 def _split(files: Texts) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sources and headers, each sorted: the order in build.toml means nothing."""
-    names = sorted(text.value for text in files)
-    headers = tuple(name for name in names if name.endswith(HEADERS))
-    return tuple(name for name in names if name not in headers), headers
+    """Sources and all else, each sorted: the order in build.toml means nothing."""
+    names = sorted({text.value for text in files} - {REGISTRATION})
+    sources = tuple(name for name in names if name.endswith(SOURCES))
+    return sources, tuple(name for name in names if name not in sources)
 
 
-def _includes(texts: Texts, files: Iterable[str]) -> tuple[str, ...]:
+def _includes(texts: Texts, reach: Reach, files: Iterable[str]) -> tuple[str, ...]:
     """The include directories that have any of the files below them: those of other backends have none."""
     listed = list(files)
-    return tuple(t.value for t in texts if t.value == "." or any(f.startswith(f"{t.value}/") for f in listed))
+    directories = dict.fromkeys((*values(texts), *reach.includes))
+    return tuple(one for one in directories if one == "." or any(file.startswith(f"{one}/") for file in listed))
 
 
-def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
+def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
     """The binding of a backend, which may include every header of it, and its kernel sections."""
+    manifest, reach = project.manifest, project.reach[f"binding_{family}"]
     framework = manifest.framework
     sources, headers = _split(framework.src)
     offered = {header for section in manifest.sections(family) for header in _split(section.src)[1]}
@@ -302,23 +307,27 @@ def _groups(manifest: Manifest, family: str, variants: Iterable[Variant], matrix
         name=f"binding_{family}",
         backend=family,
         sources=sources,
-        headers=tuple(sorted({*headers, *offered})),
-        includes=_includes(framework.include, (*sources, *headers, *offered)),
+        headers=tuple(sorted({*headers, *offered, *reach.files})),
+        includes=_includes(framework.include, reach, (*sources, *headers, *offered, *reach.files)),
         cxx_flags=values(framework.cxx_flags),
         cuda_flags=(),
         hip_flags=(),
-        depends=(TORCH,),
+        depends=tuple(sorted({TORCH, *reach.depends})),
         archs={},
         identity=f"{family}_id",
     )
     backends = {one.cell.backend: one for one in variants}
     linked = [(one.cell, frozenset(one.groups)) for _, one in sorted(backends.items())]
-    return (binding, *(_group(section, linked, matrix) for section in manifest.sections(family)))
+    compiled = (section for section in manifest.sections(family) if _split(section.src)[0])
+    return (binding, *(_group(section, project.reach[section.name.value], linked, matrix) for section in compiled))
 
 
-def _group(section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matrix: Matrix) -> Group:
+def _group(section: Kernel, reach: Reach, linked: Iterable[tuple[Cell, frozenset[str]]], matrix: Matrix) -> Group:
     """A kernel section, given one cell of each backend and the groups that such cells link."""
     sources, headers = _split(section.src)
+    # hipify gets all sources of a section anyway.
+    reached = set(reach.files) - (set(sources) if BUILT[section.backend.value].rewrites else set())
+    headers = tuple(sorted({*headers, *reached}))
     cells = [cell for cell, groups in linked if section.name.value in groups]
     chosen = {cell.backend: _choose(section, cell, matrix) for cell in cells}
     return Group(
@@ -326,11 +335,11 @@ def _group(section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matri
         backend=section.backend.value,
         sources=sources,
         headers=headers,
-        includes=_includes(section.include, (*sources, *headers)),
+        includes=_includes(section.include, reach, (*sources, *headers)),
         cxx_flags=values(section.cxx_flags),
         cuda_flags=values(section.cuda_flags),
         hip_flags=values(section.hip_flags),
-        depends=tuple(sorted(values(section.depends))),
+        depends=tuple(sorted({*values(section.depends), *reach.depends})),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity="",
     )

@@ -16,11 +16,13 @@ from py_driver.plan.header_checks import check_includes
 from py_driver.plan.package_files import package_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
+    from py_driver.plan.header_checks import Reach
 
 MANIFEST = "build.toml"
 """The name of the manifest."""
@@ -34,6 +36,7 @@ class Project(NamedTuple):
         manifest: its build.toml.
         python_root: the directory of its Python package, relative to the project's.
         python: the files of the package, relative to the project's directory, sorted.
+        reach: what the bindings and sections that are compiled include, by the names of their targets.
         notes: what is worth knowing and no error, in the order of build.toml.
     """
 
@@ -41,6 +44,7 @@ class Project(NamedTuple):
     manifest: Manifest
     python_root: str
     python: tuple[str, ...]
+    reach: Mapping[str, Reach]
     notes: tuple[Note, ...]
 
 
@@ -72,7 +76,7 @@ def load(directory: Path, releases: Releases) -> Project:
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
     python = package_files(directory, manifest, findings) if named else ()
     checker.check_packages(manifest, python)
-    check_includes(directory, manifest, findings)
+    reach = check_includes(directory, manifest, python, findings)
     if diagnostics := findings.diagnostics():
         raise DriverError(diagnostics)
     return Project(
@@ -80,6 +84,7 @@ def load(directory: Path, releases: Releases) -> Project:
         manifest=manifest,
         python_root=manifest.python_root,
         python=python,
+        reach=reach,
         notes=findings.notes(),
     )
 

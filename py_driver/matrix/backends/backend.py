@@ -23,6 +23,7 @@ class Backend:
         digits: regular expression of the rest of such a name, in two groups: major and minor version.
         example: the version of a toolkit, for messages.
         arch: regular expression of its GPU architectures as build.toml spells them; empty if it has none.
+        macros: that the rules define for it alone, and by which headers and bindings tell backends apart.
         sources: suffixes of the sources that only its compiler takes; the first backend with a suffix owns it.
         language: what messages call such a source.
         defaults: the key of toolchains/matrix.toml with the architectures that a section asks for by default.
@@ -47,6 +48,7 @@ class Backend:
     digits: ClassVar[str] = ""
     example: ClassVar[str] = ""
     arch: ClassVar[str] = ""
+    macros: ClassVar[tuple[str, ...]] = ("CPU_KERNEL",)
     sources: ClassVar[tuple[str, ...]] = ()
     language: ClassVar[str] = ""
     defaults: ClassVar[str] = ""

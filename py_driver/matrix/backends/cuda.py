@@ -37,6 +37,7 @@ class Cuda(Backend):
     digits: ClassVar[str] = r"(\d{2})(\d)"
     example: ClassVar[str] = "13.0"
     arch: ClassVar[str] = CAPABILITY
+    macros: ClassVar[tuple[str, ...]] = ("CUDA_KERNEL", "USE_CUDA")
     sources: ClassVar[tuple[str, ...]] = (".cu",)
     language: ClassVar[str] = "CUDA"
     defaults: ClassVar[str] = "default-capabilities"
