@@ -38,9 +38,10 @@ def test_only_what_is_named_is_fetched(gemm: Built) -> None:
     }
 
 
-def test_a_section_without_it_does_not_see_it(gemm: Built, base: Path) -> None:
+def test_without_a_section_that_names_it_nothing_sees_it(gemm: Built, base: Path) -> None:
     project = copy_project(gemm.project, base / "none")
     manifest = project / "build.toml"
-    manifest.write_text(manifest.read_text().replace('depends = ["cutlass_3_5"]', "depends = []"))
+    text = manifest.read_text().replace('depends = ["cutlass_3_5"]', "depends = []")
+    manifest.write_text(text.replace('depends = ["cutlass_3_6"]', "depends = []"))
     wrong = gemm.driver.run("build", project, "--variant", _CELL, code=5)
     assert "'cutlass/version.h' file not found" in wrong.stderr

@@ -1,0 +1,1 @@
+#error "the rules bring their own"
