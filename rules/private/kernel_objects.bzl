@@ -140,8 +140,8 @@ kernel_objects = rule(
             doc = "What the sources include: `torch`, `cutlass_3_6`, ... Without torch all its versions of one C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
-            allow_files = [".h", ".hpp", ".hh", ".cuh", ".inl", ".inc"],
-            doc = "Headers that the sources include.",
+            allow_files = True,
+            doc = "Headers, and other files that the sources include.",
         ),
         "hip_flags": attr.string_list(
             doc = "Further options of clang, for `.cu` and `.hip` files that are compiled as HIP.",
