@@ -1,7 +1,7 @@
 """Files of the Python package whose names Bazel's labels do not carry: Bazel has them under others.
 
-Labels have no blanks and no letters outside of ASCII; such files Bazel opens only under some locales of the machine; and
-quotes and brackets mean something to shells. So such a file is copied into the workspace under a name that says
+Labels have no blanks and no letters outside of ASCII; Bazel opens such files only under some locales of the machine;
+and quotes and brackets mean something to shells. So such a file is copied into the workspace under a name that says
 nothing, is built into the variant under that, and gets its own back when the variant leaves Bazel's output tree.
 """
 
