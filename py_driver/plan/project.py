@@ -67,6 +67,7 @@ def load(directory: Path, releases: Releases) -> Project:
         if compiled:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
+            checker.check_commas(kernel.backend.value, kernel.src, kernel.include)
     checker.check_languages("the binding is C++ only", framework.src)
     checker.check_case(manifest)
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
