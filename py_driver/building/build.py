@@ -21,6 +21,7 @@ from py_driver.building.history import read_calls, read_history, write_calls, wr
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, unsplit
+from py_driver.building.true_names import true_names
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.installation import rules_digest
@@ -144,7 +145,8 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
         counts = {one.variant: one for one in counted}
         cells = []
         for variant in chosen:
-            path, size = collect(root / counts[variant.name].directory, directory, variant.name)
+            with true_names(root / counts[variant.name].directory, plan) as made:
+                path, size = collect(made, directory, variant.name)
             cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     for note in done.notes:
         output.say(note)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
 from py_driver.plan.buildfile import render
+from py_driver.plan.staging import staged
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import path_digest, replacing
 from py_driver.system.turns import turn
@@ -60,10 +61,11 @@ class Workspace:
 def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     """The workspace for a project.
 
-    A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in. All others
-    share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project. There is
-    one more such workspace for each matrix of the user's own. A project is named there by its name alone, so a second
-    checkout of it, in another directory or on another machine, has the same action keys.
+    A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in, unless it has
+    files whose names no label carries. All others share a workspace in the cache, and with it one copy of the
+    toolchains; nothing is left in the project. There is one more such workspace for each matrix of the user's own. A
+    project is named there by its name alone, so a second checkout of it, in another directory or on another machine,
+    has the same action keys.
 
     Args:
         directory: of the project.
@@ -78,7 +80,7 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     project = directory.resolve()
     root = module_root()
     own = releases.user_lock_file
-    if not label_prefix(project) and own is None:
+    if not label_prefix(project) and own is None and not plan.own_names:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
         if text != render(plan, ""):
@@ -151,7 +153,7 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
 
     Copies, not links: a sandbox shows what is in the workspace, not where a link of it leads to.
     """
-    contents = {file: (project / file).read_bytes() for file in plan.files}
+    contents = {staged(file): (project / file).read_bytes() for file in plan.files}
     contents["BUILD.bazel"] = render(plan, f"@{MODULE_NAME}").encode()
     for old in sorted(package.rglob("*"), reverse=True):
         if old.is_dir() and not any(old.iterdir()):

@@ -33,9 +33,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Generate or check; the exit code.
 
     Raises:
-        DriverError: STALE_BUILD_FILE if `--check` finds a difference; FOREIGN_FILE if the BUILD.bazel there is not
-            generated; PERMISSION; and all that `plan_directory` raises.
+        DriverError: BAD_VALUE if a file has a name that no label carries; STALE_BUILD_FILE if `--check` finds a
+            difference; FOREIGN_FILE if the BUILD.bazel there is not generated; PERMISSION; and all that
+            `plan_directory` raises.
     """
+    from py_driver.manifest.paths import SIGNS  # noqa: PLC0415
     from py_driver.matrix.installation import label_prefix  # noqa: PLC0415
     from py_driver.plan.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.plan.plan import plan_directory  # noqa: PLC0415
@@ -43,6 +45,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     plan = plan_directory(args.directory, releases_of(args), strict_archs=args.strict_archs)
     output.notes(plan.notes)
+    if name := next(iter(plan.own_names.values()), ""):
+        file = f"{plan.python_root}/{name}"
+        message = f"BUILD.bazel cannot list `{file}`: its name has more than ASCII letters, digits and `{SIGNS}`"
+        advice = "rename it, or build without `driver gen`: `driver build` needs no BUILD.bazel and takes any name"
+        raise error(Code.BAD_VALUE, message, help=advice)
     text = render(plan, label_prefix(args.directory))
     path: Path = args.directory / BUILD_FILE
     old = _read(path)

@@ -15,7 +15,10 @@ HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")
 PATH_LIMIT = 500
 """Most characters of a path. File systems take more, but not once an output base stands before it."""
 
-_PART = r"[A-Za-z0-9_.+][A-Za-z0-9_.+=~-]*"
+SIGNS = "_ . + , = @ ~ ^ ! -"
+"""What a plain name has besides ASCII letters and digits; `-` is not its first character."""
+
+_PART = r"[A-Za-z0-9_.+,=@~^!][A-Za-z0-9_.+,=@~^!-]*"
 _RULES = (
     (r"//|@", Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
     (r"/|~|[A-Za-z]:", Code.PATH_ESCAPES, "is not relative to the project"),
@@ -26,20 +29,23 @@ _RULES = (
 )
 
 
+def is_plain(part: str) -> bool:
+    """Whether the name of a file or directory is one that Bazel's labels, command lines and shells carry as it is."""
+    return re.fullmatch(_PART, part) is not None and part not in {".", ".."}
+
+
 def path_problem(path: str) -> tuple[Code, str] | None:
     """What is wrong with a path as it is written, without looking at a disk; None if nothing is.
 
     Returns:
         PATH_ESCAPES for an absolute path or one with `..`, else BAD_VALUE; and the rest of a sentence about the path.
     """
-    plain = re.fullmatch(f"{_PART}(/{_PART})*", path) is not None
-    if plain and len(path) <= PATH_LIMIT and not {".", ".."} & set(path.split("/")):
+    if len(path) <= PATH_LIMIT and not path.startswith(("@", "~")) and all(map(is_plain, path.split("/"))):
         return None
     for pattern, code, problem in _RULES:
         if re.match(pattern, path):
             return code, problem
     if len(path) > PATH_LIMIT:
         return Code.BAD_VALUE, f"has {len(path)} characters; at most {PATH_LIMIT} are allowed"
-    if bad := next((part for part in path.split("/") if not re.fullmatch(_PART, part)), None):
-        return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `_ . + = ~ -`"
-    return None
+    bad = next(part for part in path.split("/") if not is_plain(part))
+    return Code.BAD_VALUE, f"has `{bad}`; a part of a path has ASCII letters, digits and `{SIGNS}`"

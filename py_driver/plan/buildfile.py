@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.matrix.cells import ALL
 from py_driver.plan.identity import canonical, label_order
+from py_driver.plan.staging import staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ def _identity(identity: Identity, plan: Plan) -> dict[str, Value]:
         "backend": identity.backend,
         "config": identity.config,
         "module": plan.module,
-        "srcs": identity.files,
+        "srcs": tuple(map(staged, identity.files)),
     }
 
 
@@ -90,7 +91,7 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
         "id": f":{variant.identity}",
         "metadata": canonical(variant.metadata),
         "objects": tuple(f":{name}" for name in variant.groups),
-        "python": plan.python,
+        "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,
         "tags": () if variant.bundled else ("manual",),
     }

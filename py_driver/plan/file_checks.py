@@ -106,6 +106,21 @@ class FileChecker:
                 advice = f'list it in a [kernel.*] section for "{owner.family}"'
                 self._add(Code.FILE_KIND, f"`{text.value}` is {owner.language}, but {reason}", text.span, advice=advice)
 
+    def check_commas(self, backend: str, files: Texts, directories: Texts) -> None:
+        """Collect an error for each path with a comma that a compiler would take for two.
+
+        Args:
+            backend: whose compiler.
+            files: of a section.
+            directories: what the section includes from.
+        """
+        known = BUILT[backend]
+        sources = (text for text in files if text.value.endswith(known.sources))
+        for text in (*sources, *directories) if known.splits_paths else ():
+            if "," in text.value:
+                message = f"the path `{text.value}` has a comma, at which {known.compiler} splits it"
+                self._add(Code.BAD_VALUE, message, text.span, advice="rename it; other files may have commas")
+
     def _suggestion(self, path: str) -> str:
         """`did you mean ...?` for a missing file; only for the first ones, since each takes its time."""
         self._suggestions += 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.manifest.model import values
 from py_driver.matrix.backends import BUILT
+from py_driver.plan.staging import staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,8 @@ class Identity(NamedTuple):
         """
         import hashlib  # noqa: PLC0415  (as above)
 
-        named = (field for name in sorted(self.files, key=label_order) for field in (name.encode(), contents[name]))
+        names = {staged(name): name for name in self.files}
+        named = (field for name in sorted(names, key=label_order) for field in (name.encode(), contents[names[name]]))
         fields = [_FORMAT, *(text.encode() for text in (self.backend, module, self.config)), *named]
         digest = hashlib.sha256(b"".join(len(field).to_bytes(8, "little") + field for field in fields)).hexdigest()
         return f"_{module}_{self.backend}_{digest[:_DIGITS]}"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.paths import path_problem
+from py_driver.manifest.paths import PATH_LIMIT, path_problem
+from py_driver.manifest.section import unsafe_character
 from py_driver.plan.metadata import METADATA
 from py_driver.system.files import contains, is_readable
 
@@ -109,8 +110,8 @@ class _Package:
 
     def _is_fit(self, path: str, *, is_file: bool) -> bool:
         """Whether a file can be shipped; collects the error if not."""
-        if problem := path_problem(path):
-            self._add(problem[0], f"the path `{path}` {problem[1]}")
+        if problem := _name_problem(path):
+            self._add(Code.BAD_VALUE, f"the path `{path}` {problem}")
         elif not is_file:
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file")
         elif not is_readable(self._directory / path):
@@ -136,3 +137,14 @@ class _Package:
         if folder:
             self._add(Code.FILE_KIND, f"`{path}` is a symbolic link to a directory; make it a directory")
         return folder
+
+
+def _name_problem(path: str) -> str:
+    """What keeps a file of this path from being shipped, as the rest of a sentence about it; empty if nothing does."""
+    if character := unsafe_character(path):
+        return f"has the character {character}, which is invisible or no text; rename the file"
+    if "\\" in path:
+        return "has a backslash, which other systems take for `/`; rename the file"
+    if len(path) > PATH_LIMIT:
+        return f"has {len(path)} characters; at most {PATH_LIMIT} are allowed"
+    return ""

@@ -15,6 +15,7 @@ from py_driver.plan.header_checks import REGISTRATION
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
+from py_driver.plan.staging import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -134,6 +135,11 @@ class Plan(NamedTuple):
     def files(self) -> frozenset[str]:
         """All files that variants are made from, relative to the project; build.toml is none of them."""
         return frozenset(name for identity in self.identities for name in identity.files)
+
+    @property
+    def own_names(self) -> Mapping[str, str]:
+        """The paths, within a variant, of the files that Bazel has under others, by those others."""
+        return own_names(self.python_root, self.python)
 
 
 def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = False) -> Plan:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Code, DriverError, error
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
-from py_driver.manifest.text import SIZE_LIMIT
+from py_driver.manifest.text import SIZE_LIMIT, check_size
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.checks import check
 from py_driver.plan.file_checks import FileChecker
@@ -71,6 +71,7 @@ def load(directory: Path, releases: Releases) -> Project:
         if compiled:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
+            checker.check_commas(kernel.backend.value, kernel.src, kernel.include)
     checker.check_languages("the binding is C++ only", framework.src)
     checker.check_case(manifest)
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
@@ -90,15 +91,17 @@ def load(directory: Path, releases: Releases) -> Project:
 
 
 def read_manifest(directory: Path) -> bytes:
-    """The bytes of a project's build.toml, or one more than are allowed.
+    """The bytes of a project's build.toml; if it grows meanwhile, at most one more than are allowed.
 
     Raises:
-        DriverError: NO_MANIFEST, PERMISSION.
+        DriverError: NO_MANIFEST, PERMISSION; TOML_LIMIT if it is too large.
     """
     path = directory / MANIFEST
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
             raise error(Code.NO_MANIFEST, f"{path} is not a regular file")
+        check_size(about.st_size, str(path))
         with path.open("rb") as file:
             return file.read(SIZE_LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError):

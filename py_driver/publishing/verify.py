@@ -17,6 +17,7 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
 from py_driver.building.executed import read_steps
 from py_driver.building.selection import archives, choose
+from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, differences, present
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
@@ -150,7 +151,9 @@ def _made(  # noqa: PLR0913  (what, for which releases, how, and where it is sho
                 done = build(bazel, workspace.root, labels, output, title=title, options=options)
             root = done.events.exec_root or workspace.root
             records = read_steps(done.events.groups.get("steps", ()), [variant.name for variant in chosen])
-            yield {record["variant"]: root / record["directory"] for record in records}
+            with ExitStack() as stack:
+                places = {record["variant"]: root / record["directory"] for record in records}
+                yield {name: stack.enter_context(true_names(place, plan)) for name, place in places.items()}
 
 
 def _compared(variant: str, made: Path, place: _Place, here: tuple[Sources, str], *, diffoscope: bool) -> Verified:

@@ -6,6 +6,8 @@ Formats: binary distribution format and core metadata of the Python packaging sp
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import os
 import shutil
 import zipfile
@@ -87,9 +89,8 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], directory: Pat
         f"{info}/WHEEL": _wheel(tag, compiled=compiled),
     }
     files |= {name: make_file(name, text) for name, text in texts.items()}
-    record = [f"{name},sha256={_digest(file.sha256)},{file.size}\n" for name, file in files.items()]
     record_name = f"{info}/RECORD"
-    files[record_name] = make_file(record_name, "".join([*record, f"{record_name},,\n"]).encode())
+    files[record_name] = make_file(record_name, _record(files, record_name))
     target = directory / f"{module}-{version}-{tag}.whl"
     with replacing(target) as file:
         _zip(files, file)
@@ -168,6 +169,15 @@ def _wheel(tag: str, *, compiled: bool) -> bytes:
     pure = "false" if compiled else "true"
     lines = ["Wheel-Version: 1.0", f"Generator: rules_torch_kernels ({__version__})", f"Root-Is-Purelib: {pure}"]
     return ("\n".join([*lines, f"Tag: {tag}"]) + "\n").encode()
+
+
+def _record(files: Mapping[str, File], own: str) -> bytes:
+    """What the wheel says of its files, with its own line last; CSV, since names may have commas and quotes."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerows([name, f"sha256={_digest(file.sha256)}", file.size] for name, file in files.items())
+    rows.writerow([own, "", ""])
+    return text.getvalue().encode()
 
 
 def _digest(sha256: str) -> str:

@@ -35,6 +35,9 @@ repo-id = "me/tuned"
 pyext = ["py", "bin"]
 """
 DOCUMENTS = (("provenance", "intoto"), ("sbom", "cdx"))
+ODD = {name: f"{name}\n".encode() for name in ('E=8,N=1,device="H100 80GB".bin', "größe [1] @+%.bin", "'{表}'.bin")}
+"""Data files whose names mean something to CSV, URLs, globs, or git's output."""
+
 FILES = {"__init__.py": b"x = 1\n", "_ops.py": b"", "weights.bin": bytes(range(256)) * 8}
 
 

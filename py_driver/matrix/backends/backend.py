@@ -38,6 +38,7 @@ class Backend:
         way: how its sources are compiled: `way` of rules/private/phases.bzl.
         rewrites: whether a tool rewrites all sources of a section at once, and each may read what it made of others.
         in_phases: whether the rules compile in phases only with toolkits that are tested.
+        splits_paths: whether its compiler takes a comma in a path for the end of it.
         arch_list_macro: a macro that depends on all architectures of one run of its compiler; empty if there is none.
     """
 
@@ -63,6 +64,7 @@ class Backend:
     way: ClassVar[str] = "cxx"
     rewrites: ClassVar[bool] = False
     in_phases: ClassVar[bool] = False
+    splits_paths: ClassVar[bool] = False
     arch_list_macro: ClassVar[str] = ""
 
     @property

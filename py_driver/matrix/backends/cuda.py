@@ -49,6 +49,7 @@ class Cuda(Backend):
     torch_attribute: ClassVar[str] = "cuda"
     way: ClassVar[str] = "cuda"
     in_phases: ClassVar[bool] = True
+    splits_paths: ClassVar[bool] = True
     arch_list_macro: ClassVar[str] = "__CUDA_ARCH_LIST__"
 
     def known(self, table: Mapping[str, Any]) -> Known:

@@ -180,6 +180,27 @@ def test_gen_does_not_write_through_a_link_to_nothing(project: Path, capsys: pyt
     assert __main__.main(["gen", str(project)]) == 0
 
 
+def test_a_manifest_that_is_too_large_has_its_true_size(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = project / "build.toml"
+    os.truncate(manifest, 5_000_000_000)
+    for command in ("check", "upgrade"):
+        assert __main__.main([command, str(project)]) == 2
+        assert f"error[E002]: {manifest} has 5000000000 bytes; at most 4194304 are read" in capsys.readouterr().err
+
+
+def test_a_manifest_of_half_a_megabyte(project: Path) -> None:
+    names = [f"csrc/{'instantiation_' * 3}{number}.cpp" for number in range(10_000)]
+    for name in names:
+        (project / name).touch()
+    listed = ", ".join(f'"{name}"' for name in names)
+    text = MANIFEST.replace('"csrc/relu.h"', f'"csrc/relu.h", {listed}')
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    assert len(text) > 500_000
+    start = time.process_time()
+    assert __main__.main(["check", str(project)]) == 0
+    assert time.process_time() - start < 10
+
+
 def test_many_missing_files_in_a_large_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder in range(20):
         (project / f"data{folder}").mkdir()

@@ -172,7 +172,7 @@ def test_all_errors_come_in_the_order_of_the_file() -> None:
         (b"a = 1\n" * 2, Code.TOML_SYNTAX),
         (b"[" * 100_000, Code.TOML_LIMIT),
         (b".".join([b"a"] * 17) + b" = 1", Code.TOML_LIMIT),
-        (b"#" * 262_145, Code.TOML_LIMIT),
+        (b"#" * (4 * 1024 * 1024 + 1), Code.TOML_LIMIT),
         (b"a = " + b"1" * 5000, Code.TOML_SYNTAX),
         (b"a = 2025-02-30", Code.TOML_SYNTAX),
         (b"", Code.MISSING_KEY),
@@ -293,12 +293,15 @@ def test_bounds(
 @pytest.mark.parametrize(
     "path",
     ["", ".", "./a.cu", "a//b.cu", "a/", "..", "a/../b.cu", "/a.cu", "~/a.cu", "C:/a.cu", "a\\b.cu", ":a", "//a",
-     "@r//a", "a b.cu", "a*.cu", "{a,b}.cu", "-o.cu", "a/-o.cu", "é.cu", "$(id).cu", "`id`.cu", "a:b", 'a".cu'],
+     "@r//a", "@a.cu", "a b.cu", "a*.cu", "{a,b}.cu", "-o.cu", "a/-o.cu", "é.cu", "$(id).cu", "`id`.cu", "a:b", 'a".cu',
+     "%s.cu"],
 )  # fmt: skip
 def test_paths_that_are_refused(path: str) -> None:
     assert path_problem(path) is not None
 
 
-@pytest.mark.parametrize("path", ["a.cu", "a-b/c_d/e.f.cuh", ".hidden/x.h", "a+b=c~e.cpp", "..a/b..c"])
+@pytest.mark.parametrize(
+    "path", ["a.cu", "a-b/c_d/e.f.cuh", ".hidden/x.h", "a+b=c~e.cpp", "..a/b..c", "a,b@c^d!.cu", "a/=,@~.h"]
+)
 def test_paths_that_are_admitted(path: str) -> None:
     assert path_problem(path) is None

@@ -97,6 +97,25 @@ def test_backends_and_sections_that_disagree(project: Path) -> None:
     ]
 
 
+def test_paths_with_commas_are_refused_where_nvcc_splits_them(project: Path) -> None:
+    (project / "csrc" / "d,e").mkdir()
+    for name in ("a,b.cu", "a,b.h", "a,b.cpp", "d,e/c.h"):
+        (project / "csrc" / name).touch()
+    old = 'include = ["."]\nsrc = ["csrc/relu.cu", "csrc/relu.h"]'
+    new = 'include = [".", "csrc/d,e"]\nsrc = ["csrc/a,b.cu", "csrc/relu.h", "csrc/a,b.h", "csrc/d,e/c.h"]'
+    with pytest.raises(DriverError) as caught:
+        plan(project, old, new)
+    assert [(one.code, one.message) for one in caught.value.diagnostics] == [
+        (Code.BAD_VALUE, "the path `csrc/d,e` has a comma, at which nvcc splits it"),
+        (Code.BAD_VALUE, "the path `csrc/a,b.cu` has a comma, at which nvcc splits it"),
+    ]
+    cpu = f'[kernel.c]\nbackend = "cpu"\ndepends = []\n{new.replace(".cu", ".cpp")}\n[kernel.relu]'
+    text = MANIFEST.replace('["cuda"]', '["cpu", "cuda"]').replace("[kernel.relu]", cpu)
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    groups = {group.name: group for group in plan_directory(project, Releases()).groups}
+    assert (groups["c"].sources, groups["c"].includes) == (("csrc/a,b.cpp",), (".", "csrc/d,e"))
+
+
 def test_files_of_backends_that_are_not_built_must_exist(project: Path) -> None:
     metal = '[kernel.m]\nbackend = "metal"\ndepends = ["metal-cpp"]\nsrc = ["csrc/gone.metal"]\n[kernel.relu]'
     assert codes(project, "[kernel.relu]", metal) == [Code.FILE_MISSING]

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from nasty import PLACES, STRINGS, write
 
 from py_driver.errors import DriverError
+from py_driver.manifest.paths import path_problem
 from py_driver.manifest.section import unsafe_character
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 from py_driver.plan.plan import plan_directory
+from py_driver.plan.staging import staged
 
 if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
@@ -78,7 +80,8 @@ def check(plan: Plan) -> dict[str, dict[str, Any]]:
     for variant in plan.variants:
         target = targets[variant.name]
         assert json.loads(target["metadata"]) == json.loads(json.dumps(variant.metadata))
-        assert target["python"] == list(plan.python)
+        assert target["python"] == [staged(path) for path in plan.python]
+        assert all(path_problem(path) is None for path in target["python"])
     return targets
 
 

@@ -30,3 +30,13 @@ def project(tmp_path: Path) -> Path:
     for variant in ("torch-cpu", "torch-cuda"):
         tuned.build(project, variant, tuned.FILES)
     return project
+
+
+@pytest.fixture
+def odd(project: Path) -> Path:
+    """The project with data files of odd names, built."""
+    for name, content in tuned.ODD.items():
+        (project / "torch-ext" / "tuned" / name).write_bytes(content)
+    for variant in ("torch-cpu", "torch-cuda"):
+        tuned.build(project, variant, tuned.FILES | tuned.ODD)
+    return project

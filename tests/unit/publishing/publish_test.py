@@ -17,6 +17,7 @@ from tuned import (
     DOCUMENTS,
     FILES,
     MANIFEST,
+    ODD,
     REPO,
     below_build,
     build,
@@ -47,6 +48,18 @@ def test_all_variants_in_one_commit_and_the_card_in_another(hub: Hub, project: P
     assert [one["path"] for one in first["added"]] == [*sorted(on_disk(project)), *documents]
     assert (first["branch"], second["branch"], first["deleted"]) == ("v3", "main", [])
     assert [one["path"] for one in second["added"]] == ["README.md"]
+
+
+def test_files_of_any_name(hub: Hub, odd: Path) -> None:
+    git = ["git", "-C", str(odd), "-c", "user.name=n", "-c", "user.email=e@x"]
+    for command in (["init", "-q"], ["add", "build.toml", "torch-ext"], ["commit", "-q", "-m", "m"]):
+        subprocess.run([*git, *command], check=True)
+    publish(hub, odd)
+    assert below_build(hub) == on_disk(odd)
+    assert {f"build/torch-cpu/{name}" for name in ODD} < below_build(hub).keys()
+    subjects = document(hub, "provenance/torch-cpu.intoto.json")["subject"]
+    assert {one["name"] for one in subjects} == {path for path in below_build(hub) if "/torch-cpu/" in path}
+    assert "0 files changed" in publish(hub, odd).stderr
 
 
 def test_token_goes_to_the_hub_and_not_where_it_stores(hub: Hub, project: Path) -> None:

@@ -78,6 +78,21 @@ def test_pip_installs_it(project: Path, tmp_path: Path) -> None:
     compile((target / "tuned" / "__init__.py").read_text(), "loader", "exec")
 
 
+def test_files_of_any_name(odd: Path, tmp_path: Path) -> None:
+    wheel = make(odd)
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read("tuned-3.0.dist-info/RECORD").decode()
+        record = {row[0]: row[1:] for row in csv.reader(io.StringIO(text))}
+        assert sorted(record) == sorted(archive.namelist())
+    target = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*command, str(wheel)], check=True)
+    for name, content in tuned.ODD.items():
+        assert (target / "tuned" / "_variants" / "torch-cpu" / name).read_bytes() == content
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        assert record[f"tuned/_variants/torch-cpu/{name}"] == [f"sha256={digest}", str(len(content))]
+
+
 def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "build" / "torch-cpu" / "__init__.py").write_text("x = 9\n")
     assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2

@@ -1,0 +1,68 @@
+"""Gives the files of a built variant the names back that Bazel could not have them under."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from py_driver.plan.metadata import METADATA
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.scratch import scratch, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from py_driver.plan.plan import Plan
+
+_PLACE = "names"
+
+
+@contextmanager
+def true_names(made: Path, plan: Plan) -> Iterator[Path]:
+    """A variant with the names that its files have in the project, as long as this lasts.
+
+    Args:
+        made: the directory that Bazel built.
+        plan: of the project.
+
+    Yields:
+        That directory if Bazel has all files under their own names; else a copy.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    names = plan.own_names
+    if not names:
+        yield made
+        return
+    places = cache_root() / _PLACE
+    with ExitStack() as stack:
+        with storage_errors(places):
+            places.mkdir(parents=True, exist_ok=True)
+            sweep(places)
+            copy = stack.enter_context(scratch(places)) / made.name
+            _copy(made, copy, names)
+        yield copy
+
+
+def _copy(made: Path, copy: Path, names: Mapping[str, str]) -> None:
+    """Copy a variant, with other names for some of its files."""
+    for path in (one for one in made.rglob("*") if one.is_file()):
+        name = path.relative_to(made).as_posix()
+        to = copy / names.get(name, name)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if name == METADATA:
+            to.write_text(_renamed(path.read_text(encoding="utf-8"), names), encoding="utf-8")
+        else:
+            shutil.copyfile(path, to)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """A metadata.json with other names of files; its form is that of rules/private/tools/assemble/directory.zig."""
+    metadata = json.loads(text)
+    record = metadata["digest"]
+    record["files"] = dict(sorted((names.get(name, name), digest) for name, digest in record["files"].items()))
+    return json.dumps(metadata, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,3 @@
+#include "one,two^!.h"
+
+int one() { return 1; }
