@@ -25,6 +25,8 @@ from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
+from py_driver.matrix.select import ANY
+from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from py_driver.building.expected import Step
     from py_driver.building.workspace import Workspace
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
 
@@ -46,11 +49,15 @@ class Options:
 
     Attributes:
         strict_archs: whether every arch that is asked for must be built.
+        words: torch releases and backends of the variants.
+        archs: GPU architectures to build for; none means all that the project asks for.
         report: page to write, with the same as JSON beside it; None writes neither.
         choices: how.
     """
 
     strict_archs: bool = False
+    words: Words = ANY
+    archs: tuple[str, ...] = ()
     report: Path | None = None
     choices: Choices = field(default_factory=Choices)
 
@@ -112,8 +119,12 @@ def build(
         check_page(options.report)
     check_user_lock(releases)
     plan = plan_directory(directory, releases, strict_archs=options.strict_archs)
+    if options.archs:
+        every, plan = len(plan.variants), narrowed(plan, options.archs)
+        if fewer := every - len(plan.variants):
+            output.say(f"note: {fewer} variants have no device code for {', '.join(options.archs)}, and are excluded")
     output.notes(plan.notes)
-    chosen = choose(plan, patterns)
+    chosen = choose(plan, patterns, options.words)
     check_place(directory)
     whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
     if whole:

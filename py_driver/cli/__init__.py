@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
     from py_driver.output import Output
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
@@ -112,6 +114,35 @@ def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
         default=[],
         help=f"select variants by identifier, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
     )
+    parser.add_argument(
+        "--torch",
+        metavar="M.N",
+        action="append",
+        default=[],
+        type=release,
+        help="select the variants for a torch release, e.g. 2.13; repeatable",
+    )
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="select the variants for a backend, e.g. cpu, cu130, or cuda for all CUDA releases; repeatable",
+    )
+
+
+def release(text: str) -> str:
+    """A version of torch from the command line."""
+    if not re.fullmatch(r"[0-9]{1,4}\.[0-9]{1,4}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a version like 2.13")
+    return text
+
+
+def words_of(args: argparse.Namespace) -> Words:
+    """The torch releases and backends that a command line names."""
+    from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
+
+    return Words(torch=tuple(args.torch), backends=tuple(args.backend))
 
 
 class _Formatter(argparse.HelpFormatter):

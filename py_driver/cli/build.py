@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaCompile, PtxSharing
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.errors import ExitCode
+from py_driver.matrix.backends import ARCH
 
 if TYPE_CHECKING:
     from py_driver.building.build import Build, Options
     from py_driver.cli import Subparsers
     from py_driver.output import Output
+
+
+NATIVE = "native"
+"""The GPU architectures of this machine."""
 
 
 def positive(text: str) -> int:
@@ -31,6 +36,16 @@ def page(text: str) -> Path:
     if Path(text).suffix != ".html":
         raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
     return Path(text)
+
+
+def archs_of(text: str) -> tuple[str, ...]:
+    """GPU architectures from the command line, each once; or NATIVE alone."""
+    archs = tuple(dict.fromkeys(text.split(",")))
+    if wrong := [one for one in archs if one != NATIVE and not re.fullmatch(ARCH, one)]:
+        raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942")
+    if NATIVE in archs and len(archs) > 1:
+        raise argparse.ArgumentTypeError(f"`{NATIVE}` stands alone")
+    return archs
 
 
 def add_choice(parser: argparse.ArgumentParser, default: str = "all default variants") -> None:
@@ -71,6 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that commands which build into build/ have."""
     add_choice(parser)
     parser.add_argument(
+        "--archs",
+        metavar="LIST",
+        type=archs_of,
+        help="build device code for these GPU architectures only, e.g. 9.0 or gfx942, or `native` for the GPUs of this "
+        "machine; for use on this machine, not to be published (default: all that build.toml asks for)",
+    )
+    parser.add_argument(
         "--remote-cache",
         metavar="URL",
         help="read results from a server and write them to it: grpc://HOST:PORT (default: as config.toml says)",
@@ -96,12 +118,19 @@ def options_of(args: argparse.Namespace) -> Options:
     """The options of a build from the command line and the user's configuration.
 
     Raises:
-        DriverError: see `remote_of`.
+        DriverError: see `remote_of` and `native_archs`.
     """
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` does without them)
+    from py_driver.system.gpus import native_archs  # noqa: PLC0415
 
     choices = replace(choices_of(args), remote=remote_of(args.remote_cache, args.remote_executor))
-    return Options(strict_archs=args.strict_archs, report=getattr(args, "report", None), choices=choices)
+    return Options(
+        strict_archs=args.strict_archs,
+        words=words_of(args),
+        archs=native_archs() if args.archs == (NATIVE,) else args.archs or (),
+        report=getattr(args, "report", None),
+        choices=choices,
+    )
 
 
 def add(subparsers: Subparsers) -> None:
