@@ -98,6 +98,21 @@ class Build:
     seconds: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A project that can be built.
+
+    Attributes:
+        directory: of the project.
+        plan: of it.
+        chosen: the variants to build.
+    """
+
+    directory: Path
+    plan: Plan
+    chosen: tuple[Variant, ...]
+
+
 def build(
     directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options | None = None
 ) -> Build:
@@ -115,6 +130,11 @@ def build(
             report cannot be written.
     """
     options = options or Options()
+    return build_prepared(prepare(directory, patterns, releases, output, options), releases, output, options)
+
+
+def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
+    """Plan what is to be built of a project, and see whether there is a place for it; see `build`."""
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
@@ -126,6 +146,12 @@ def build(
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
     check_place(directory)
+    return Prepared(directory=directory, plan=plan, chosen=tuple(chosen))
+
+
+def build_prepared(one: Prepared, releases: Releases, output: Output, options: Options) -> Build:
+    """Build what was planned of a project; see `build`."""
+    directory, plan, chosen = one.directory, one.plan, one.chosen
     whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
     if whole:
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")

@@ -88,9 +88,34 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_project(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of all commands that plan a project: where it is, and how strict to be."""
-    add_directory(parser)
+def add_directories(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of commands that take several projects: where they are, and which of them."""
+    parser.add_argument(
+        "directories",
+        metavar="DIR",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        help="the directory of a project, or one that holds projects (default: .)",
+    )
+    parser.add_argument(
+        "--changed-since",
+        metavar="REV",
+        help="only the projects with a file that differs from this commit of git, e.g. origin/main",
+    )
+
+
+def add_project(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the arguments of all commands that plan a project: where it is, and how strict to be.
+
+    Args:
+        parser: of the command.
+        several: whether it takes several projects.
+    """
+    if several:
+        add_directories(parser)
+    else:
+        add_directory(parser)
     parser.add_argument(
         "--strict-archs",
         action="store_true",
@@ -99,14 +124,15 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     add_matrix(parser)
 
 
-def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
+def add_variants(parser: argparse.ArgumentParser, default: str, *, several: bool = False) -> None:
     """Add the arguments of all commands that are about variants of a project.
 
     Args:
         parser: of the command.
         default: the variants if none are named, in words.
+        several: whether the command takes several projects.
     """
-    add_project(parser)
+    add_project(parser, several=several)
     parser.add_argument(
         "--variant",
         metavar="GLOB",
