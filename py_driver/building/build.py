@@ -130,7 +130,10 @@ def build(
             report cannot be written.
     """
     options = options or Options()
-    return build_prepared(prepare(directory, patterns, releases, output, options), releases, output, options)
+    prepared = prepare(directory, patterns, releases, output, options)
+    say_untested(prepared.chosen, releases, output, options)
+    with one_at_a_time(prepared.plan, output):
+        return _build(directory, prepared.plan, prepared.chosen, releases, options, output)
 
 
 def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
@@ -149,14 +152,11 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     return Prepared(directory=directory, plan=plan, chosen=tuple(chosen))
 
 
-def build_prepared(one: Prepared, releases: Releases, output: Output, options: Options) -> Build:
-    """Build what was planned of a project; see `build`."""
-    directory, plan, chosen = one.directory, one.plan, one.chosen
+def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, options: Options) -> None:
+    """Say which nvccs compile monolithically although the others do not."""
     whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
     if whole:
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
-    with one_at_a_time(plan, output):
-        return _build(directory, plan, chosen, releases, options, output)
 
 
 def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
@@ -167,7 +167,7 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen, releases.lock), output)
     with free_server(bazel, workspace.root, output) as server:
-        steps = _expected(directory, plan, chosen, releases, options.choices)
+        steps = expected_of(directory, plan, chosen, releases, options.choices)
         history = read_history(plan.module) if kept_results().is_dir() else {}
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
@@ -219,7 +219,7 @@ def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
         return done, *cells_of(done.events, names, log, calls=options.report is not None)
 
 
-def _expected(
+def expected_of(
     directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices
 ) -> list[Step]:
     """The compile steps that a build will need."""

@@ -12,7 +12,7 @@ from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaC
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
-from py_driver.errors import Code, ExitCode, error
+from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.matrix.backends import ARCH
 from py_driver.output import printable
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from py_driver.building.build import Build, Built, Options
+    from py_driver.building.several import Result
     from py_driver.cli import Subparsers
     from py_driver.cli.several import Outcome
     from py_driver.output import Output
@@ -184,7 +185,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _run_several(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
     """Build several projects: first all are planned, then those that can be are built; the exit code."""
-    from py_driver.building.build import build_prepared, prepare  # noqa: PLC0415
+    from py_driver.building.build import prepare  # noqa: PLC0415
+    from py_driver.building.several import build_several  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
 
     if args.report is not None:
@@ -192,12 +194,24 @@ def _run_several(projects: Sequence[Path], args: argparse.Namespace, output: Out
     releases, options = releases_of(args), options_of(args)
     check_user_lock(releases)
     planned = each(projects, lambda one: prepare(one, args.variant, releases, output, options), output)
-    built = then(planned, lambda one: build_prepared(one, releases, output, options), output)
+    results = build_several([one.value for one in planned if one.value], releases, output, options)
+    built = then(planned, lambda one: _built(results[one.directory]), output)
     if args.json:
         output.json({"projects": [one.as_json(_as_json) for one in built]})
     else:
         _show_several(built, output)
     return exit_code(built)
+
+
+def _built(result: Result) -> Build:
+    """What was built of a project.
+
+    Raises:
+        DriverError: why it was not.
+    """
+    if isinstance(result, DriverError):
+        raise result
+    return result
 
 
 def _show_several(outcomes: Sequence[Outcome[Build]], output: Output) -> None:

@@ -7,20 +7,18 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver import __main__
 from py_driver.building import build as building
+from py_driver.building import several
 from py_driver.building.estimate import estimate
 from py_driver.building.executed import CellSteps
 from py_driver.errors import Code, error
 from py_driver.plan.projects import find_projects, is_project, projects_below
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 METAL = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["m.metal"]\n'
 GOOD = ("a", "group/b")
@@ -41,6 +39,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "metal" / "build.toml").write_text(metal + TORCH + METAL, encoding="utf-8")
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RULES_TORCH_KERNELS_BAZEL", "/none")
     return tmp_path
 
 
@@ -144,10 +143,13 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The projects that were built, in their order, by a build that compiles nothing and fails for `group/b`."""
     done: list[str] = []
 
-    def instead(one: building.Prepared, *_others: object) -> building.Build:
-        done.append(str(one.directory))
+    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, several.Result]:
+        done.extend(str(one.directory) for one in projects)
+        return {one.directory: result(one) for one in projects}
+
+    def result(one: building.Prepared) -> several.Result:
         if one.directory.name == "b":
-            raise error(Code.BUILD_FAILED, "the build failed: //projects/b")
+            return error(Code.BUILD_FAILED, "the build failed: //projects/b")
         cells = tuple(
             building.Built(variant=variant, path=one.directory / "build", size=1000, steps=steps(2))
             for variant in one.chosen
@@ -155,7 +157,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ahead = estimate([], {}, jobs=1, memory=None)
         return building.Build(plan=one.plan, estimate=ahead, cells=cells, bytes_fetched=0, seconds=1.0)
 
-    monkeypatch.setattr(building, "build_prepared", instead)
+    monkeypatch.setattr(several, "build_several", instead)
     return done
 
 
@@ -199,16 +201,3 @@ def test_nothing_to_build_in_any(built: list[str], capsys: pytest.CaptureFixture
 def test_what_several_cannot_have(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["build", *words]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("repository")
-def test_ctrl_c_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[object] = []
-
-    def interrupted(one: object, *_others: object) -> Callable[[], None]:
-        done.append(one)
-        raise error(Code.INTERRUPTED, "Bazel was interrupted")
-
-    monkeypatch.setattr(building, "build_prepared", interrupted)
-    assert __main__.main(["build", "a", "group"]) == 130
-    assert len(done) == 1
