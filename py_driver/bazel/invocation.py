@@ -104,6 +104,10 @@ class Choices:
         return self.jobs or (REMOTE_JOBS if self.remote.executor else None)
 
 
+KEEP_GOING: Final = "--keep_going"
+"""Bazel's option to build what it can after something has failed."""
+
+
 def kept_results() -> Path:
     """Where Bazel keeps results of actions: its disk cache."""
     return cache_root() / "actions"
@@ -154,7 +158,14 @@ def apart(bazel: Bazel, root: Path) -> Bazel:
 
 
 def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
-    bazel: Bazel, root: Path, labels: Iterable[str], output: Output, *, title: str, options: Iterable[str] = ()
+    bazel: Bazel,
+    root: Path,
+    labels: Iterable[str],
+    output: Output,
+    *,
+    title: str,
+    options: Iterable[str] = (),
+    check: bool = True,
 ) -> Completed:
     """Let Bazel build targets.
 
@@ -165,10 +176,11 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         output: where progress and errors are shown.
         title: what the work is called.
         options: see `building` and `verifying`.
+        check: raise the failure, instead of returning it.
 
     Raises:
         DriverError: see `py_driver.bazel.run`.
     """
     args = ["build", "--experimental_convenience_symlinks=ignore", *options, *labels]
     environment = {_PYTHON_VARIABLE: os.environ.get(_PYTHON_VARIABLE, sys.executable)}
-    return run_bazel(bazel, args, root, output, env=environment, title=title)
+    return run_bazel(bazel, args, root, output, env=environment, title=title, check=check)

@@ -26,6 +26,8 @@ from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
+from py_driver.matrix.select import ANY
+from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from py_driver.building.expected import Step
     from py_driver.building.workspace import Workspace
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
 
@@ -47,11 +50,15 @@ class Options:
 
     Attributes:
         strict_archs: whether every arch that is asked for must be built.
+        words: torch releases and backends of the variants.
+        archs: GPU architectures to build for; none means all that the project asks for.
         report: page to write, with the same as JSON beside it; None writes neither.
         choices: how.
     """
 
     strict_archs: bool = False
+    words: Words = ANY
+    archs: tuple[str, ...] = ()
     report: Path | None = None
     choices: Choices = field(default_factory=Choices)
 
@@ -92,6 +99,21 @@ class Build:
     seconds: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A project that can be built.
+
+    Attributes:
+        directory: of the project.
+        plan: of it.
+        chosen: the variants to build.
+    """
+
+    directory: Path
+    plan: Plan
+    chosen: tuple[Variant, ...]
+
+
 def build(
     directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options | None = None
 ) -> Build:
@@ -109,18 +131,33 @@ def build(
             report cannot be written.
     """
     options = options or Options()
+    prepared = prepare(directory, patterns, releases, output, options)
+    say_untested(prepared.chosen, releases, output, options)
+    with one_at_a_time(prepared.plan, output):
+        return _build(directory, prepared.plan, prepared.chosen, releases, options, output)
+
+
+def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
+    """Plan what is to be built of a project, and see whether there is a place for it; see `build`."""
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
     plan = plan_directory(directory, releases, strict_archs=options.strict_archs)
+    if options.archs:
+        every, plan = len(plan.variants), narrowed(plan, options.archs)
+        if fewer := every - len(plan.variants):
+            output.say(f"note: {fewer} variants have no device code for {', '.join(options.archs)}, and are excluded")
     output.notes(plan.notes)
-    chosen = choose(plan, patterns)
+    chosen = choose(plan, patterns, options.words)
     check_place(directory)
+    return Prepared(directory=directory, plan=plan, chosen=tuple(chosen))
+
+
+def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, options: Options) -> None:
+    """Say which nvccs compile monolithically although the others do not."""
     whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
     if whole:
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
-    with one_at_a_time(plan, output):
-        return _build(directory, plan, chosen, releases, options, output)
 
 
 def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
@@ -131,7 +168,7 @@ def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is sh
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen, releases.lock), output)
     with free_server(bazel, workspace.root, output) as server:
-        steps = _expected(directory, plan, chosen, releases, options.choices)
+        steps = expected_of(directory, plan, chosen, releases, options.choices)
         history = read_history(plan.module) if kept_results().is_dir() else {}
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
@@ -184,7 +221,7 @@ def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
         return done, *cells_of(done.events, names, log, calls=options.report is not None)
 
 
-def _expected(
+def expected_of(
     directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices
 ) -> list[Step]:
     """The compile steps that a build will need."""

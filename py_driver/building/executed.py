@@ -211,6 +211,17 @@ def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
     return [records[name] for name in order if name in records]
 
 
+def read_records(files: Sequence[Path]) -> dict[str, Any]:
+    """The records that kernel_variant wrote, by label: the directory of a variant says which package it is of.
+
+    Args:
+        files: of the output group `steps`; of a variant that failed there may be none.
+    """
+    records = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
+    packages = (one["directory"].partition("/bin/")[2].rpartition("/")[0] for one in records)
+    return {f"//{package}:{one['variant']}": one for package, one in zip(packages, records, strict=True)}
+
+
 def cells_of(
     events: Events, order: Sequence[str], log: Path, *, calls: bool = False
 ) -> tuple[list[CellSteps], list[CellStep]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.select import select
+from py_driver.matrix.cells import spell
+from py_driver.matrix.select import ANY, narrow, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,18 +14,30 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.select import Words
     from py_driver.plan.plan import Plan, Variant
 
 
-def choose(plan: Plan, patterns: Sequence[str]) -> list[Variant]:
-    """The variants of a plan that patterns mean; without patterns those that are built by default.
+def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Variant]:
+    """The variants of a plan that patterns and words mean; without either those that are built by default.
+
+    Args:
+        plan: of the project.
+        patterns: globs of identifiers.
+        words: torch releases and backends; patterns look among their variants only.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT for a pattern that matches nothing.
+        DriverError: NO_SUCH_VARIANT for a pattern or a word that matches nothing.
     """
-    bundled = [v.name for v in plan.variants if v.bundled]
-    others = [v.name for v in plan.variants if not v.bundled]
-    names = set(select(patterns, bundled, others))
+    bundled, others = ([v.cell for v in plan.variants if v.bundled is wanted] for wanted in (True, False))
+    if words.given:
+        bundled, others = narrow(words, bundled, others, default_first=not patterns)
+    names = [spell(cell) for cell in bundled]
+    more = [spell(cell) for cell in others]
+    if patterns:
+        names = [*select(patterns, names, more)]
+    elif words.given:
+        names += more
     return [variant for variant in plan.variants if variant.name in names]
 
 

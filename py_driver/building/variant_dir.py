@@ -7,14 +7,16 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.building.selection import choose
-from py_driver.errors import Code, error
-from py_driver.plan.metadata import METADATA
+from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.matrix.select import ANY
+from py_driver.plan.metadata import METADATA, ONLY_ARCHS
 from py_driver.system.files import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from py_driver.matrix.select import Words
     from py_driver.plan.plan import Plan, Variant
 
 BUILD: Final = "build"
@@ -27,7 +29,9 @@ _CACHE: Final = "__pycache__"
 """What Python leaves where it loads a variant; it is no part of it."""
 
 
-def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = "") -> list[Variant]:
+def present(
+    directory: Path, plan: Plan, patterns: Sequence[str], name: str = "", *, words: Words = ANY
+) -> list[Variant]:
     """Variants that are in `build/`.
 
     Args:
@@ -35,26 +39,47 @@ def present(directory: Path, plan: Plan, patterns: Sequence[str], name: str = ""
         plan: of the project.
         patterns: globs of identifiers; none means all that are there.
         name: what messages call `build/`; empty for its path.
+        words: torch releases and backends; see `choose`.
 
     Raises:
         DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
-            variant of the project and no patterns are given.
+            variant of the project and nothing is named; CHANGED_BUILD, one diagnostic for each that was built with
+            `--archs`.
     """
     build = directory / BUILD
     shown = name or str(build)
     advice = "publish it first: driver publish" if name else "build it first: driver build"
-    if patterns:
-        chosen = choose(plan, patterns)
+    if patterns or words.given:
+        chosen = choose(plan, patterns, words)
         if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
             raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
-        return chosen
+        return _whole(chosen, build, shown)
     there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
     if foreign := sorted(there - {one.name for one in plan.variants}):
         choice = "remove it, or select variants with --variant"
         raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is not a variant of {plan.name}", help=choice)
     if not there:
         raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
-    return [one for one in plan.variants if one.name in there]
+    return _whole([one for one in plan.variants if one.name in there], build, shown)
+
+
+def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
+    """Variants, unless one has device code for some of its GPU architectures only.
+
+    Args:
+        chosen: the variants.
+        build: the directory that has them.
+        shown: what messages call that.
+    """
+    wrong = []
+    for variant in chosen:
+        if archs := (read_metadata(build / variant.name) or {}).get(ONLY_ARCHS):
+            listed = ",".join(map(str, archs)) if isinstance(archs, list) else archs
+            message = f"{shown}/{variant.name} was built with `--archs {listed}`, for this machine's use only"
+            wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again without --archs"))
+    if wrong:
+        raise DriverError(wrong)
+    return chosen
 
 
 def files_of(place: Path) -> dict[str, Path]:

@@ -62,10 +62,10 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     """The workspace for a project.
 
     A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in, unless it has
-    files whose names no label carries. All others share a workspace in the cache, and with it one copy of the
-    toolchains; nothing is left in the project. There is one more such workspace for each matrix of the user's own. A
-    project is named there by its name alone, so a second checkout of it, in another directory or on another machine,
-    has the same action keys.
+    files whose names no label carries, or is built for some GPU architectures only, of which that file does not know.
+    All others share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project.
+    There is one more such workspace for each matrix of the user's own. A project is named there by its name alone, so a
+    second checkout of it, in another directory or on another machine, has the same action keys.
 
     Args:
         directory: of the project.
@@ -80,7 +80,8 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     project = directory.resolve()
     root = module_root()
     own = releases.user_lock_file
-    if not label_prefix(project) and own is None and not plan.own_names:
+    checked_in = not label_prefix(project) and not plan.own_names and not plan.only_archs
+    if checked_in and own is None:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
         if text != render(plan, ""):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
     from py_driver.output import Output
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (argparse names no public type)
@@ -86,9 +88,34 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_project(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of all commands that plan a project: where it is, and how strict to be."""
-    add_directory(parser)
+def add_directories(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of commands that take several projects: where they are, and which of them."""
+    parser.add_argument(
+        "directories",
+        metavar="DIR",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        help="the directory of a project, or one that holds projects (default: .)",
+    )
+    parser.add_argument(
+        "--changed-since",
+        metavar="REV",
+        help="only the projects with a file that differs from this commit of git, e.g. origin/main",
+    )
+
+
+def add_project(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the arguments of all commands that plan a project: where it is, and how strict to be.
+
+    Args:
+        parser: of the command.
+        several: whether it takes several projects.
+    """
+    if several:
+        add_directories(parser)
+    else:
+        add_directory(parser)
     parser.add_argument(
         "--strict-archs",
         action="store_true",
@@ -97,14 +124,15 @@ def add_project(parser: argparse.ArgumentParser) -> None:
     add_matrix(parser)
 
 
-def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
+def add_variants(parser: argparse.ArgumentParser, default: str, *, several: bool = False) -> None:
     """Add the arguments of all commands that are about variants of a project.
 
     Args:
         parser: of the command.
         default: the variants if none are named, in words.
+        several: whether the command takes several projects.
     """
-    add_project(parser)
+    add_project(parser, several=several)
     parser.add_argument(
         "--variant",
         metavar="GLOB",
@@ -112,6 +140,35 @@ def add_variants(parser: argparse.ArgumentParser, default: str) -> None:
         default=[],
         help=f"select variants by identifier, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
     )
+    parser.add_argument(
+        "--torch",
+        metavar="M.N",
+        action="append",
+        default=[],
+        type=release,
+        help="select the variants for a torch release, e.g. 2.13; repeatable",
+    )
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="select the variants for a backend, e.g. cpu, cu130, or cuda for all CUDA releases; repeatable",
+    )
+
+
+def release(text: str) -> str:
+    """A version of torch from the command line."""
+    if not re.fullmatch(r"[0-9]{1,4}\.[0-9]{1,4}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a version like 2.13")
+    return text
+
+
+def words_of(args: argparse.Namespace) -> Words:
+    """The torch releases and backends that a command line names."""
+    from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
+
+    return Words(torch=tuple(args.torch), backends=tuple(args.backend))
 
 
 class _Formatter(argparse.HelpFormatter):

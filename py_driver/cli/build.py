@@ -10,13 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaCompile, PtxSharing
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
-from py_driver.errors import ExitCode
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
+from py_driver.cli.several import each, exit_code, several, summary, then
+from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.matrix.backends import ARCH
+from py_driver.output import printable
 
 if TYPE_CHECKING:
-    from py_driver.building.build import Build, Options
+    from collections.abc import Iterable, Sequence
+
+    from py_driver.building.build import Build, Built, Options
+    from py_driver.building.several import Result
     from py_driver.cli import Subparsers
+    from py_driver.cli.several import Outcome
     from py_driver.output import Output
+
+
+_HEADER = ("variant", "size", "GPU archs", "run", "shared", "cached", "seconds")
+_NUMBERS = (1, 3, 4, 5, 6)
+"""The columns of the table that hold numbers."""
+
+NATIVE = "native"
+"""The GPU architectures of this machine."""
 
 
 def positive(text: str) -> int:
@@ -33,14 +48,27 @@ def page(text: str) -> Path:
     return Path(text)
 
 
-def add_choice(parser: argparse.ArgumentParser, default: str = "all default variants") -> None:
+def archs_of(text: str) -> tuple[str, ...]:
+    """GPU architectures from the command line, each once; or NATIVE alone."""
+    archs = tuple(dict.fromkeys(text.split(",")))
+    if wrong := [one for one in archs if one != NATIVE and not re.fullmatch(ARCH, one)]:
+        raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942")
+    if NATIVE in archs and len(archs) > 1:
+        raise argparse.ArgumentTypeError(f"`{NATIVE}` stands alone")
+    return archs
+
+
+def add_choice(
+    parser: argparse.ArgumentParser, default: str = "all default variants", *, several: bool = False
+) -> None:
     """Add the arguments that say of what, which variants, how many steps at once, and how.
 
     Args:
         parser: of the command.
         default: the variants if none are named, in words.
+        several: whether the command takes several projects.
     """
-    add_variants(parser, default)
+    add_variants(parser, default, several=several)
     parser.add_argument(
         "--jobs",
         metavar="N",
@@ -67,9 +95,21 @@ def add_choice(parser: argparse.ArgumentParser, default: str = "all default vari
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that commands which build into build/ have."""
-    add_choice(parser)
+def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the arguments that commands which build into build/ have.
+
+    Args:
+        parser: of the command.
+        several: whether it takes several projects.
+    """
+    add_choice(parser, several=several)
+    parser.add_argument(
+        "--archs",
+        metavar="LIST",
+        type=archs_of,
+        help="build device code for these GPU architectures only, e.g. 9.0 or gfx942, or `native` for the GPUs of this "
+        "machine; for use on this machine, not to be published (default: all that build.toml asks for)",
+    )
     parser.add_argument(
         "--remote-cache",
         metavar="URL",
@@ -96,18 +136,25 @@ def options_of(args: argparse.Namespace) -> Options:
     """The options of a build from the command line and the user's configuration.
 
     Raises:
-        DriverError: see `remote_of`.
+        DriverError: see `remote_of` and `native_archs`.
     """
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` does without them)
+    from py_driver.system.gpus import native_archs  # noqa: PLC0415
 
     choices = replace(choices_of(args), remote=remote_of(args.remote_cache, args.remote_executor))
-    return Options(strict_archs=args.strict_archs, report=getattr(args, "report", None), choices=choices)
+    return Options(
+        strict_archs=args.strict_archs,
+        words=words_of(args),
+        archs=native_archs() if args.archs == (NATIVE,) else args.archs or (),
+        report=getattr(args, "report", None),
+        choices=choices,
+    )
 
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("build", help=COMMANDS["build"], description=sentence("build"))
-    add_arguments(parser)
+    add_arguments(parser, several=True)
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
     parser.add_argument(
         "--report",
@@ -121,11 +168,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Build; the exit code.
 
     Raises:
-        DriverError: see `py_driver.building.build`.
+        DriverError: see `py_driver.building.build`; with several projects only what is wrong for all of them.
     """
     from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    done = build(args.directory, args.variant, releases_of(args), output, options_of(args))
+    projects = several(args)
+    if projects is not None:
+        return _run_several(projects, args, output)
+    done = build(args.directories[0], args.variant, releases_of(args), output, options_of(args))
     if args.json:
         output.json(_as_json(done))
     else:
@@ -133,29 +183,67 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
+def _run_several(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
+    """Build several projects: first all are planned, then those that can be are built; the exit code."""
+    from py_driver.building.build import prepare  # noqa: PLC0415
+    from py_driver.building.several import build_several  # noqa: PLC0415
+    from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
+
+    if args.report is not None:
+        raise error(Code.USAGE, "--report is about one project", help="name one directory, without --changed-since")
+    releases, options = releases_of(args), options_of(args)
+    check_user_lock(releases)
+    planned = each(projects, lambda one: prepare(one, args.variant, releases, output, options), output)
+    results = build_several([one.value for one in planned if one.value], releases, output, options)
+    built = then(planned, lambda one: _built(results[one.directory]), output)
+    if args.json:
+        output.json({"projects": [one.as_json(_as_json) for one in built]})
+    else:
+        _show_several(built, output)
+    return exit_code(built)
+
+
+def _built(result: Result) -> Build:
+    """What was built of a project.
+
+    Raises:
+        DriverError: why it was not.
+    """
+    if isinstance(result, DriverError):
+        raise result
+    return result
+
+
+def _show_several(outcomes: Sequence[Outcome[Build]], output: Output) -> None:
+    """Print one table of the builds of several projects."""
+    rows = [[printable(str(one.directory)), *row] for one in outcomes if one.value for row in _rows(one.value.cells)]
+    if rows:
+        cells = [cell for one in outcomes if one.value for cell in one.value.cells]
+        output.table(
+            ["project", *_HEADER], [*rows, ["total", "", *_figures(cells, "")]], right=tuple(at + 1 for at in _NUMBERS)
+        )
+    output.say(summary(outcomes, "built"))
+
+
 def _kilobytes(size: int) -> str:
     return f"{size / 1000:.1f} kB"
 
 
+def _rows(cells: Iterable[Built]) -> list[list[str]]:
+    """The rows of a table of cells: for each its size, GPU architectures, and what its compile steps did."""
+    return [[cell.variant.name, *_figures([cell], cell.variant.shown_archs)] for cell in cells]
+
+
+def _figures(cells: Sequence[Built], archs: str) -> list[str]:
+    """What the columns after the first say of some cells together."""
+    counts = (sum(getattr(cell.steps, what) for cell in cells) for what in ("run", "shared", "cached"))
+    seconds = sum(cell.steps.seconds for cell in cells)
+    return [_kilobytes(sum(cell.size for cell in cells)), archs, *map(str, counts), f"{seconds:.1f}"]
+
+
 def show(done: Build, output: Output) -> None:
-    """Print the table of a build: for each cell its size, GPU architectures, and what its compile steps did."""
-    rows = [
-        [
-            cell.variant.name,
-            _kilobytes(cell.size),
-            cell.variant.shown_archs,
-            str(cell.steps.run),
-            str(cell.steps.shared),
-            str(cell.steps.cached),
-            f"{cell.steps.seconds:.1f}",
-        ]
-        for cell in done.cells
-    ]
-    counts = [str(sum(int(row[column]) for row in rows)) for column in (3, 4, 5)]
-    spent = f"{sum(cell.steps.seconds for cell in done.cells):.1f}"
-    rows.append(["total", _kilobytes(sum(cell.size for cell in done.cells)), "", *counts, spent])
-    header = ["variant", "size", "GPU archs", "run", "shared", "cached", "seconds"]
-    output.table(header, rows, right=(1, 3, 4, 5, 6))
+    """Print the table of a build."""
+    output.table(_HEADER, [*_rows(done.cells), ["total", *_figures(done.cells, "")]], right=_NUMBERS)
     output.say(f"{len(done.cells)} variants in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched")
 
 

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import COMMANDS, add_project, releases_of, sentence
+from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode
 from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from py_driver.cli import Subparsers
+    from py_driver.errors import Note
+    from py_driver.manifest.model import Manifest
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Variant
 
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("check", help=COMMANDS["check"], description=sentence("check"))
-    add_project(parser)
+    add_project(parser, several=True)
     parser.add_argument(
         "--strict", action="store_true", help="fail also for what upstream's builder takes and is probably a mistake"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+class Checked(NamedTuple):
+    """A project that is valid.
+
+    Attributes:
+        manifest: its build.toml.
+        variants: what is built of it; none if it has nothing to build here, e.g. as one for another backend.
+        notes: what is worth knowing and no error.
+    """
+
+    manifest: Manifest
+    variants: tuple[Variant, ...]
+    notes: tuple[Note, ...]
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -31,41 +51,75 @@ def run(args: argparse.Namespace, output: Output) -> int:
     A project that is right and has no cell to build here, e.g. one for another backend, passes with a note.
 
     Raises:
-        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes.
+        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes. With several projects only what is wrong for all.
+    """
+    projects = several(args)
+    releases = releases_of(args)
+    if projects is None:
+        checked = check(args.directories[0], releases, strict=args.strict, strict_archs=args.strict_archs)
+        if args.json:
+            output.json(_as_json(checked))
+        else:
+            _show(checked, output)
+        return ExitCode.OK
+
+    def work(directory: Path) -> Checked:
+        checked = check(directory, releases, strict=args.strict, strict_archs=args.strict_archs)
+        if not args.json:
+            _show(checked, output)
+        return checked
+
+    outcomes = each(projects, work, output)
+    if args.json:
+        output.json({"projects": [one.as_json(_as_json) for one in outcomes]})
+    else:
+        output.say(summary(outcomes, "valid"))
+    return exit_code(outcomes)
+
+
+def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bool) -> Checked:
+    """Check a project.
+
+    Raises:
+        DriverError: see `run`.
     """
     from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
 
-    releases = releases_of(args)
-    project = load(args.directory, releases)
-    manifest, notes = project.manifest, project.notes
+    project = load(directory, releases)
+    doubts = [Diagnostic(code=one.code, message=one.message, span=one.span) for one in project.notes if one.code]
+    if strict and doubts:
+        raise DriverError(doubts)
     try:
-        variants = make_plan(project, releases.matrix, strict_archs=args.strict_archs).variants
+        variants = make_plan(project, releases.matrix, strict_archs=strict_archs).variants
     except DriverError as failure:
         if failure.diagnostics[0].code is not Code.NO_VARIANTS:
             raise
-        variants = ()
-        notes += (Note(message=failure.diagnostics[0].message, span=manifest.framework.span),)
-    doubts = [Diagnostic(code=one.code, message=one.message, span=one.span) for one in notes if one.code]
-    if args.strict and doubts:
-        raise DriverError(doubts)
-    if args.json:
-        output.json(
-            {
-                "file": manifest.file,
-                "edition": manifest.edition,
-                "variants": [one.name for one in variants],
-                "notes": [one.as_json() for one in notes],
-                "errors": [],
-            }
-        )
-        return ExitCode.OK
-    output.notes(notes)
+        note = Note(message=failure.diagnostics[0].message, span=project.manifest.framework.span)
+        return Checked(manifest=project.manifest, variants=(), notes=(*project.notes, note))
+    return Checked(manifest=project.manifest, variants=variants, notes=project.notes)
+
+
+def _as_json(checked: Checked) -> dict[str, Any]:
+    """A valid project as a value for JSON."""
+    return {
+        "file": checked.manifest.file,
+        "edition": checked.manifest.edition,
+        "variants": [one.name for one in checked.variants],
+        "notes": [one.as_json() for one in checked.notes],
+        "errors": [],
+    }
+
+
+def _show(checked: Checked, output: Output) -> None:
+    """Print that a project is valid."""
+    from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    manifest, variants = checked.manifest, checked.variants
+    output.notes(checked.notes)
     bundled = sum(one.bundled for one in variants)
     named = f", {len(variants) - bundled} more on request" if len(variants) > bundled else ""
     advice = "" if manifest.edition == CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
     said = f"{manifest.file} is valid: edition {manifest.edition}, {bundled} variants{named}{advice}"
     output.say(printable(said))
-    return ExitCode.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -60,6 +60,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         dry_run=args.dry_run,
         allow_dirty=args.allow_dirty,
         strict_archs=args.strict_archs,
+        words=words_of(args),
     )
     done = publish(args.directory, args.variant, releases_of(args), output, options)
     if args.json:

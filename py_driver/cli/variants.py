@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import COMMANDS, add_project, releases_of, sentence
+from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
 
+_HEADER = ("variant", "default", "archs")
+
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("variants", help=COMMANDS["variants"], description=sentence("variants"))
-    add_project(parser)
+    add_project(parser, several=True)
     parser.add_argument("--all", action="store_true", help="also list the variants that are built only on request")
     parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
@@ -35,22 +38,50 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Print the variants; the exit code.
 
     Raises:
-        DriverError: all that `plan_directory` raises.
+        DriverError: all that `plan_directory` raises; with several projects only what is wrong for all of them.
     """
     from py_driver.plan.plan import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    plan = plan_directory(args.directory, releases_of(args), strict_archs=args.strict_archs)
-    if args.json:
-        output.json(_as_json(plan))
+    projects = several(args)
+    releases = releases_of(args)
+    if projects is None:
+        plan = plan_directory(args.directories[0], releases, strict_archs=args.strict_archs)
+        if args.json:
+            output.json(_as_json(plan))
+        else:
+            output.table(_HEADER, _rows(plan, args))
+            _show_rest([plan], args, output)
         return ExitCode.OK
-    shown = [one for one in plan.variants if one.bundled or args.all]
-    rows = [[one.name, "yes" if one.bundled else "on request", one.shown_archs] for one in shown]
-    output.table(["variant", "default", "archs"], rows)
-    if more := len(plan.variants) - len(shown):
+    outcomes = each(projects, lambda one: plan_directory(one, releases, strict_archs=args.strict_archs), output)
+    if args.json:
+        output.json({"projects": [one.as_json(_as_json) for one in outcomes]})
+    else:
+        plans = [(str(one.directory), one.value) for one in outcomes if one.value]
+        if plans:
+            rows = [[printable(name), *row] for name, plan in plans for row in _rows(plan, args)]
+            output.table(["project", *_HEADER], rows)
+        _show_rest([plan for _, plan in plans], args, output)
+        output.say(summary(outcomes, "planned"))
+    return exit_code(outcomes)
+
+
+def _shown(plan: Plan, args: argparse.Namespace) -> list[Variant]:
+    return [one for one in plan.variants if one.bundled or args.all]
+
+
+def _rows(plan: Plan, args: argparse.Namespace) -> list[list[str]]:
+    """The rows of the table, for the variants of a plan."""
+    return [[one.name, "yes" if one.bundled else "on request", one.shown_archs] for one in _shown(plan, args)]
+
+
+def _show_rest(plans: Sequence[Plan], args: argparse.Namespace, output: Output) -> None:
+    """Print what follows the table: how many variants are not in it, and what explains plans."""
+    if more := sum(len(plan.variants) - len(_shown(plan, args)) for plan in plans):
         output.say(f"{more} more on request: `driver variants --all` lists them")
-    if args.explain:
-        _explain(plan, shown, output)
-    return ExitCode.OK
+    for plan in plans if args.explain else ():
+        if len(plans) > 1:
+            output.data(f"\n{plan.name}")
+        _explain(plan, _shown(plan, args), output)
 
 
 def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:

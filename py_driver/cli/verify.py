@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import COMMANDS, releases_of, sentence, words_of
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
-    options = Options(strict_archs=args.strict_archs, choices=choices_of(args))
+    options = Options(strict_archs=args.strict_archs, words=words_of(args), choices=choices_of(args))
     releases = releases_of(args)
     verified = verify(args.directory, args.variant, releases, output, options, release, diffoscope=args.diffoscope)
     wrong = failures(verified)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence
+from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     project = load(args.directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
     with one_at_a_time(plan, output):
-        built = read_variants(args.directory, plan, present(args.directory, plan, args.variant))
+        chosen = present(args.directory, plan, args.variant, words=words_of(args))
+        built = read_variants(args.directory, plan, chosen)
         with writing(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
             path = make_wheel(project.manifest, built, args.out)

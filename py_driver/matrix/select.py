@@ -1,21 +1,45 @@
-"""Which variants a command means: globs with braces over identifiers."""
+"""Which variants a command means: globs with braces over identifiers, and plain words for torch and backend."""
 
 from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.errors import Code, DriverError, error
+from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.matrix.backends import UNIVERSAL, backend_of
+from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from py_driver.errors import Diagnostic
+    from py_driver.matrix.cells import Cell
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EXPANSION_LIMIT = 1000
+
+
+class Words(NamedTuple):
+    """The variants that a command means, in plain words.
+
+    Attributes:
+        torch: releases, e.g. `2.13`; none means every release.
+        backends: names of backends, e.g. `cu130`, or of all releases of one, e.g. `cuda`; none means every backend.
+    """
+
+    torch: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether they mean less than everything."""
+        return bool(self.torch or self.backends)
+
+
+ANY = Words()
+"""Every variant."""
 
 
 def expand(pattern: str) -> tuple[str, ...]:
@@ -73,4 +97,71 @@ def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
         Code.NO_SUCH_VARIANT,
         f"no variant matches `{pattern}`",
         help=f"{hint}{' ' if hint else ''}the variants are {', '.join(known)}",
+    )
+
+
+def narrow(
+    words: Words, bundled: Sequence[Cell], others: Sequence[Cell], *, default_first: bool = True
+) -> tuple[list[Cell], list[Cell]]:
+    """The cells that words mean, of those built by default and of the others.
+
+    Args:
+        words: see there.
+        bundled: what is built by default.
+        others: what is built when named.
+        default_first: look for each torch with each backend as for a pattern: among the default cells, and among the
+            others only if there is none. Else among all.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT, one diagnostic for each word that means nothing.
+    """
+    cells = dict.fromkeys((*bundled, *others))
+    chosen: set[Cell] = set()
+    for torch, backend in product(words.torch or (None,), words.backends or (None,)):
+        for group in (bundled, others):
+            found = {cell for cell in group if is_for(cell, torch, backend)}
+            chosen |= found
+            if found and default_first:
+                break
+    for found, beside in (({*cells}, ANY), (chosen, words)):  # a word that means nothing by itself, or with the others
+        torches = [one for one in words.torch if not any(is_for(cell, one, None) for cell in found)]
+        backends = [one for one in words.backends if not any(is_for(cell, None, one) for cell in found)]
+        if torches or backends:
+            failures = [_no_word("torch", torch, beside.backends, cells) for torch in torches]
+            raise DriverError(failures + [_no_word("backend", backend, beside.torch, cells) for backend in backends])
+    return [cell for cell in bundled if cell in chosen], [cell for cell in others if cell in chosen]
+
+
+def is_for(cell: Cell, torch: str | None, backend: str | None) -> bool:
+    """Whether a cell is for a torch release and a backend; None is any.
+
+    One for torch's stable ABI is for its release and all later ones, one with Python files only for every release, and
+    a universal one for every backend.
+    """
+    if torch and cell.torch and torch != cell.torch and not (cell.stable and numbers(torch) > numbers(cell.torch)):
+        return False
+    if backend is None or backend in {cell.backend, cell.family}:
+        return True
+    return cell.backend == UNIVERSAL and backend_of(backend) is not None
+
+
+def _no_word(kind: str, word: str, beside: Sequence[str], cells: Collection[Cell]) -> Diagnostic:
+    """The error for a word that means no cell.
+
+    Args:
+        kind: `torch` or `backend`.
+        word: what was asked for.
+        beside: words of the other kind, which limit what there is.
+        cells: all of the project.
+    """
+    torches = sorted({cell.torch for cell in cells if cell.torch}, key=numbers)
+    backends = dict.fromkeys(name for cell in cells for name in (cell.backend, cell.family))
+    hint = did_you_mean(word, torches if kind == "torch" else tuple(backends))
+    there = [f"torch {', '.join(torches)}"] if torches else []
+    there.append(f"the backends {', '.join(backends)}")
+    with_others = f" with {' or '.join(f'`{one}`' for one in beside)}" if beside else ""
+    return Diagnostic(
+        code=Code.NO_SUCH_VARIANT,
+        message=f"no variant is for {'torch' if kind == 'torch' else 'the backend'} `{word}`{with_others}",
+        help=f"{hint}{' ' if hint else ''}there are variants for {' and for '.join(there)}",
     )

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 METADATA = "metadata.json"
 """The file, in the directory of a variant."""
 
+ONLY_ARCHS = "only-archs"
+"""The key of a variant that has device code for some of its GPU architectures only (`--archs`): which. The `kernels`
+client does not read it; such a variant is not published."""
+
 
 def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
     """The metadata of a backend.

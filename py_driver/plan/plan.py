@@ -119,6 +119,7 @@ class Plan(NamedTuple):
         variants: bundled ones first.
         excluded: the cells that are not built although their backend is.
         notes: what is worth knowing and no error.
+        only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Plan(NamedTuple):
     variants: tuple[Variant, ...]
     excluded: tuple[Excluded, ...]
     notes: tuple[Note, ...]
+    only_archs: tuple[str, ...] = ()
 
     @property
     def files(self) -> frozenset[str]:

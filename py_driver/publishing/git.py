@@ -1,7 +1,7 @@
-"""What git says of a project's sources; it is asked only where something is published or compared with that.
+"""What git says of a project's sources; it is asked only where something is published or compared, or to choose.
 
-Nothing is run that a project's own configuration names: git is asked for what it has, by commands that need no hook,
-filter, pager or remote, and whether the files are the same is looked at here.
+For what is published nothing is run that a project's own configuration names: git is asked for what it has, by commands
+that need no hook, filter, pager or remote, and whether the files are the same is looked at here.
 """
 
 from __future__ import annotations
@@ -75,6 +75,33 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
         raise error(Code.DIRTY_TREE, message, help=f"see `git -C {directory} status`") from None
     changed = changed or next(iter(new), "")
     return Sources(commit=commit, dirty=bool(changed)), changed
+
+
+def changed_files(directory: Path, revision: str) -> list[str]:
+    """The files below a directory that differ from a commit, or that git does not know yet, relative to it.
+
+    Here git compares, and for that may run a filter that the user's configuration names, as `git status` does.
+
+    Args:
+        directory: within a repository; what a project builds in it does not count.
+        revision: a commit, or two as in `origin/main...HEAD`.
+
+    Raises:
+        DriverError: USAGE if there is no such commit, no repository or no git.
+    """
+    own = ("--", ".", f":(exclude){BUILD}")
+    try:
+        # Of two commits git compares the first with the second; of one, with the files as they are.
+        known = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", "-z"]
+        changed = _split(_git(directory, *known, "--end-of-options", revision, *own))
+        return changed + _split(_git(directory, "ls-files", "-z", "--others", "--exclude-standard", *own))
+    except FileNotFoundError:
+        raise error(Code.USAGE, "--changed-since needs git, and there is none on PATH") from None
+    except subprocess.CalledProcessError as problem:
+        said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
+        message = f"git does not say what has changed in {directory} since `{revision}`: {said}"
+        advice = "name a commit that the repository has; a shallow clone has few: git fetch --unshallow"
+        raise error(Code.USAGE, message, help=advice) from None
 
 
 def _head(directory: Path) -> str:

@@ -14,6 +14,7 @@ from py_driver.building.selection import archives
 from py_driver.building.variant_dir import BUILD, present, read_metadata
 from py_driver.building.workspace import one_at_a_time
 from py_driver.errors import Code, DriverError, error
+from py_driver.matrix.select import ANY
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
     from py_driver.plan.project import Project
@@ -51,6 +53,7 @@ class PublishOptions:
         dry_run: whether to say only what would be done.
         allow_dirty: whether files may differ from what git has.
         strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
+        words: torch releases and backends of the variants.
     """
 
     repo_id: str = ""
@@ -60,6 +63,7 @@ class PublishOptions:
     dry_run: bool = False
     allow_dirty: bool = False
     strict_archs: bool = False
+    words: Words = ANY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +125,7 @@ def publish(
         message = f"{directory} has changes that are not committed: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
     with one_at_a_time(plan, output):
-        chosen = present(directory, plan, patterns)
+        chosen = present(directory, plan, patterns, words=options.words)
         built = read_variants(directory, plan, chosen)
         _check(directory, zip(chosen, built, strict=True), releases, output)
         about = [

@@ -126,10 +126,9 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
         raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or run without --diffoscope")
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
-    with (
-        _local(directory) if release is None else _published(project.manifest, plan, patterns, release, output) as place
-    ):
-        chosen = present(place.directory, plan, patterns, place.name)
+    named = choose(plan, patterns, options.words) if patterns or options.words.given else plan.variants
+    with _local(directory) if release is None else _published(project.manifest, named, release, output) as place:
+        chosen = present(place.directory, plan, patterns, place.name, words=options.words)
         here = _here(directory, plan) if release else (Sources(), "")
         with _made(directory, plan, chosen, releases, output, options.choices) as made:
             return [_compared(name, path, place, here, diffoscope=diffoscope) for name, path in made.items()]
@@ -208,9 +207,7 @@ def _local(directory: Path) -> Iterator[_Place]:
 
 
 @contextmanager
-def _published(
-    manifest: Manifest, plan: Plan, patterns: Sequence[str], release: Release, output: Output
-) -> Iterator[_Place]:
+def _published(manifest: Manifest, named: Sequence[Variant], release: Release, output: Output) -> Iterator[_Place]:
     """What the Hub has of a project, brought here for as long as this lasts."""
     from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
 
@@ -220,9 +217,8 @@ def _published(
     if not head:
         message = f"{hub.address} has no branch {branch}"
         raise error(Code.FILE_MISSING, message, help="publish it first, or name another with --branch or --repo-id")
-    names = [one.name for one in (choose(plan, patterns) if patterns else plan.variants)]
     with tempfile.TemporaryDirectory() as place, output.task(f"downloading {repo_id} of {branch}") as task:
-        hub.download(head, [*(f"{BUILD}/{name}/*" for name in names), statement_path("*")], Path(place))
+        hub.download(head, [*(f"{BUILD}/{one.name}/*" for one in named), statement_path("*")], Path(place))
         task.done(f"commit {head}")
         yield _Place(Path(place), f"{hub.address}/tree/{head}/{BUILD}")
 

@@ -131,6 +131,16 @@ class Backend:
         dropped = tuple(Dropped(arch=one, reason=reason + self.plain(one)) for one in asked if one not in kept)
         return Archs(requested=asked, kept=kept, dropped=dropped)
 
+    def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
+        """Those of the architectures that are compiled that GPUs run, ascending.
+
+        Args:
+            kept: what is compiled, of any backend.
+            archs: of the GPUs, of any backend.
+        """
+        ours = {one for one in kept if self.arch and re.fullmatch(self.arch, one)}
+        return tuple(sorted((one for one in ours if one in archs or self.plain(one) in archs), key=self.order))
+
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
         """What is wrong with an architecture, as a message and a remark on it; None if a compiler knows it.
 

@@ -78,6 +78,11 @@ class Cuda(Backend):
         """
         return _choose(toolkit.default_archs if requested is None else tuple(requested), toolkit)
 
+    def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
+        """See Backend; the loose intersection, with the GPUs in the place of what a toolkit compiles for."""
+        ours, theirs = ([one for one in some if re.fullmatch(CAPABILITY, one)] for some in (kept, archs))
+        return loose_intersection(ours, sorted({base(one) for one in theirs}, key=_order)).kept
+
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
         """See Backend; the remark names what is near."""
         del asked

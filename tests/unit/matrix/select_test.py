@@ -13,7 +13,7 @@ from py_driver.matrix.backends import BUILT, version_of
 from py_driver.matrix.backends.cuda import loose_intersection
 from py_driver.matrix.cells import Cell, parse, spell
 from py_driver.matrix.releases import Releases
-from py_driver.matrix.select import expand, select
+from py_driver.matrix.select import Words, expand, is_for, narrow, select
 
 CUDA = next(one for one in Releases().matrix.toolkits if one.backend == "cu130")
 choose = BUILT["cuda"].choose
@@ -179,3 +179,64 @@ def test_braces_do_not_explode() -> None:
     assert expand(f"{{{','.join(thousand)}}}") == tuple(thousand)
     with pytest.raises(DriverError, match="stands for more than 1000 patterns"):
         expand(f"{{{','.join(thousand)},x}}")
+
+
+STABLE = "torch-stable-abi29-cu130-x86_64-linux"
+
+
+@pytest.mark.parametrize(
+    ("torch", "backends", "expected"),
+    [
+        (["2.13"], [], (BUNDLED[0], BUNDLED[1], BUNDLED[2])),
+        (["2.13"], ["cu130"], (BUNDLED[1],)),
+        ([], ["cuda"], (BUNDLED[1], BUNDLED[2], BUNDLED[4], BUNDLED[5])),
+        (["2.11"], ["cuda"], (OTHERS[1],)),
+        (["2.11", "2.13"], ["cpu"], (BUNDLED[0], OTHERS[0])),
+        (["2.13"], ["cpu", "cu132"], (BUNDLED[0], BUNDLED[2])),
+    ],
+)
+def test_plain_words(torch: list[str], backends: list[str], expected: tuple[str, ...]) -> None:
+    words = Words(tuple(torch), tuple(backends))
+    bundled, others = narrow(words, [*map(parse, BUNDLED)], [*map(parse, OTHERS)])
+    assert tuple(map(spell, (*bundled, *others))) == expected
+    assert words.given
+
+
+@pytest.mark.parametrize(
+    ("identifier", "torch", "backend", "expected"),
+    [
+        (STABLE, "2.9", "cu130", True),
+        (STABLE, "2.13", "cuda", True),
+        (STABLE, "2.8", None, False),
+        (STABLE, "2.13", "cpu", False),
+        ("torch-cuda", "2.13", "cuda", True),
+        ("torch-cuda", "2.13", "cu130", False),
+        ("torch-universal", "2.13", "cu130", True),
+        ("torch-universal", None, "nonsense", False),
+    ],
+)
+def test_what_a_variant_is_for(identifier: str, torch: str | None, backend: str | None, expected: object) -> None:
+    assert is_for(parse(identifier), torch, backend) is expected
+
+
+def test_words_that_mean_nothing_say_what_there_is() -> None:
+    with pytest.raises(DriverError) as caught:
+        narrow(Words(("2.133",), ("cu31", "cpu")), [*map(parse, BUNDLED)], [*map(parse, OTHERS)])
+    first, second = caught.value.diagnostics
+    assert first.message == "no variant is for torch `2.133`"
+    assert first.help == (
+        "did you mean `2.13`? there are variants for torch 2.11, 2.13, 2.15 and for the backends "
+        "cpu, cu130, cuda, cu132"
+    )
+    assert second.message == "no variant is for the backend `cu31`"
+    assert caught.value.exit_code == 3
+
+
+def test_words_that_mean_nothing_together() -> None:
+    with pytest.raises(DriverError) as caught:
+        narrow(Words(("2.11", "2.13"), ("cu132",)), [parse(BUNDLED[0]), parse(BUNDLED[5])], [*map(parse, OTHERS)])
+    assert [one.message for one in caught.value.diagnostics] == [
+        "no variant is for torch `2.11` with `cu132`",
+        "no variant is for torch `2.13` with `cu132`",
+        "no variant is for the backend `cu132` with `2.11` or `2.13`",
+    ]

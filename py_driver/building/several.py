@@ -1,0 +1,243 @@
+"""Several projects in one build: Bazel is called once for all of them, and one that fails does not stop the others."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.find import find_bazel
+from py_driver.bazel.invocation import KEEP_GOING, building, kept_results
+from py_driver.bazel.invocation import build as build_targets
+from py_driver.bazel.remote import reachable
+from py_driver.bazel.servers import free_server
+from py_driver.bazel.spawns import read_spawns
+from py_driver.building.build import Build, Built, expected_of, say_untested
+from py_driver.building.collect import collect
+from py_driver.building.estimate import Estimate, describe, estimate, learned
+from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
+from py_driver.building.history import read_history, write_history
+from py_driver.building.selection import archives
+from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.fetch.prefetch import fetch_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from py_driver.bazel.run import Completed
+    from py_driver.bazel.servers import Server
+    from py_driver.building.build import Options, Prepared
+    from py_driver.building.estimate import History
+    from py_driver.building.executed import CellStep, CellSteps
+    from py_driver.building.expected import Step
+    from py_driver.building.workspace import Workspace
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+
+Result = Build | DriverError
+"""What came of a project."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Placed:
+    """A project in its workspace.
+
+    Attributes:
+        project: what is to be built.
+        workspace: where.
+        bytes_fetched: of archives, from the network.
+    """
+
+    project: Prepared
+    workspace: Workspace
+    bytes_fetched: int
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of its variants, in their order."""
+        return [self.workspace.label(variant.name) for variant in self.project.chosen]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ahead:
+    """What is expected of a project.
+
+    Attributes:
+        steps: its compile steps.
+        history: what its earlier builds did.
+        estimate: what this one will do.
+    """
+
+    steps: Sequence[Step]
+    history: History
+    estimate: Estimate
+
+
+def build_several(
+    projects: Sequence[Prepared], releases: Releases, output: Output, options: Options
+) -> dict[Path, Result]:
+    """Build projects into the `build/` of each.
+
+    Args:
+        projects: each in a directory of its own.
+        releases: to build for.
+        output: where progress is shown.
+        options: how; there is no report.
+
+    Returns:
+        What came of each, by its directory.
+
+    Raises:
+        DriverError: what is wrong for all of them: there is no Bazel, say; INTERRUPTED.
+    """
+    results: dict[Path, Result] = {}
+    say_untested([variant for one in projects for variant in one.chosen], releases, output, options)
+    for batch in batches(projects):
+        with ExitStack() as stack:
+            # In the order of their names, so that no two runs wait for each other.
+            for one in sorted(batch, key=lambda one: one.plan.module):
+                stack.enter_context(one_at_a_time(one.plan, output))
+            start = time.monotonic()
+            roots: dict[Path, list[_Placed]] = {}
+            for one in batch:
+                try:
+                    workspace = workspace_for(one.directory, one.plan, releases)
+                    fetched = fetch_all(archives(one.plan, one.chosen, releases.lock), output)
+                except DriverError as failure:
+                    results[one.directory] = failure
+                    continue
+                placed = _Placed(
+                    project=one, workspace=workspace, bytes_fetched=sum(part.bytes_fetched for part in fetched)
+                )
+                roots.setdefault(workspace.root, []).append(placed)
+            for root, those in roots.items():
+                results |= _build(root, those, releases, output, options, start)
+    return results
+
+
+def batches(projects: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+    """Projects that can be built at once: in a workspace a project has its name alone, so no two of the same name."""
+    left = list(projects)
+    while left:
+        now = {one.plan.module: one for one in reversed(left)}
+        batch = [one for one in left if now[one.plan.module] is one]
+        yield batch
+        left = [one for one in left if now[one.plan.module] is not one]
+
+
+def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is shown, and since when)
+    root: Path, those: Sequence[_Placed], releases: Releases, output: Output, options: Options, start: float
+) -> dict[Path, Result]:
+    """Build the projects of a workspace."""
+    choices = options.choices
+    bazel = find_bazel(root, output)
+    with free_server(bazel, root, output) as server:
+        jobs, memory = choices.at_once(), choices.memory(server.running)
+        ahead = [_ahead(one.project, releases, options, memory) for one in those]
+        variants = sum(len(one.project.chosen) for one in those)
+        output.say(describe(_sum([one.estimate for one in ahead]), variants, jobs))
+        done, steps = _run(server, root, those, options, output)
+        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
+            raise done.failure
+        results: dict[Path, Result] = {}
+        for one, before in zip(those, ahead, strict=True):
+            directory = one.project.directory
+            failure = _failure(one, done, steps[directory][0], those)
+            try:
+                results[directory] = failure or _collected(one, before, done, steps[directory], start)
+            except DriverError as refused:
+                results[directory] = refused
+    for note in done.notes:
+        output.say(note)
+    return results
+
+
+def _ahead(one: Prepared, releases: Releases, options: Options, memory: int | None) -> _Ahead:
+    steps = expected_of(one.directory, one.plan, one.chosen, releases, options.choices)
+    history = read_history(one.plan.module) if kept_results().is_dir() else {}
+    ahead = estimate(steps, history, jobs=options.choices.at_once(), memory=memory)
+    return _Ahead(steps=steps, history=history, estimate=ahead)
+
+
+def _sum(estimates: Sequence[Estimate]) -> Estimate:
+    """What builds will do together; what projects share is not known before."""
+    memory = [one.memory for one in estimates if one.memory is not None]
+    return Estimate(
+        run=sum(one.run for one in estimates),
+        shared=sum(one.shared for one in estimates),
+        cached=sum(one.cached for one in estimates),
+        seconds=sum(one.seconds for one in estimates),
+        memory=max(memory, default=None),
+        measured=all(one.measured for one in estimates),
+    )
+
+
+def _run(
+    server: Server, root: Path, those: Sequence[_Placed], options: Options, output: Output
+) -> tuple[Completed, dict[Path, tuple[list[CellSteps], list[CellStep]]]]:
+    """Let Bazel build all of it; what came of that, and the steps of each project's variants that were built."""
+    with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
+        log = Path(name, "spawns.bin")
+        args = building(replace(options.choices, remote=remote), server.running, Path(name), log, output)
+        labels = [label for one in those for label in one.labels]
+        title = f"building {len(those)} project{'s' * (len(those) != 1)}"
+        args = [*args, KEEP_GOING]
+        done = build_targets(server.bazel, root, labels, output, title=title, options=args, check=False)
+        server.built_in(done.events.exec_root)
+        by_label = read_records(done.events.groups.get("steps", ()))
+        records = {
+            one.project.directory: [by_label[label] for label in one.labels if label in by_label] for one in those
+        }
+        every = [one for some in records.values() for one in some]
+        traced = iter(trace_steps(every, done.events.completed, read_spawns(log)))
+        # The steps come in the order of the records.
+        steps = {directory: [next(traced) for one in some for _ in one["steps"]] for directory, some in records.items()}
+    counted = {directory: count_steps(some, steps[directory]) for directory, some in records.items()}
+    return done, {directory: (counted[directory], own) for directory, own in steps.items()}
+
+
+def _failure(
+    one: _Placed, done: Completed, counted: Sequence[CellSteps], those: Sequence[_Placed]
+) -> DriverError | None:
+    """Why a project was not built; None if it was."""
+    if done.failure is None:
+        return None
+    built = {one.workspace.label(each.variant) for each in counted}
+    failed = {label.lstrip("@") for label in done.events.failed}
+    if not (wrong := [label for label in one.labels if label in failed or label not in built]):
+        return None
+    first, *own = done.failure.diagnostics
+    if first.code is not Code.BUILD_FAILED:
+        return done.failure
+    others = tuple(f"/{each.workspace.package}/" for each in those if each is not one)
+    message = f"the build failed: {', '.join(wrong)}"
+    mine = [each for each in own if not any(other in each.message for other in others)]
+    return DriverError([Diagnostic(code=first.code, message=message, help=first.help), *mine])
+
+
+def _collected(
+    one: _Placed, ahead: _Ahead, done: Completed, steps: tuple[list[CellSteps], list[CellStep]], start: float
+) -> Build:
+    """Bring what was built of a project into its `build/`, and remember what that took."""
+    project, (counted, done_steps) = one.project, steps
+    root = done.events.exec_root or one.workspace.root
+    counts: Mapping[str, CellSteps] = {each.variant: each for each in counted}
+    cells = []
+    for variant in project.chosen:
+        path, size = collect(root / counts[variant.name].directory, project.directory, variant.name)
+        cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
+    sources = {(group.name, source) for group in project.plan.groups for source in group.sources}
+    known = learned(ahead.history, ahead.steps, places_of(counted, done_steps), sources)
+    if known != ahead.history:
+        write_history(project.plan.module, known)
+    return Build(
+        plan=project.plan,
+        estimate=ahead.estimate,
+        cells=tuple(cells),
+        bytes_fetched=one.bytes_fetched,
+        seconds=time.monotonic() - start,
+    )

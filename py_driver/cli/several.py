@@ -1,0 +1,125 @@
+"""What commands have in common that take several projects: which are meant, and what came of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from py_driver.errors import Code, DriverError, ExitCode, as_json
+from py_driver.output import printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from py_driver.output import Output
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Outcome(NamedTuple, Generic[T]):
+    """What came of a project.
+
+    Attributes:
+        directory: of the project, as the user knows it.
+        value: what a command made of it; None if it failed.
+        failure: why it failed; None if it did not.
+    """
+
+    directory: Path
+    value: T | None = None
+    failure: DriverError | None = None
+
+    @property
+    def skipped(self) -> bool:
+        """Whether there was nothing to do: no variant of the project is meant, or it has none."""
+        return self.failure is not None and self.failure.exit_code is ExitCode.SELECTION
+
+    def as_json(self, shown: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
+        """The outcome as a value for JSON: the directory, and what is shown of a value, or the errors."""
+        directory = {"directory": str(self.directory)}
+        if self.failure is not None:
+            return {**directory, "errors": [as_json(one) for one in self.failure.diagnostics]}
+        return {**directory, **(shown(self.value) if self.value is not None else {})}
+
+
+def several(args: argparse.Namespace) -> list[Path] | None:
+    """The projects that a command line means; None if it is about one, whose directory it names.
+
+    Raises:
+        DriverError: see `changed_files`.
+    """
+    from py_driver.plan.projects import find_projects, is_project, projects_below  # noqa: PLC0415
+
+    directories: list[Path] = args.directories
+    if args.changed_since is None and len(directories) == 1:
+        [only] = directories
+        if is_project(only) or next(projects_below(only), None) is None:
+            return None
+    projects = find_projects(directories)
+    if args.changed_since is None:
+        return projects
+    from py_driver.publishing.git import changed_files  # noqa: PLC0415  (only this needs it)
+
+    return [one for one in projects if changed_files(one, args.changed_since)]
+
+
+def each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:
+    """Do something with each project; say at once why one fails, and go on with the next.
+
+    Raises:
+        DriverError: INTERRUPTED.
+    """
+    return [_outcome(one, one, work, output) for one in projects]
+
+
+def then(outcomes: Iterable[Outcome[T]], work: Callable[[T], U], output: Output) -> list[Outcome[U]]:
+    """Do something with what was made of each project that has not failed.
+
+    Raises:
+        DriverError: INTERRUPTED.
+    """
+    return [
+        Outcome(one.directory, failure=one.failure)
+        if one.value is None
+        else _outcome(one.directory, one.value, work, output)
+        for one in outcomes
+    ]
+
+
+def _outcome(directory: Path, given: T, work: Callable[[T], U], output: Output) -> Outcome[U]:
+    try:
+        return Outcome(directory, value=work(given))
+    except DriverError as failure:
+        if failure.diagnostics[0].code is Code.INTERRUPTED:
+            raise
+        outcome: Outcome[U] = Outcome(directory, failure=failure)
+        if outcome.skipped:
+            output.say(f"{printable(str(directory))} is skipped: {printable(failure.diagnostics[0].message)}")
+        else:
+            output.fail(failure)
+        return outcome
+
+
+def summary(outcomes: Sequence[Outcome[T]], done: str) -> str:
+    """How many projects there are, and which failed: `3 projects: 1 built, 1 skipped, 1 failed (b)`.
+
+    Args:
+        outcomes: of all.
+        done: what those are that did not fail.
+    """
+    failed = [str(one.directory) for one in outcomes if one.failure is not None and not one.skipped]
+    skipped = sum(one.skipped for one in outcomes)
+    parts = [f"{len(outcomes) - skipped - len(failed)} {done}"]
+    parts += [f"{skipped} skipped"] if skipped else []
+    parts += [f"{len(failed)} failed ({', '.join(failed)})"] if failed else []
+    return printable(f"{len(outcomes)} project{'s' * (len(outcomes) != 1)}: {', '.join(parts)}")
+
+
+def exit_code(outcomes: Sequence[Outcome[T]]) -> int:
+    """That of the first project that failed; SELECTION if there was nothing to do for any of them."""
+    failures = [one.failure for one in outcomes if one.failure is not None and not one.skipped]
+    if failures:
+        return failures[0].exit_code
+    return ExitCode.SELECTION if outcomes and all(one.skipped for one in outcomes) else ExitCode.OK

@@ -1,0 +1,86 @@
+"""plan x GPU architectures -> plan: device code for these alone, for a quick build. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code, error
+from py_driver.matrix.backends import BUILT, arch_order
+from py_driver.matrix.toolkits import Archs, Dropped
+from py_driver.plan.metadata import ONLY_ARCHS
+from py_driver.plan.plan import Excluded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from py_driver.plan.plan import Group, Plan, Variant
+
+
+def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
+    """A plan with the device code that GPUs of some architectures run, and no other.
+
+    A section keeps those of its architectures that serve one of these, as `9.0a` serves 9.0, and 8.0 serves 8.6 if the
+    section has no 8.6. If none does, it keeps its lowest one: without any the extension would not link. A variant
+    none of whose sections has code for these GPUs is excluded. The metadata of the others says that they have not all
+    of the device code; variants without any stay as they are.
+
+    Args:
+        plan: of the project.
+        archs: as build.toml spells them.
+
+    Raises:
+        DriverError: EMPTY_ARCHS if no variant has device code for one of them.
+    """
+    groups = {group.name: group for group in plan.groups}
+    asked = {arch for variant in plan.variants for one in _sections(variant, groups) for arch in one.kept}
+    if unserved := [arch for arch in archs if not _serving(asked, [arch])]:
+        has = f"has it for {', '.join(sorted(asked, key=arch_order))}" if asked else "has none at all"
+        message = f"`{plan.name}` has no device code for the architecture `{unserved[0]}`"
+        raise error(Code.EMPTY_ARCHS, message, help=f"the project {has}; build.toml says for which")
+    new = {name: _group(group, archs) for name, group in groups.items()}
+    variants, excluded = [], []
+    for variant in plan.variants:
+        before = _sections(variant, groups)
+        if before and not any(_serving(one.kept, archs) for one in before):
+            reason = f"it has no device code for {' or '.join(archs)}"
+            excluded.append(Excluded(cell=variant.cell, reason=reason))
+        else:
+            variants.append(_variant(variant, {arch for one in _sections(variant, new) for arch in one.kept}, archs))
+    return plan._replace(
+        groups=tuple(new.values()),
+        variants=tuple(variants),
+        excluded=(*plan.excluded, *excluded),
+        only_archs=tuple(archs),
+    )
+
+
+def _serving(kept: Iterable[str], archs: Sequence[str]) -> tuple[str, ...]:
+    """Those of some architectures, of any backend, that serve GPUs."""
+    listed = [*kept]
+    return tuple(arch for one in BUILT.values() if one.arch for arch in one.serving(listed, archs))
+
+
+def _sections(variant: Variant, groups: Mapping[str, Group]) -> list[Archs]:
+    """The architectures of each section of a variant that is for GPUs."""
+    sections = (groups[name].archs.get(variant.cell.backend) for name in variant.groups)
+    return [one for one in sections if one is not None]
+
+
+def _group(group: Group, archs: Sequence[str]) -> Group:
+    reason = f"`--archs {','.join(archs)}` does not need it"
+    new = {}
+    for backend, one in group.archs.items():
+        kept = BUILT[group.backend].serving(one.kept, archs) or one.kept[:1]
+        dropped = tuple(Dropped(arch=arch, reason=reason) for arch in one.kept if arch not in kept)
+        new[backend] = Archs(requested=one.requested, kept=kept, dropped=(*one.dropped, *dropped))
+    return group._replace(archs=new)
+
+
+def _variant(variant: Variant, kept: set[str], archs: Sequence[str]) -> Variant:
+    """A variant with some architectures; one without any device code as it was."""
+    if not kept:
+        return variant
+    plain = BUILT[variant.cell.family].plain
+    backend = {**variant.metadata["backend"], "archs": sorted({plain(arch) for arch in kept})}
+    metadata = {**variant.metadata, "backend": backend, ONLY_ARCHS: list(archs)}
+    return variant._replace(archs=tuple(sorted(kept)), metadata=metadata)

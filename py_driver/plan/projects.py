@@ -1,0 +1,45 @@
+"""Which projects directories hold: those with a build.toml, and those below a directory without one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.plan.project import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_BUILD = "build"
+"""What is built stands there, and no project."""
+
+
+def is_project(directory: Path) -> bool:
+    """Whether a directory has a build.toml."""
+    return os.path.lexists(directory / MANIFEST)
+
+
+def projects_below(directory: Path) -> Iterator[Path]:
+    """The projects below a directory, in the order of their paths.
+
+    Not looked at is what is below a project, in a directory named `build`, in a hidden one and behind a link.
+    """
+    for place, names, files in os.walk(directory):
+        if MANIFEST in files and Path(place) != directory:
+            names.clear()
+            yield Path(place)
+        names[:] = sorted(name for name in names if name != _BUILD and not name.startswith("."))
+
+
+def find_projects(directories: Iterable[Path]) -> list[Path]:
+    """The projects that directories mean, each once: a directory itself if it has a build.toml, else those below it.
+
+    A directory without either stands for itself: whoever reads it says that there is none.
+    """
+    found: dict[Path, Path] = {}
+    for directory in directories:
+        below = [directory] if is_project(directory) else [*projects_below(directory)] or [directory]
+        for project in below:
+            found.setdefault(project.resolve(), project)
+    return [*found.values()]

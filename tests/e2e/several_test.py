@@ -1,0 +1,76 @@
+"""Several projects in one build, of which one fails; and a build for one GPU architecture, which nobody publishes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import CPU, CU130, PROJECTS, copy_project
+
+from py_driver import __main__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+def project(place: Path, name: str, more: str = "") -> Path:
+    """The tiny project under another name, with more in its source."""
+    made = copy_project(PROJECTS / "tiny", place)
+    (made / "torch-ext" / "tiny").rename(made / "torch-ext" / name)
+    manifest = made / "build.toml"
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace('name = "tiny"', f'name = "{name}"'))
+    with (made / "csrc" / "one.cpp").open("a", encoding="utf-8") as source:
+        source.write(more)
+    return made
+
+
+def driver(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int) -> tuple[Any, str]:
+    """What a command printed as JSON, and what it said."""
+    assert __main__.main([*map(str, words), "--json"]) == code
+    said = capsys.readouterr()
+    return json.loads(said.out), said.err
+
+
+def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fails = project(tmp_path / "a", "several_a", "int broken() { return nothing; }\n")
+    works = project(tmp_path / "group" / "b", "several_b")
+    twin = project(tmp_path / "group" / "c", "several_b")
+    (tmp_path / "group" / "broken").mkdir()
+    (tmp_path / "group" / "broken" / "build.toml").write_text("[general\n")
+    answer, said = driver(capsys, "build", tmp_path, "--torch=2.13", "--backend=cpu", code=5)
+    results = {one["directory"]: one for one in answer["projects"]}
+    assert [*results] == [str(one) for one in (fails, works, tmp_path / "group" / "broken", twin)]
+    assert results[str(fails)]["errors"][0]["message"] == f"the build failed: //projects/several_a:{CPU}"
+    assert "nothing" in said
+    assert not (fails / "build").exists()
+    for one in (works, twin):
+        [variant] = results[str(one)]["variants"]
+        assert variant["variant"] == CPU
+        assert (one / "build" / CPU / "metadata.json").is_file()
+    assert results[str(twin)]["variants"][0]["steps"]["run"] == 0
+    # What is right now is built, and nothing else.
+    (fails / "csrc" / "one.cpp").write_text('#include "one.h"\n\nint one() { return 1; }\n')
+    words = ("--torch=2.13", "--backend=cpu")
+    again, _ = driver(capsys, "build", fails, works, *words, code=0)
+    assert [one["variants"][0]["steps"]["run"] > 0 for one in again["projects"]] == [True, False]
+
+
+def test_for_one_gpu_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = project(tmp_path / "quick", "quick")
+    manifest = made / "build.toml"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('cuda-capabilities = ["9.0"]', 'cuda-capabilities = ["8.0", "9.0"]'))
+    words = ("--torch=2.13", "--backend=cu130")
+    quick, _ = driver(capsys, "build", made, *words, "--archs=9.0", code=0)
+    assert [(one["variant"], one["archs"]) for one in quick["variants"]] == [(CU130, ["9.0"])]
+    metadata = json.loads((made / "build" / CU130 / "metadata.json").read_text(encoding="utf-8"))
+    assert (metadata["backend"], metadata["only-archs"]) == ({"type": "cuda", "archs": ["9.0"]}, ["9.0"])
+    refused, _ = driver(capsys, "verify", made, code=2)
+    assert [one["code"] for one in refused["errors"]] == ["E404"]
+    assert "was built with `--archs 9.0`" in refused["errors"][0]["message"]
+    whole, _ = driver(capsys, "build", made, *words, code=0)
+    assert whole["variants"][0]["archs"] == ["8.0", "9.0"]
+    assert "only-archs" not in json.loads((made / "build" / CU130 / "metadata.json").read_text(encoding="utf-8"))

@@ -1,0 +1,170 @@
+"""Several projects in one build, with a Bazel that only says that it has built."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from sections import CPU, GENERAL, TORCH, make
+
+from py_driver.bazel.events import Events
+from py_driver.bazel.find import Bazel, Source
+from py_driver.bazel.run import Completed
+from py_driver.bazel.servers import Server
+from py_driver.building import several
+from py_driver.building.build import Build, Options, Prepared
+from py_driver.building.workspace import workspace_for
+from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.matrix.releases import Releases
+from py_driver.output import Output
+from py_driver.system.cache import CACHE_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CPU213 = "torch213-cxx11-cpu-x86_64-linux"
+RELEASES = Releases()
+
+
+class Said:
+    """A Bazel that builds nothing.
+
+    Attributes:
+        calls: the labels of each call.
+        failing: labels of targets that fail.
+        failure: what a build in which some do ends with.
+        unanalysed: whether those that fail have no record either.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.calls: list[list[str]] = []
+        self.failing: set[str] = set()
+        self.failure = [Diagnostic(code=Code.BUILD_FAILED, message="the build failed", help="less at once")]
+        self.unanalysed = False
+
+    def build(self, _bazel: Bazel, _root: Path, labels: list[str], _output: Output, **options: object) -> Completed:
+        """As `invocation.build`."""
+        assert options["check"] is False
+        assert "--keep_going" in [*map(str, options["options"])]  # type: ignore[call-overload]
+        self.calls.append(labels)
+        records: list[Path] = []
+        for label in labels:
+            package, _, variant = label.removeprefix("//").partition(":")
+            directory = f"bazel-out/k8/bin/{package}/{variant}"
+            (self.place / directory).mkdir(parents=True, exist_ok=True)
+            (self.place / directory / "metadata.json").write_text(json.dumps(package))
+            record = self.place / f"{len(records)}.json"
+            steps = [f"bazel-out/k8/bin/{package}/c.objects/c.cpp.o"]
+            record.write_text(json.dumps({"variant": variant, "directory": directory, "steps": steps}))
+            if not (self.unanalysed and label in self.failing):
+                records.append(record)
+        failed = tuple(f"@@{label}" for label in labels if label in self.failing)
+        ran = {f"bazel-out/k8/bin/projects/{name}/c.objects/c.cpp.o": () for name in ("one", "three")}
+        events = Events(failed=failed, groups={"steps": tuple(records)}, exec_root=self.place, completed=ran)
+        failure = DriverError(self.failure) if failed else None
+        return Completed(stdout="", events=events, failure=failure)
+
+
+@pytest.fixture
+def bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Said:
+    said = Said(tmp_path / "exec")
+    found = Bazel(path=tmp_path / "bazel", version="7.7.1", source=Source.VARIABLE)
+
+    @contextmanager
+    def server(*_others: object) -> Iterator[Server]:
+        yield Server(bazel=found, running=1, base=tmp_path, first=tmp_path)
+
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(several, "find_bazel", lambda *_: found)
+    monkeypatch.setattr(several, "fetch_all", lambda *_: [])
+    monkeypatch.setattr(several, "free_server", server)
+    monkeypatch.setattr(several, "building", lambda *_: [])
+    monkeypatch.setattr(several, "build_targets", said.build)
+    return said
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Prepared]:
+    def prepared(name: str, directory: str = "") -> Prepared:
+        general = GENERAL.replace("re_lu", name).replace(', "cuda"', "")
+        place = tmp_path / (directory or name)
+        (place / "torch-ext" / name).mkdir(parents=True)
+        (place / "torch-ext" / name / "__init__.py").touch()
+        plan = make(place, general + TORCH + CPU)
+        chosen = tuple(one for one in plan.variants if one.name == CPU213)
+        return Prepared(directory=place, plan=plan, chosen=chosen)
+
+    return prepared
+
+
+def build(*projects: Prepared) -> list[several.Result]:
+    results = several.build_several(projects, RELEASES, Output(), Options())
+    return [results[one.directory] for one in projects]
+
+
+def failures(result: several.Result) -> list[str]:
+    assert isinstance(result, DriverError)
+    return [one.message for one in result.diagnostics]
+
+
+def test_one_call_for_all(bazel: Said, project: Callable[..., Prepared], capsys: pytest.CaptureFixture[str]) -> None:
+    projects = [project(name) for name in ("two", "one", "three")]
+    results = build(*projects)
+    assert bazel.calls == [[f"//projects/{name}:{CPU213}" for name in ("two", "one", "three")]]
+    for name, one, result in zip(("two", "one", "three"), projects, results, strict=True):
+        assert isinstance(result, Build)
+        [cell] = result.cells
+        assert cell.path == one.directory / "build" / CPU213
+        assert json.loads((cell.path / "metadata.json").read_text()) == f"projects/{name}"
+        assert (cell.steps.run, cell.steps.cached) == ((0, 1) if name == "two" else (1, 0))
+    assert "plan: 3 variants, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unanalysed", [True, False])
+def test_one_that_fails(bazel: Said, project: Callable[..., Prepared], unanalysed: object) -> None:
+    bazel.failing, bazel.unanalysed = {f"//projects/one:{CPU213}"}, bool(unanalysed)
+    of_one = Diagnostic(code=Code.NOT_COMPLIANT, message="bazel-out/bin/projects/one/x.so: bad")
+    of_nobody = Diagnostic(code=Code.NO_SPACE, message="no space")
+    bazel.failure += [of_one, of_nobody]
+    one, two = project("one"), project("two")
+    failed, built = build(one, two)
+    assert failures(failed) == [f"the build failed: //projects/one:{CPU213}", of_one.message, of_nobody.message]
+    assert isinstance(built, Build)
+    assert not (one.directory / "build").exists()
+    assert (two.directory / "build" / CPU213 / "metadata.json").is_file()
+
+
+def test_what_fails_otherwise(bazel: Said, project: Callable[..., Prepared]) -> None:
+    bazel.failing = {f"//projects/one:{CPU213}"}
+    bazel.failure = [Diagnostic(code=Code.NO_NETWORK, message="no network")]
+    failed, built = build(project("one"), project("two"))
+    assert failures(failed) == ["no network"]
+    assert isinstance(built, Build)
+    bazel.failure = [Diagnostic(code=Code.INTERRUPTED, message="stopped")]
+    with pytest.raises(DriverError, match="stopped"):
+        build(project("one", "again"))
+
+
+def test_two_of_one_name(bazel: Said, project: Callable[..., Prepared]) -> None:
+    results = build(project("one"), project("one", "other"), project("two"))
+    assert [len(labels) for labels in bazel.calls] == [2, 1]
+    assert all(isinstance(one, Build) for one in results)
+
+
+def test_one_that_has_no_workspace(
+    bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def workspace(directory: Path, *others: object) -> object:
+        if directory.name == "one":
+            raise error(Code.STALE_BUILD_FILE, "stale")
+        return workspace_for(directory, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(several, "workspace_for", workspace)
+    failed, built = build(project("one"), project("two"))
+    assert failures(failed) == ["stale"]
+    assert isinstance(built, Build)
+    assert bazel.calls == [[f"//projects/two:{CPU213}"]]

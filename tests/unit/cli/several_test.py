@@ -1,0 +1,203 @@
+"""Commands for several projects: which are meant, that one which fails stops no other, and the one exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sections import CPU, CUDA, GENERAL, TORCH, make
+
+from py_driver import __main__
+from py_driver.building import build as building
+from py_driver.building import several
+from py_driver.building.estimate import estimate
+from py_driver.building.executed import CellSteps
+from py_driver.errors import Code, error
+from py_driver.plan.projects import find_projects, is_project, projects_below
+
+METAL = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["m.metal"]\n'
+GOOD = ("a", "group/b")
+CPU213 = "torch213-cxx11-cpu-x86_64-linux"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two projects that are right, one that is wrong, one that is for another backend, and what is no project."""
+    for name in GOOD:
+        make(tmp_path / name, GENERAL + TORCH + CPU + CUDA)
+    for name in ("broken", "a/build/x", "group/.hidden", "a/third_party/y"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "build.toml").write_text("[general\n", encoding="utf-8")
+    metal = GENERAL.replace('["cpu", "cuda"]', '["metal"]')
+    shutil.copytree(tmp_path / "a", tmp_path / "metal", ignore=shutil.ignore_patterns("build", "third_party"))
+    (tmp_path / "metal" / "m.metal").touch()
+    (tmp_path / "metal" / "build.toml").write_text(metal + TORCH + METAL, encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RULES_TORCH_KERNELS_BAZEL", "/none")
+    return tmp_path
+
+
+def git(*words: str) -> None:
+    identity = {f"GIT_{who}_{what}": "me" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environ = {**os.environ, **identity, "GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(["git", *words], check=True, capture_output=True, env=environ)
+
+
+@pytest.mark.usefixtures("repository")
+def test_which_projects_are_meant() -> None:
+    assert [*map(str, projects_below(Path()))] == ["a", "broken", "group/b", "metal"]
+    assert [*map(str, find_projects([Path("group"), Path("a"), Path("./a"), Path("docs")]))] == ["group/b", "a", "docs"]
+    assert is_project(Path("a"))
+    assert not is_project(Path("group"))
+
+
+@pytest.mark.usefixtures("repository")
+def test_check_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["check", "."]) == 2
+    said = capsys.readouterr().err
+    assert "error[E001]" in said
+    assert "--> broken/build.toml:1:" in said
+    for name in GOOD:
+        assert f"{name}/build.toml is valid: " in said
+    assert said.splitlines()[-1] == "4 projects: 3 valid, 1 failed (broken)"
+
+
+@pytest.mark.usefixtures("repository")
+def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["check", "--json", "broken", "group"]) == 2
+    broken, good = json.loads(capsys.readouterr().out)["projects"]
+    assert (broken["directory"], [one["code"] for one in broken["errors"]]) == ("broken", ["E001"])
+    assert (good["directory"], good["file"], good["errors"]) == ("group/b", "group/b/build.toml", [])
+    assert CPU213 in good["variants"]
+
+
+@pytest.mark.usefixtures("repository")
+def test_one_directory_is_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["check", "--json", "a"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["file", "edition", "variants", "notes", "errors"]
+    assert __main__.main(["check", "--json", "docs"]) == 2
+    assert [one["code"] for one in json.loads(capsys.readouterr().out)["errors"]] == ["E105"]
+
+
+@pytest.mark.usefixtures("repository")
+def test_variants_of_several(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["variants", "a", "metal", "group/b", "--explain"]) == 0
+    shown = capsys.readouterr()
+    lines = [line.split() for line in shown.out.splitlines()]
+    assert lines[0] == ["project", "variant", "default", "archs"]
+    assert ["a", CPU213, "yes", "-"] in lines
+    assert ["group/b", CPU213, "yes", "-"] in lines
+    assert "metal is skipped: nothing to build for `re_lu`" in shown.err
+    assert shown.err.splitlines()[-1] == "3 projects: 2 planned, 1 skipped"
+    assert __main__.main(["variants", "--json", "a", "metal"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["projects"]
+    assert (first["directory"], first["name"]) == ("a", "re_lu")
+    assert [one["code"] for one in second["errors"]] == ["E202"]
+
+
+def changed(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    __main__.main(["check", "--json", "--changed-since", *words])
+    return [one["directory"] for one in json.loads(capsys.readouterr().out)["projects"]]
+
+
+def test_only_what_has_changed(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git("init", "-q")
+    (repository / ".gitignore").write_text("ignored\n")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    assert changed("HEAD", capsys=capsys) == []
+    (repository / "a" / "c.cpp").write_text("int a;\n")
+    (repository / "metal" / "build" / "new").mkdir(parents=True)
+    (repository / "metal" / "build" / "new" / "x").touch()
+    (repository / "metal" / "ignored").touch()
+    (repository / "docs" / "page.md").touch()
+    assert changed("HEAD", ".", capsys=capsys) == ["a"]
+    git("commit", "-qam", "two")
+    (repository / "group" / "b" / "new.py").touch()
+    assert changed("HEAD", capsys=capsys) == ["group/b"]
+    assert changed("HEAD~", capsys=capsys) == ["a", "group/b"]
+    assert changed("HEAD~...HEAD", "a", "metal", capsys=capsys) == ["a"]
+    assert changed("HEAD", "a", capsys=capsys) == []
+
+
+@pytest.mark.parametrize("revision", ["nonsense", "--output=x"])
+def test_no_such_commit(revision: str, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git("init", "-q")
+    assert __main__.main(["check", f"--changed-since={revision}"]) == 2
+    assert "error[E200]: git does not say what has changed in a since" in capsys.readouterr().err
+    assert not [path for path in repository.rglob("x") if path.is_file()]
+
+
+def steps(run: int) -> CellSteps:
+    return CellSteps(variant=CPU213, directory="", run=run, shared=0, cached=1, seconds=0.5)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The projects that were built, in their order, by a build that compiles nothing and fails for `group/b`."""
+    done: list[str] = []
+
+    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, several.Result]:
+        done.extend(str(one.directory) for one in projects)
+        return {one.directory: result(one) for one in projects}
+
+    def result(one: building.Prepared) -> several.Result:
+        if one.directory.name == "b":
+            return error(Code.BUILD_FAILED, "the build failed: //projects/b")
+        cells = tuple(
+            building.Built(variant=variant, path=one.directory / "build", size=1000, steps=steps(2))
+            for variant in one.chosen
+        )
+        ahead = estimate([], {}, jobs=1, memory=None)
+        return building.Build(plan=one.plan, estimate=ahead, cells=cells, bytes_fetched=0, seconds=1.0)
+
+    monkeypatch.setattr(several, "build_several", instead)
+    return done
+
+
+def build(*words: str, capsys: pytest.CaptureFixture[str], code: int) -> tuple[Any, str]:
+    assert __main__.main(["build", "--torch=2.13", "--backend=cpu", *words]) == code
+    said = capsys.readouterr()
+    return (json.loads(said.out) if "--json" in words else said.out), said.err
+
+
+@pytest.mark.usefixtures("repository")
+def test_build_plans_all_and_then_builds(built: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = build("group", "a", "broken", "metal", capsys=capsys, code=5)
+    assert built == ["group/b", "a"]
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["project", "variant", "size", "GPU", "archs", "run", "shared", "cached", "seconds"]
+    assert lines[1] == ["a", CPU213, "1.0", "kB", "-", "2", "0", "1", "0.5"]
+    assert lines[2][0] == "total"
+    assert len(lines) == 3
+    assert err.index("error[E001]") < err.index("error[E401]")
+    assert err.splitlines()[-1] == "4 projects: 1 built, 1 skipped, 2 failed (group/b, broken)"
+
+
+@pytest.mark.usefixtures("repository", "built")
+def test_builds_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    answer, _ = build("a", "broken", "group/b", "--json", capsys=capsys, code=2)
+    good, broken, failed = answer["projects"]
+    assert (good["directory"], good["name"]) == ("a", "re_lu")
+    assert [one["variant"] for one in good["variants"]] == [CPU213]
+    assert [one["errors"][0]["code"] for one in (broken, failed)] == ["E001", "E401"]
+
+
+@pytest.mark.usefixtures("repository")
+def test_nothing_to_build_in_any(built: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["build", "--backend=rocm", "a", "metal", "group"]) == 3
+    assert "a is skipped: no variant is for the backend `rocm`" in capsys.readouterr().err
+    assert built == []
+
+
+@pytest.mark.usefixtures("repository", "built")
+@pytest.mark.parametrize(("words", "message"), [(["--report=x.html", "a", "group"], "--report is about one project")])
+def test_what_several_cannot_have(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["build", *words]) == 2
+    assert message in capsys.readouterr().err
