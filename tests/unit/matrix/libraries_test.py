@@ -57,3 +57,12 @@ def test_release_that_is_not_locked(tmp_path: Path, name: str, version: str) -> 
     [found] = failure(tmp_path, GENERAL + TORCH + CPU.replace("[]", f'["{name}"]')).diagnostics
     assert found.message.startswith(f"CUTLASS {version} is not locked: ")
     assert "cutlass_3_6" in found.help
+
+
+def test_every_cuda_release_has_the_headers_of_its_libraries() -> None:
+    parts = "cublas cuda-cccl cuda-nvrtc cuda-profiler-api cuda-runtime cufft curand cusolver cusparse nvjitlink nvtx"
+    for version, release in Releases().lock.parts["cuda"].items():
+        major = version.partition(".")[0]
+        suffix = "" if major == "13" else f"-cu{major}"
+        wanted = {f"nvidia-{part}{suffix}" for part in parts.split() if (part, version) != ("nvjitlink", "11.8")}
+        assert wanted <= {archive["name"] for archive in release["archives"]}, version
