@@ -45,16 +45,25 @@ _TOOLKIT: Final[Mapping[str, type]] = {
     "archives": list,
     "libraries": list,
 }
-_CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
+_CUTLASS: Final[Mapping[str, type]] = {
+    "version": str,
+    "release": str,
+    "wheel": str,
+    "sdist": str,
+    "root": str,
+    "sha256": str,
+}
 _MOST: Final = 1000
-_OPTIONAL: Final = {"named", "wheel", "sha256", "libraries"}
+_OPTIONAL: Final = {"named", "wheel", "sdist", "root", "sha256", "libraries"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
     "torch": _TORCH,
     **{one.family: {**_TOOLKIT, **one.release_keys} for one in TOOLKITS},
     "cutlass": _CUTLASS,
 }
-_PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
+_PACKAGE: Final = re.compile("[^=]+==[^=]+")
+_PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
+_ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 _ARCHIVES: Final = {
     "wheel": {"wheel"},
     "deb": {"deb", "suite", "component"},
@@ -161,11 +170,25 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
                 yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help=advice)
             yield from _toolkit(release, merged, place)
     for release in own["cutlass"]:
-        pins = [key for key in ("wheel", "sha256") if key in release]
-        if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
-            message = f"{file}: [[cutlass]] {release['version']} must have one of `wheel` and `sha256`"
-            advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
-            yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+        yield from _cutlass(release, f"{file}: [[cutlass]] {release['version']}")
+
+
+def _cutlass(release: Table, place: str) -> Iterator[Diagnostic]:
+    """What is wrong with a CUTLASS release."""
+    pins = [key for key in _PINS if key in release]
+    if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
+        message = f"{place} must have one of `wheel`, `sdist` and `sha256`"
+        advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
+        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+    elif "root" not in release:
+        if pins == ["sdist"]:
+            advice = 'the directory with `include` in the archive: `root = "flash_attn-2.8.3/csrc/cutlass"`'
+            yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `root` is missing", help=advice)
+    elif pins == ["sha256"]:
+        advice = "remove it: the archive of a git tag has its own"
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `root` goes with `wheel` and `sdist`", help=advice)
+    elif not _ROOT.fullmatch(release["root"]):
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `root` must be a directory in the archive")
 
 
 def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:

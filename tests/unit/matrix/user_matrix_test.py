@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fetch_server import Server, wheel
 from sections import CPU, GENERAL, make
 from sections import TORCH as TORCH_SECTION
 
@@ -50,6 +51,12 @@ version = "4.5"
 release = "4.5.2"
 sha256 = "{}"
 """.format("0a" * 32)
+VENDORED = """[[cutlass]]
+version = "4.5"
+release = "4.5.2"
+sdist = "demo==1.0"
+root = "demo-1.0/3rdparty/cutlass"
+"""
 ENTRY = {
     "name": "torch",
     "version": "2.15.9",
@@ -131,6 +138,21 @@ def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path
     assert [entry.version for entry in entries if entry.name == "cutlass"] == ["4.5.2"]
 
 
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_a_copy_of_cutlass_in_a_package(own: Callable[[str], Path], server: Server, kind: str) -> None:
+    wheel_name, sdist_name = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"
+    root = "demo-1.0/3rdparty/cutlass"
+    server.offer("demo", {wheel_name: wheel({f"{root}/include/cutlass/version.h": b"1"}), sdist_name: b"tar"})
+    path = own(VENDORED.replace("sdist", kind))
+    assert __main__.main(["lock"]) == 0
+    release = json.loads(path.with_name("my.lock.json").read_text(encoding="utf-8"))["cutlass"]["4.5"]
+    assert (release["release"], release["root"], release["vendored_by"]) == ("4.5.2", root, "demo 1.0")
+    assert release["archive"]["filename"] == (wheel_name if kind == "wheel" else sdist_name)
+    wanted = [f"{root}/include/", f"{root}/tools/util/include/"]
+    assert release["archive"].get("include") == (wanted if kind == "wheel" else None)
+    assert __main__.main(["lock", "--check"]) == 0
+
+
 def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
     path = own(TORCH)
     with pytest.raises(DriverError) as caught:
@@ -195,6 +217,10 @@ def test_the_option_names_the_file(
         (CUTLASS + 'wheel = "nvidia-cutlass==4.5.2.0"\n', [Code.BAD_VALUE]),
         (CUTLASS.replace("sha256", "wheel"), [Code.BAD_VALUE]),
         (CUTLASS.replace("4.5", "latest"), [Code.BAD_VALUE]),
+        (CUTLASS + 'root = "cutlass"\n', [Code.BAD_VALUE]),
+        (VENDORED.replace("root", "#"), [Code.MISSING_KEY]),
+        (VENDORED.replace("demo-1.0", ".."), [Code.BAD_VALUE]),
+        (VENDORED.replace("==", " "), [Code.BAD_VALUE]),
         (TORCH + TORCH, [Code.BAD_VALUE]),
         (TORCH.replace('"2.15"', '"21.3"'), [Code.BAD_VALUE]),
         (TORCH.replace("20", "-20"), [Code.BAD_VALUE]),
