@@ -16,6 +16,7 @@ from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.lock import PARTS
 from py_driver.matrix.releases import lock_file
+from py_driver.matrix.user_matrix import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,7 +145,7 @@ def wanted(releases: Releases) -> Lock:
     want = _wanted(releases.table)
     if releases.user is None:
         return want
-    own = {kind: {one["version"] for one in tables} for kind, tables in releases.own.items()}
+    own = {kind: {one[key_of(kind)] for one in tables} for kind, tables in releases.own.items()}
     return {
         kind: {version: part for version, part in want[kind].items() if version in versions}
         for kind, versions in sorted(own.items())
@@ -202,6 +203,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         "cc": {"default": cc["default"], "zig": zigs, "gcc": gcc, "glibc": cc["glibc"], "floors": cc["floors"]},
         **toolkits,
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
+        "library": {one["name"]: _library(one) for one in table.get("library", ())},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
         "torch": torches,
     }
@@ -264,6 +266,14 @@ def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, 
     vendored = {"vendored_by": f"{need.name} {need.version}"} if "root" in release else {}
     upstream = {"upstream": release["upstream"]} if "upstream" in release else {}
     return {"archive": _Place(need=need, near=near, more={}), "release": number, "root": root, **vendored, **upstream}
+
+
+def _library(library: Mapping[str, Any]) -> dict[str, Any]:
+    """A library of headers."""
+    name, url = library["name"], library["url"]
+    need = _pinned(name, library.get("version", library["sha256"][:12]), url.rpartition("/")[2], url, library)
+    place = _Place(need=need, near=("library", name), more={})
+    return {"archive": place, "root": library["root"], "include": library["include"]}
 
 
 def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
