@@ -2,8 +2,8 @@
 
 load("//toolchains/cc:repository.bzl", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
-load("//toolchains/cutlass:repository.bzl", "cutlass_sdk_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
+load("//toolchains/library:repository.bzl", "library_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
@@ -35,22 +35,22 @@ def _hub_impl(rctx):
         torch = json.encode(rctx.attr.torch),
     ))
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
-        "    \"%s\": Label(\"@torch_kernels_%s//:sdk\"),\n" % (name, name)
-        for name in rctx.attr.libraries
+        "    \"%s\": Label(\"@%s//:sdk\"),\n" % (name, repository)
+        for name, repository in rctx.attr.libraries.items()
     ])))
 
 _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
         "gpus": attr.string_list_dict(mandatory = True, doc = "Versions of each of GPUS, e.g. `13.0` of `cuda`."),
-        "libraries": attr.string_list(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`."),
+        "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
     },
     doc = "Declares every toolchain without fetching any.",
 )
 
 # Of what a user's lock may have releases.
-_EXTENSIBLE = GPUS.keys() + ["cutlass", "torch"]
+_EXTENSIBLE = GPUS.keys() + ["cutlass", "library", "torch"]
 
 def _symbols(kind, version, entry, lock = None):
     """Where it is recorded what the libraries of a release define.
@@ -75,7 +75,7 @@ _extend = tag_class(
     attrs = {
         "lock": attr.label(mandatory = True, doc = "What `driver lock --matrix FILE` writes beside FILE."),
     },
-    doc = "Adds releases of torch, CUDA, ROCm and CUTLASS, and replaces those of the same version.",
+    doc = "Adds releases of torch, CUDA, ROCm and CUTLASS, replaces those of the same version, and adds libraries of headers.",
 )
 
 def _toolchains_impl(mctx):
@@ -130,13 +130,18 @@ def _toolchains_impl(mctx):
                 version = version,
                 zig = _ZIG,
             )
-    libraries = {"cutlass_" + version.replace(".", "_"): entry for version, entry in lock["cutlass"].items()}
-    for depends, entry in libraries.items():
-        cutlass_sdk_repository(name = "torch_kernels_" + depends, depends = depends, lock = json.encode(entry))
+    libraries = {}
+    for version, entry in lock["cutlass"].items():
+        depends = "cutlass_" + version.replace(".", "_")
+        libraries[depends] = "torch_kernels_" + depends
+        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
+    for depends, entry in lock["library"].items():
+        libraries[depends] = "torch_kernels_library_" + depends
+        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
     _hub_repository(
         name = "torch_kernels_toolchains",
         gpus = {kind: lock[kind].keys() for kind in GPUS},
-        libraries = libraries.keys(),
+        libraries = libraries,
         torch = lock["torch"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)

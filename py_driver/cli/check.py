@@ -51,7 +51,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     A project that is right and has no cell to build here, e.g. one for another backend, passes with a note.
 
     Raises:
-        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes. With several projects only what is wrong for all.
+        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes.
+            With several projects only what is wrong for all.
     """
     projects = several(args)
     releases = releases_of(args)

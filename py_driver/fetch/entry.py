@@ -59,6 +59,11 @@ class Entry:
         return bool(self.record_sha256)
 
     @property
+    def sdist(self) -> bool:
+        """Whether it is a source archive of a Python package."""
+        return self.origin is Origin.PYTHON_INDEX and self.filename.endswith(".tar.gz")
+
+    @property
     def basename(self) -> str:
         """The file name without its directories."""
         return self.filename.rpartition("/")[2]

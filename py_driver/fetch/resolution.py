@@ -1,4 +1,4 @@
-"""Lock entries for wheels, looked up on the user's own indexes."""
+"""Lock entries for wheels and source archives of Python packages, looked up on the user's own indexes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from py_driver.errors import Code, error
+from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.package_index import normalized
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
@@ -47,14 +47,44 @@ def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3
         if (rank := _rank(link, version, python_tag, cpu))
     ]
     if not ranked:
-        unreachable = any(failure.code is Code.NO_NETWORK for failure in failures)
-        said = "; ".join(failure.reason for failure in failures)
-        raise error(
-            Code.NO_NETWORK if unreachable else Code.NOT_FOUND_UPSTREAM,
-            f"no wheel of {name} {version} for {python_tag} on {cpu} Linux was found{': ' if said else ''}{said}",
-            help="check the version and pip's configuration",
-        )
-    link = max(ranked, key=lambda pair: pair[0])[1]
+        raise _none(f"no wheel of {name} {version} for {python_tag} on {cpu} Linux was found", failures)
+    return _entry(fetcher, name, version, max(ranked, key=lambda pair: pair[0])[1], meter)
+
+
+def resolve_sdist(fetcher: Fetcher, name: str, version: str) -> Entry:
+    """The lock entry of a source archive.
+
+    Args:
+        fetcher: whose indexes to ask.
+        name: project.
+        version: exact version.
+
+    Raises:
+        DriverError: as `resolve`.
+    """
+    meter = Meter()
+    failures: list[OriginError] = []
+    wanted = f"{normalized(name)}-{version}.tar.gz"
+    for link in fetcher.index.links(name, meter, failures):
+        stem, _, rest = link.filename.rpartition("-")
+        if f"{normalized(stem)}-{rest}" == wanted:
+            return _entry(fetcher, name, version, link, meter)
+    raise _none(f"no source archive of {name} {version} was found", failures)
+
+
+def _none(message: str, failures: Sequence[OriginError]) -> DriverError:
+    """The error for an archive that no index has, or that is not known since one cannot be reached."""
+    unreachable = any(failure.code is Code.NO_NETWORK for failure in failures)
+    said = "; ".join(failure.reason for failure in failures)
+    return error(
+        Code.NO_NETWORK if unreachable else Code.NOT_FOUND_UPSTREAM,
+        f"{message}{': ' if said else ''}{said}",
+        help="check the version and pip's configuration",
+    )
+
+
+def _entry(fetcher: Fetcher, name: str, version: str, link: Link, meter: Meter) -> Entry:
+    """The entry of a whole archive that an index lists."""
     entry = Entry(
         name=normalized(name),
         version=version,

@@ -80,7 +80,7 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
             destination.mkdir(parents=True, exist_ok=True)
             if entry.origin is Origin.DEBIAN or entry.filename.endswith(".deb"):  # a vendor has some too
                 _unpack_deb(archive, tree)
-            elif entry.origin is Origin.URL:
+            elif entry.origin is Origin.URL or entry.sdist:
                 with tarfile.open(archive) as members:
                     _unpack_tar(members, tree)
             else:

@@ -13,18 +13,21 @@ from py_driver.manifest.tables import table
 from py_driver.manifest.text import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from py_driver.manifest.model import Manifest
 
 _READERS = (read_edition0, read_edition1, read_edition2, read_current, read_current, read_current)
 """The reader of each edition."""
 
 
-def read(content: bytes, file: str) -> tuple[Manifest, Findings]:
+def read(content: bytes, file: str, libraries: Sequence[str] = ()) -> tuple[Manifest, Findings]:
     """Read a build.toml of any edition.
 
     Args:
         content: the bytes of the file.
         file: its path as the user knows it; it stands in every error.
+        libraries: what sections may depend on by a user's matrix.
 
     Returns:
         The manifest, and what is wrong with it so far: UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE, BAD_NAME,
@@ -35,7 +38,7 @@ def read(content: bytes, file: str) -> tuple[Manifest, Findings]:
             collected.
     """
     values, locations, source = parse(content, file)
-    findings = Findings(locations, source.span(0, 1))
+    findings = Findings(locations, source.span(0, 1), libraries=libraries)
     edition = edition_of(values, findings)
     if edition is None:
         raise DriverError(findings.diagnostics())

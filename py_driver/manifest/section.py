@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, Note, Span
 from py_driver.manifest.keys import VERSION, Key, Kind, Table
-from py_driver.manifest.model import CURRENT, Located
+from py_driver.manifest.model import CURRENT, DEPENDS, Located
 from py_driver.manifest.tables import TABLES, table
 from py_driver.spelling import did_you_mean, nearest
 
@@ -47,12 +47,16 @@ class Findings:
         locations: where each path of the file stands.
         start: the place for what is wrong with the file as a whole.
         reason: why the file is read as the edition that it is read as, as the end of a sentence.
+        libraries: what a section may depend on besides what upstream knows.
     """
 
-    def __init__(self, locations: Mapping[KeyPath, Location], start: Span, reason: str = "") -> None:
+    def __init__(
+        self, locations: Mapping[KeyPath, Location], start: Span, reason: str = "", libraries: Sequence[str] = ()
+    ) -> None:
         self._locations = locations
         self._start = start
         self.reason = reason
+        self.libraries = libraries
         self._diagnostics: list[Diagnostic] = []
         self._notes: list[Note] = []
         self._paths: dict[Span, list[KeyPath]] = {}
@@ -243,9 +247,10 @@ class Section:
             )
             self.findings.add(Code.BAD_VALUE, message, span)
             return None
-        if key.choices and value not in key.choices:
-            label = did_you_mean(value, key.choices)
-            advice = "" if label else f"known: {', '.join(key.choices)}"
+        choices = (*key.choices, *self.findings.libraries) if key.choices is DEPENDS else key.choices
+        if choices and value not in choices:
+            label = did_you_mean(value, choices)
+            advice = "" if label else f"known: {', '.join(choices)}"
             message = f"unknown {key.noun} `{value}` in {self.title}"
             self.findings.add(Code.BAD_VALUE, message, span, label=label, advice=advice)
             return None

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.cells import Cell
 
-PARTS = tuple(sorted({"cc", "cutlass", "torch", *(part for one in TOOLKITS for part in (one.family, *one.shared))}))
+PARTS = tuple(
+    sorted({"cc", "cutlass", "library", "torch", *(part for one in TOOLKITS for part in (one.family, *one.shared))})
+)
 """The parts of the lock, each a file of toolchains/lock."""
 
 
@@ -31,7 +33,8 @@ class Lock(NamedTuple):
     @property
     def libraries(self) -> Mapping[str, Any]:
         """What kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
-        return {f"cutlass_{version.replace('.', '_')}": one for version, one in self.parts["cutlass"].items()}
+        cutlass = {f"cutlass_{version.replace('.', '_')}": one for version, one in self.parts["cutlass"].items()}
+        return {**cutlass, **self.parts["library"]}
 
     def entries_for(self, cells: Iterable[Cell]) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,10 +12,11 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.debian import resolve_debian
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
-from py_driver.fetch.resolution import resolve, resolve_slim
+from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.lock import PARTS
 from py_driver.matrix.releases import lock_file
+from py_driver.matrix.user_matrix import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ class Requirement:
         origin: where it is to come from.
         name: as the origin spells it.
         version: exact version; empty for a Debian package, of which the suite has one.
+        sdist: whether it is a source archive of a Python package.
         python_tag: of a wheel.
         include: prefixes of the members wanted of a wheel; none for all.
         exclude: regular expressions of members not wanted.
@@ -48,6 +50,7 @@ class Requirement:
     origin: Origin
     name: str
     version: str = ""
+    sdist: bool = False
     python_tag: str = "py3"
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -58,8 +61,8 @@ class Requirement:
         """Whether an entry of the lock is what is asked for."""
         if self.pinned is not None:
             return entry == self.pinned
-        same = (self.origin, self.name, self.include, self.exclude)
-        return same == (entry.origin, entry.name, entry.include, entry.exclude) and (
+        same = (self.origin, self.name, self.include, self.exclude, self.sdist)
+        return same == (entry.origin, entry.name, entry.include, entry.exclude, entry.sdist) and (
             not self.version or self.version == entry.version
         )
 
@@ -142,7 +145,7 @@ def wanted(releases: Releases) -> Lock:
     want = _wanted(releases.table)
     if releases.user is None:
         return want
-    own = {kind: {one["version"] for one in tables} for kind, tables in releases.own.items()}
+    own = {kind: {one[key_of(kind)] for one in tables} for kind, tables in releases.own.items()}
     return {
         kind: {version: part for version, part in want[kind].items() if version in versions}
         for kind, versions in sorted(own.items())
@@ -200,6 +203,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         "cc": {"default": cc["default"], "zig": zigs, "gcc": gcc, "glibc": cc["glibc"], "floors": cc["floors"]},
         **toolkits,
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
+        "library": {one["name"]: _library(one) for one in table.get("library", ())},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
         "torch": torches,
     }
@@ -248,16 +252,28 @@ def _need(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str,
 def _cutlass(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     """A CUTLASS release."""
     near, number = ("cutlass", release["version"]), release["release"]
-    if "wheel" in release:
+    if kind := next((key for key in ("wheel", "sdist") if key in release), ""):
         wheel = table["cutlass-wheel"]
-        name, _, version = release["wheel"].partition("==")
-        include, exclude = tuple(wheel["include"]), tuple(wheel["exclude"])
-        need = Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version, include=include, exclude=exclude)
-        root = wheel["root"]
+        root = release.get("root", wheel["root"])
+        name, _, version = release[kind].partition("==")
+        need = Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version, sdist=kind == "sdist")
+        if kind == "wheel":
+            include = tuple(f"{root}/{directory}" for directory in wheel["include"])
+            need = replace(need, include=include, exclude=tuple(wheel["exclude"]))
     else:
         root, url = (table["cutlass-tag"][key].format(release=number) for key in ("root", "url"))
         need = _pinned("cutlass", number, f"{root}.tar.gz", url, release)
-    return {"archive": _Place(need=need, near=near, more={}), "release": number, "root": root}
+    vendored = {"vendored_by": f"{need.name} {need.version}"} if "root" in release else {}
+    upstream = {"upstream": release["upstream"]} if "upstream" in release else {}
+    return {"archive": _Place(need=need, near=near, more={}), "release": number, "root": root, **vendored, **upstream}
+
+
+def _library(library: Mapping[str, Any]) -> dict[str, Any]:
+    """A library of headers."""
+    name, url = library["name"], library["url"]
+    need = _pinned(name, library.get("version", library["sha256"][:12]), url.rpartition("/")[2], url, library)
+    place = _Place(need=need, near=("library", name), more={})
+    return {"archive": place, "root": library["root"], "include": library["include"]}
 
 
 def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
@@ -346,6 +362,8 @@ def _resolved(fetcher: Fetcher, needs: Sequence[Requirement]) -> dict[Requiremen
         suite, component = first.archive
         entries = resolve_debian([one.name for one in needs], suite, components=[component])
         return dict(zip(needs, entries, strict=True))
+    if first.sdist:
+        return {first: resolve_sdist(fetcher, first.name, first.version)}
     entry = resolve(fetcher, first.name, first.version, python_tag=first.python_tag)
     return {first: resolve_slim(fetcher, entry, first.include, first.exclude) if first.include else entry}
 

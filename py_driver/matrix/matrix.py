@@ -42,6 +42,7 @@ class Matrix(NamedTuple):
         torch: the torch releases, in the order of the file.
         toolkits: the releases of CUDA, then those of ROCm, in the order of the file.
         known: the GPU architectures that compilers know, by backend: `cuda`, `rocm`.
+        libraries: what sections may depend on by a user's matrix, with the oldest CUDA that it is for, or nothing.
         cpu: the processor architecture.
         os: the operating system.
     """
@@ -49,6 +50,7 @@ class Matrix(NamedTuple):
     torch: tuple[Torch, ...]
     toolkits: tuple[Toolkit, ...]
     known: Mapping[str, Known]
+    libraries: Mapping[str, str]
     cpu: str
     os: str
 
@@ -93,6 +95,7 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
         ),
         toolkits=tuple(backend.toolkit(one) for backend in TOOLKITS for one in table[backend.family]),
         known={backend.family: backend.known(table) for backend in BUILT.values()},
+        libraries={one["name"]: one.get("minimum-cuda", "") for one in table.get("library", ())},
         cpu=table["platform"]["cpu"],
         os=table["platform"]["os"],
     )

@@ -1,4 +1,4 @@
-"""A matrix of the user's own, which replaces and adds releases of torch, CUDA, ROCm and CUTLASS."""
+"""A matrix of the user's own, which adds releases of torch, CUDA, ROCm and CUTLASS, and libraries of headers."""
 
 from __future__ import annotations
 
@@ -45,16 +45,38 @@ _TOOLKIT: Final[Mapping[str, type]] = {
     "archives": list,
     "libraries": list,
 }
-_CUTLASS: Final[Mapping[str, type]] = {"version": str, "release": str, "wheel": str, "sha256": str}
+_CUTLASS: Final[Mapping[str, type]] = {
+    "version": str,
+    "release": str,
+    "wheel": str,
+    "sdist": str,
+    "root": str,
+    "sha256": str,
+}
+_LIBRARY: Final[Mapping[str, type]] = {
+    "name": str,
+    "version": str,
+    "url": str,
+    "sha256": str,
+    "root": str,
+    "include": list,
+    "minimum-cuda": str,
+}
 _MOST: Final = 1000
-_OPTIONAL: Final = {"named", "wheel", "sha256", "libraries"}
+_OPTIONAL: Final = {"named", "wheel", "sdist", "root", "sha256", "libraries"}
+_LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
     "torch": _TORCH,
     **{one.family: {**_TOOLKIT, **one.release_keys} for one in TOOLKITS},
     "cutlass": _CUTLASS,
+    "library": _LIBRARY,
 }
-_PINS: Final = {"wheel": re.compile("[^=]+==[^=]+"), "sha256": re.compile("[0-9a-f]{64}")}
+_PACKAGE: Final = re.compile("[^=]+==[^=]+")
+_PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
+_TAKEN: Final = {"torch", "sycl_tla"}
+_NAME: Final = re.compile("[a-z][a-z0-9_]*")
+_ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 _ARCHIVES: Final = {
     "wheel": {"wheel"},
     "deb": {"deb", "suite", "component"},
@@ -77,15 +99,21 @@ def extended(table: Table, own: Mapping[str, list[Table]], file: str) -> Table:
     """
     merged = dict(table)
     for kind in _TABLES:
-        releases = {one["version"]: one for one in table[kind]} | {one["version"]: one for one in own[kind]}
+        key = key_of(kind)
+        releases = {one[key]: one for one in table.get(kind, ())} | {one[key]: one for one in own[kind]}
         merged[kind] = list(releases.values())
     if wrong := list(_contradictions(own, merged, file)):
         raise DriverError(wrong)
     return merged
 
 
+def key_of(kind: str) -> str:
+    """The key that tells the tables of a kind apart."""
+    return "name" if kind == "library" else "version"
+
+
 def read_extension(path: Path) -> dict[str, list[Table]]:
-    """The releases in a user's file: `torch`, `cuda`, `rocm` and `cutlass`.
+    """The tables in a user's file: `torch`, `cuda`, `rocm`, `cutlass` and `library`.
 
     Raises:
         DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
@@ -119,13 +147,13 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{file}: `{kind}` must be tables: [[{kind}]]")
             continue
         for number, release in enumerate(releases, 1):
-            place = f"{file}: [[{kind}]] {release.get('version', f'number {number}')}"
+            place = f"{file}: [[{kind}]] {release.get(key_of(kind), f'number {number}')}"
             yield from _keys(release, keys, place)
-            pattern, words = _VERSIONS[kind]
+            pattern, words = _VERSIONS.get(kind, (".+", ""))
             if "version" in release and not re.fullmatch(pattern, str(release["version"])):
                 message = f"{place}: `version` must be a major and a minor number {words}"
                 yield Diagnostic(code=Code.BAD_VALUE, message=message)
-        versions = [str(release.get("version")) for release in releases]
+        versions = [str(release.get(key_of(kind))) for release in releases]
         for version in sorted({one for one in versions if versions.count(one) > 1}):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{file}: [[{kind}]] {version} is defined more than once")
 
@@ -136,7 +164,7 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
         yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=hint)
     for name, kind in keys.items():
         if name not in release:
-            if name not in _OPTIONAL:
+            if name not in (_LIBRARY_OPTIONAL if keys is _LIBRARY else _OPTIONAL):
                 yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `{name}` is missing")
         elif type(release[name]) is not kind:
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be of the type {kind.__name__}")
@@ -161,11 +189,45 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
                 yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help=advice)
             yield from _toolkit(release, merged, place)
     for release in own["cutlass"]:
-        pins = [key for key in ("wheel", "sha256") if key in release]
-        if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
-            message = f"{file}: [[cutlass]] {release['version']} must have one of `wheel` and `sha256`"
-            advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
-            yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+        yield from _cutlass(release, f"{file}: [[cutlass]] {release['version']}")
+    for library in own["library"]:
+        yield from _library(library, f"{file}: [[library]] {library['name']}")
+
+
+def _cutlass(release: Table, place: str) -> Iterator[Diagnostic]:
+    """What is wrong with a CUTLASS release."""
+    pins = [key for key in _PINS if key in release]
+    if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
+        message = f"{place} must have one of `wheel`, `sdist` and `sha256`"
+        advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
+        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
+    elif "root" not in release:
+        if pins == ["sdist"]:
+            advice = 'the directory with `include` in the archive: `root = "flash_attn-2.8.3/csrc/cutlass"`'
+            yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `root` is missing", help=advice)
+    elif pins == ["sha256"]:
+        advice = "remove it: the archive of a git tag has its own"
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `root` goes with `wheel` and `sdist`", help=advice)
+    elif not _ROOT.fullmatch(release["root"]):
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `root` must be a directory in the archive")
+
+
+def _library(library: Table, place: str) -> Iterator[Diagnostic]:
+    """What is wrong with a library of headers."""
+    if not _NAME.fullmatch(library["name"]) or library["name"] in _TAKEN or library["name"].startswith("cutlass_"):
+        advice = "lower-case letters, digits and `_`, and none of the names that `depends` has already"
+        yield Diagnostic(code=Code.BAD_NAME, message=f"{place}: a library cannot have this name", help=advice)
+    if not re.fullmatch(r"https://\S+\.(tar(\.\w+)?|tgz)", library["url"]):
+        message = f"{place}: `url` must be the https address of a tar archive"
+        yield Diagnostic(code=Code.BAD_VALUE, message=message)
+    if not _PINS["sha256"].fullmatch(library["sha256"]):
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `sha256` must be 64 lower-case hexadecimal digits")
+    for key, paths in (("root", [library["root"]]), ("include", library["include"])):
+        if wrong := [one for one in paths if not _ROOT.fullmatch(one) and (key, one) != ("include", ".")]:
+            message = f"{place}: `{wrong[0]}` in `{key}` is no directory in the archive"
+            yield Diagnostic(code=Code.BAD_VALUE, message=message)
+    if not re.fullmatch(r"[1-9][0-9]\.[0-9]{1,2}", library.get("minimum-cuda", "12.3")):
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `minimum-cuda` must be a major and a minor number")
 
 
 def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:

@@ -149,9 +149,13 @@ def _check_depends(kernel: Kernel, releases: Releases, findings: Findings) -> No
         if name in BUILT[kernel.backend.value].without:
             message, advice = "CUTLASS is for CUDA only", "remove it from `depends`"
         elif depend.value in locked:
+            if upstream := locked[depend.value].get("upstream"):
+                here = f"{locked[depend.value]['release']}, as {locked[depend.value]['vendored_by']} has it"
+                message = f"`{depend.value}` is CUTLASS {here}; kernel-builder takes {upstream}"
+                findings.note(message, depend.span)
             continue
         elif name == "cutlass":
-            message = f"CUTLASS {'.'.join(version)} is not locked: the digest of its archive is unknown"
+            message = f"CUTLASS {'.'.join(version)} is not locked: no Python package is known to carry it"
             advice = f"the lock has {', '.join(locked)}; a matrix of your own can lock it, see docs/toolchains.md"
         else:
             message = f"the dependency `{depend.value}` is not supported"

@@ -222,7 +222,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
     for candidate in candidates(manifest.framework, matrix, aot):
         cell = candidate.cell
         sections = _sections(manifest, cell)
-        if reason := candidate.reason or _why_not(manifest, cell, sections):
+        if reason := candidate.reason or _why_not(manifest, cell, sections, matrix):
             excluded.append(Excluded(cell=cell, reason=reason))
             continue
         if cell.backend not in chosen_for:
@@ -263,13 +263,24 @@ def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
     )
 
 
-def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...]) -> str:
+def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
     """Why a cell is not built, apart from torch, or nothing."""
     version, bounds, title = version_of(cell.backend), manifest.bounds(cell.family), BUILT[cell.family].title
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)
     if not sections:
         return f"every kernel section asks for a later {title} than {version}"
+    if version and cell.family == "cuda":
+        return _too_old(version, sections, matrix)
+    return ""
+
+
+def _too_old(cuda: str, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
+    """Which library of a user's matrix is for a later CUDA, or nothing."""
+    for section in sections:
+        for name in values(section.depends):
+            if (minimum := matrix.libraries.get(name, "")) and numbers(cuda) < numbers(minimum):
+                return f"{section.title} depends on {name}, which needs CUDA {minimum}"
     return ""
 
 

@@ -60,7 +60,8 @@ def load(directory: Path, releases: Releases) -> Project:
             with the files: what `manifest.reader.read` and `manifest.semantics.check` collect, FILE_MISSING,
             PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, BAD_VALUE.
     """
-    manifest, findings = read(read_manifest(directory), str(directory / MANIFEST))
+    libraries = tuple(releases.matrix.libraries)
+    manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
     check(manifest, releases, findings)
     checker = FileChecker(directory, findings)
     framework = manifest.framework

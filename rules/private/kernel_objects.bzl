@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
-load("//toolchains/cutlass:sdk.bzl", "CutlassSdkInfo")
+load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":actions.bzl", "package_path")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
@@ -97,7 +97,7 @@ def _kernel_objects_impl(ctx):
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
         own_arch_list = ctx.attr.own_arch_list,
-        libraries = [library[CutlassSdkInfo] for library in ctx.attr._libraries],
+        libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries],
         ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[BuildSettingInfo].value,
         registration = ctx.file._registration,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
@@ -173,7 +173,7 @@ kernel_objects = rule(
         ),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
-        "_libraries": attr.label_list(default = _libraries, providers = [CutlassSdkInfo]),
+        "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_ptx_sharing": attr.label(default = "//rules/settings:ptx_sharing"),
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",

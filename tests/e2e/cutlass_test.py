@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
 
+from py_driver.matrix.releases import Releases
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -45,3 +47,21 @@ def test_without_a_section_that_names_it_nothing_sees_it(gemm: Built, base: Path
     manifest.write_text(text.replace('depends = ["cutlass_3_6"]', "depends = []"))
     wrong = gemm.driver.run("build", project, "--variant", _CELL, code=5)
     assert "'cutlass/version.h' file not found" in wrong.stderr
+
+
+def test_every_release_of_the_lock_is_the_one_that_its_name_says(gemm: Built, base: Path) -> None:
+    project = copy_project(gemm.project, base / "releases")
+    manifest = project / "build.toml"
+    head, _, _ = manifest.read_text().partition("[kernel.gemm]")
+    sections = [head.replace('stable-abi = "2.9"\n', "")]
+    for name, release in Releases().lock.libraries.items():
+        major, minor, patch = release["release"].split(".")
+        wanted = f"CUTLASS_MAJOR == {major} && CUTLASS_MINOR == {minor} && CUTLASS_PATCH == {patch}"
+        source = project / "csrc" / f"{name}.cpp"
+        source.write_text(f'#include "cutlass/version.h"\nstatic_assert({wanted}, "{name}");\n')
+        sections.append(f'[kernel.{name}]\nbackend = "cuda"\ndepends = ["{name}"]\nsrc = ["csrc/{name}.cpp"]\n')
+    manifest.write_text("\n".join(sections))
+    (project / "torch-ext" / "torch_binding.cpp").write_text(
+        '#include "registration.h"\n\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
+    )
+    gemm.driver.run("build", project, "--variant", "torch213-*-cu130-*")

@@ -255,6 +255,7 @@ def _link_test_impl(ctx):
         "libcurand.so.10",
         "libcusolver.so.12",
         "libcusparse.so.12",
+        "libnvJitLink.so.13",
         "libnvrtc.so.13",
     ], files)
     asserts.true(env, "--build-id=none" in action.argv)

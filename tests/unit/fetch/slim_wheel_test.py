@@ -12,7 +12,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.pip_settings import PipSettings
 from py_driver.fetch.prefetch import fill_mirror
-from py_driver.fetch.resolution import resolve, resolve_slim
+from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
 
@@ -146,4 +146,14 @@ def test_resolve_prefers_the_wheel_for_the_python(server: Server, fetcher: Fetch
     assert resolve(fetcher, "demo", "1.0+cpu").filename == f"demo-1.0+cpu-{tags[-1]}.whl"
     with pytest.raises(DriverError) as caught:
         resolve(fetcher, "demo", "2.0")
+    assert caught.value.diagnostics[0].code is Code.NOT_FOUND_UPSTREAM
+
+
+@pytest.mark.parametrize("filename", ["some_demo-1.0.tar.gz", "Some.Demo-1.0.tar.gz"])
+def test_resolve_a_source_archive(server: Server, fetcher: Fetcher, filename: str) -> None:
+    server.offer("some-demo", {filename: b"tar", "some_demo-1.0.1.tar.gz": b"", "some_demo-1.0-py3-none-any.whl": BODY})
+    entry = resolve_sdist(fetcher, "some-demo", "1.0")
+    assert (entry.name, entry.filename, entry.size, entry.sdist, entry.slim) == ("some-demo", filename, 3, True, False)
+    with pytest.raises(DriverError) as caught:
+        resolve_sdist(fetcher, "some-demo", "2.0")
     assert caught.value.diagnostics[0].code is Code.NOT_FOUND_UPSTREAM

@@ -153,6 +153,14 @@ def test_a_vendors_archive(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "bin" / "link").stat().st_mode & 0o111
 
 
+def test_a_source_archive_of_a_python_package(tmp_path: Path) -> None:
+    body = tar_of(("demo-1.0/3rdparty/cutlass/include/a.h", b"a"), ("demo-1.0/setup.py", b""))
+    (tmp_path / "archive").write_bytes(body)
+    entry = pinned(body, "demo-1.0.tar.gz")
+    unpack(tmp_path / "archive", entry, tmp_path / "out", Selection(strip_prefix="demo-1.0/3rdparty/cutlass"))
+    assert names_below(tmp_path / "out") == ["include/a.h"]
+
+
 def test_a_vendors_debian_package(tmp_path: Path) -> None:
     body = deb_of([("opt/demo/include/a.h", b"a")])
     (tmp_path / "archive").write_bytes(body)

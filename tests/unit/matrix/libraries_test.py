@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from sections import CPU, GENERAL, TORCH, failure, make
 
 from py_driver.building.selection import archives
@@ -30,10 +29,19 @@ _RELEASES = {
 
 def test_locked_are_the_releases_that_upstream_takes() -> None:
     assert set(_RELEASES) == {name for name in DEPENDS if name.startswith("cutlass")}
-    assert set(Releases().lock.libraries) == set(_RELEASES) - {"cutlass_2_10", "cutlass_4_5"}
+    assert set(Releases().lock.libraries) == set(_RELEASES) - {"cutlass_2_10"}
     for name, entry in Releases().lock.parts["cutlass"].items():
-        assert entry["release"] == _RELEASES[f"cutlass_{name.replace('.', '_')}"]
-        assert entry["archive"]["version"] in {entry["release"], f"{entry['release']}.0"}
+        assert entry.get("upstream", entry["release"]) == _RELEASES[f"cutlass_{name.replace('.', '_')}"]
+        if "vendored_by" in entry:
+            assert entry["vendored_by"] == "{name} {version}".format_map(entry["archive"])
+        else:
+            assert entry["archive"]["version"] == f"{entry['release']}.0"
+
+
+def test_another_release_than_upstream_takes_gives_a_note(tmp_path: Path) -> None:
+    made = make(tmp_path, GENERAL + TORCH + CPU.replace("[]", '["cutlass_4_5", "cutlass_4_4"]'))
+    said = "`cutlass_4_5` is CUTLASS 4.5.0, as flashinfer-python 0.6.14 has it; kernel-builder takes 4.5.2"
+    assert [note.message for note in made.notes if "CUTLASS" in note.message] == [said]
 
 
 def test_entries_come_once_and_torch_has_none() -> None:
@@ -52,8 +60,16 @@ def test_build_needs_the_releases_that_its_sections_name(tmp_path: Path) -> None
     assert 'depends = [\n        "cutlass_3_8",\n        "torch",\n    ],' in render(made, "")
 
 
-@pytest.mark.parametrize(("name", "version"), [("cutlass_2_10", "2.10"), ("cutlass_4_5", "4.5")])
-def test_release_that_is_not_locked(tmp_path: Path, name: str, version: str) -> None:
-    [found] = failure(tmp_path, GENERAL + TORCH + CPU.replace("[]", f'["{name}"]')).diagnostics
-    assert found.message.startswith(f"CUTLASS {version} is not locked: ")
+def test_release_that_is_not_locked(tmp_path: Path) -> None:
+    [found] = failure(tmp_path, GENERAL + TORCH + CPU.replace("[]", '["cutlass_2_10"]')).diagnostics
+    assert found.message.startswith("CUTLASS 2.10 is not locked: ")
     assert "cutlass_3_6" in found.help
+
+
+def test_every_cuda_release_has_the_headers_of_its_libraries() -> None:
+    parts = "cublas cuda-cccl cuda-nvrtc cuda-profiler-api cuda-runtime cufft curand cusolver cusparse nvjitlink nvtx"
+    for version, release in Releases().lock.parts["cuda"].items():
+        major = version.partition(".")[0]
+        suffix = "" if major == "13" else f"-cu{major}"
+        wanted = {f"nvidia-{part}{suffix}" for part in parts.split() if (part, version) != ("nvjitlink", "11.8")}
+        assert wanted <= {archive["name"] for archive in release["archives"]}, version

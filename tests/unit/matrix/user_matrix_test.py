@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fetch_server import Server, wheel
 from sections import CPU, GENERAL, make
 from sections import TORCH as TORCH_SECTION
 
@@ -50,6 +51,21 @@ version = "4.5"
 release = "4.5.2"
 sha256 = "{}"
 """.format("0a" * 32)
+VENDORED = """[[cutlass]]
+version = "4.5"
+release = "4.5.2"
+sdist = "demo==1.0"
+root = "demo-1.0/3rdparty/cutlass"
+"""
+LIBRARY = """[[library]]
+name = "tiles"
+version = "1.2"
+url = "https://example.org/tiles-1.2.tar.gz"
+sha256 = "{}"
+root = "tiles-1.2"
+include = ["include", "."]
+minimum-cuda = "12.3"
+""".format("0b" * 32)
 ENTRY = {
     "name": "torch",
     "version": "2.15.9",
@@ -131,6 +147,59 @@ def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path
     assert [entry.version for entry in entries if entry.name == "cutlass"] == ["4.5.2"]
 
 
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_a_copy_of_cutlass_in_a_package(own: Callable[[str], Path], server: Server, kind: str) -> None:
+    wheel_name, sdist_name = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"
+    root = "demo-1.0/3rdparty/cutlass"
+    server.offer("demo", {wheel_name: wheel({f"{root}/include/cutlass/version.h": b"1"}), sdist_name: b"tar"})
+    path = own(VENDORED.replace("sdist", kind))
+    assert __main__.main(["lock"]) == 0
+    release = json.loads(path.with_name("my.lock.json").read_text(encoding="utf-8"))["cutlass"]["4.5"]
+    assert (release["release"], release["root"], release["vendored_by"]) == ("4.5.2", root, "demo 1.0")
+    assert release["archive"]["filename"] == (wheel_name if kind == "wheel" else sdist_name)
+    wanted = [f"{root}/include/", f"{root}/tools/util/include/"]
+    assert release["archive"].get("include") == (wanted if kind == "wheel" else None)
+    assert __main__.main(["lock", "--check"]) == 0
+
+
+def test_a_library_of_headers(own: Callable[[str], Path], tmp_path: Path) -> None:
+    path = own(LIBRARY)
+    assert __main__.main(["lock"]) == 0
+    assert json.loads(path.with_name("my.lock.json").read_text(encoding="utf-8")) == {
+        "library": {
+            "tiles": {
+                "archive": {
+                    "name": "tiles",
+                    "version": "1.2",
+                    "filename": "tiles-1.2.tar.gz",
+                    "sha256": "0b" * 32,
+                    "origin": "url",
+                    "url": "https://example.org/tiles-1.2.tar.gz",
+                },
+                "root": "tiles-1.2",
+                "include": ["include", "."],
+            }
+        }
+    }
+    releases = Releases(path)
+    assert "tiles" in releases.lock.toolchain_digests()
+    section = '[kernel.t]\nbackend = "cuda"\ndepends = ["tiles"]\nsrc = ["g/a.cu"]\n'
+    made = make(tmp_path / "project", GENERAL + TORCH_SECTION + section + CPU, releases)
+    built = {variant.cell.backend for variant in made.variants}
+    assert {"cu124", "cu130"} <= built
+    assert built.isdisjoint({"cu118", "cu121"})
+    why = "[kernel.t] depends on tiles, which needs CUDA 12.3"
+    assert {one.cell.backend for one in made.excluded if one.reason == why} == {"cu118", "cu121"}
+    [variant] = [one for one in made.variants if one.name == "torch213-cxx11-cu130-x86_64-linux"]
+    assert "tiles" in {entry.name for entry in archives(made, [variant], releases.lock)}
+
+
+def test_a_library_is_known_only_by_the_matrix_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as caught:
+        make(tmp_path, GENERAL + TORCH_SECTION + CPU.replace("[]", '["tiles"]'))
+    assert [one.code for one in caught.value.diagnostics] == [Code.BAD_VALUE]
+
+
 def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
     path = own(TORCH)
     with pytest.raises(DriverError) as caught:
@@ -195,6 +264,22 @@ def test_the_option_names_the_file(
         (CUTLASS + 'wheel = "nvidia-cutlass==4.5.2.0"\n', [Code.BAD_VALUE]),
         (CUTLASS.replace("sha256", "wheel"), [Code.BAD_VALUE]),
         (CUTLASS.replace("4.5", "latest"), [Code.BAD_VALUE]),
+        (CUTLASS + 'root = "cutlass"\n', [Code.BAD_VALUE]),
+        (VENDORED.replace("root", "#"), [Code.MISSING_KEY]),
+        (VENDORED.replace("demo-1.0", ".."), [Code.BAD_VALUE]),
+        (VENDORED.replace("==", " "), [Code.BAD_VALUE]),
+        (LIBRARY + LIBRARY, [Code.BAD_VALUE]),
+        (LIBRARY.replace('"tiles"', '"torch"'), [Code.BAD_NAME]),
+        (LIBRARY.replace('"tiles"', '"cutlass_9_9"'), [Code.BAD_NAME]),
+        (LIBRARY.replace('"tiles"', '"Tiles!"'), [Code.BAD_NAME]),
+        (LIBRARY.replace("https:", "http:"), [Code.BAD_VALUE]),
+        (LIBRARY.replace(".tar.gz", ".zip"), [Code.BAD_VALUE]),
+        (LIBRARY.replace("0b", "0B"), [Code.BAD_VALUE]),
+        (LIBRARY.replace('"tiles-1.2"', '"../tiles"'), [Code.BAD_VALUE]),
+        (LIBRARY.replace('["include", "."]', '["/include"]'), [Code.BAD_VALUE]),
+        (LIBRARY.replace('["include", "."]', "[]"), [Code.BAD_VALUE]),
+        (LIBRARY.replace("12.3", "12"), [Code.BAD_VALUE]),
+        (LIBRARY.replace("url", "uri"), [Code.UNKNOWN_KEY, Code.MISSING_KEY]),
         (TORCH + TORCH, [Code.BAD_VALUE]),
         (TORCH.replace('"2.15"', '"21.3"'), [Code.BAD_VALUE]),
         (TORCH.replace("20", "-20"), [Code.BAD_VALUE]),
@@ -245,5 +330,6 @@ def test_a_lock_of_something_else_is_stale(
 
 
 def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:
-    [text] = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    text, library = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert Releases(own(text)).matrix.torch[-1].release == "2.3.1"
+    assert Releases(own(library)).matrix.libraries == {"tiles": "12.3"}

@@ -1,9 +1,9 @@
-"""The rule that describes the headers of a CUTLASS release to the rules."""
+"""The rule that describes the headers of a library to the rules."""
 
 load("//toolchains:includes.bzl", "include_paths")
 
-CutlassSdkInfo = provider(
-    doc = "What including one CUTLASS release needs.",
+LibrarySdkInfo = provider(
+    doc = "What including one library needs.",
     fields = {
         "headers": "depset of File; all headers: files, or directories of them",
         "includes": "list of string; include directories from the execution root, in the order of the search",
@@ -12,22 +12,22 @@ CutlassSdkInfo = provider(
     },
 )
 
-def _cutlass_sdk_impl(ctx):
+def _library_sdk_impl(ctx):
     headers = depset(ctx.files.headers)
-    return [CutlassSdkInfo(
+    return [LibrarySdkInfo(
         headers = headers,
         includes = include_paths(ctx, ctx.attr.includes),
         name = ctx.attr.depends,
         root = ctx.label.workspace_root,
     )]
 
-cutlass_sdk = rule(
-    implementation = _cutlass_sdk_impl,
+library_sdk = rule(
+    implementation = _library_sdk_impl,
     attrs = {
         "depends": attr.string(mandatory = True, doc = "What a section's `depends` calls it, e.g. `cutlass_3_6`."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers: files, or directories of them."),
         "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
     },
-    provides = [CutlassSdkInfo],
-    doc = "The headers of a CUTLASS release.",
+    provides = [LibrarySdkInfo],
+    doc = "The headers of a library: of a CUTLASS release, or of one that a user's matrix names.",
 )

@@ -1,0 +1,6 @@
+#include "registration.h"
+
+bool calls();
+bool called = calls();
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
