@@ -155,8 +155,8 @@ def _no_word(kind: str, word: str, beside: Sequence[str], cells: Collection[Cell
         cells: all of the project.
     """
     torches = sorted({cell.torch for cell in cells if cell.torch}, key=numbers)
-    backends = dict.fromkeys(name for cell in cells for name in (cell.backend, cell.family))
-    hint = did_you_mean(word, torches if kind == "torch" else tuple(backends))
+    backends = sorted({name for cell in cells for name in (cell.backend, cell.family)})
+    hint = did_you_mean(word, torches if kind == "torch" else backends)
     there = [f"torch {', '.join(torches)}"] if torches else []
     there.append(f"the backends {', '.join(backends)}")
     with_others = f" with {' or '.join(f'`{one}`' for one in beside)}" if beside else ""
