@@ -135,14 +135,15 @@ def narrow(
 def is_for(cell: Cell, torch: str | None, backend: str | None) -> bool:
     """Whether a cell is for a torch release and a backend; None is any.
 
-    One for torch's stable ABI is for its release and all later ones, one with Python files only for every release, and
-    a universal one for every backend.
+    One for torch's stable ABI is for its release and all later ones; one with Python files only is for every release of
+    torch and of its backend, and a universal one for every backend.
     """
     if torch and cell.torch and torch != cell.torch and not (cell.stable and numbers(torch) > numbers(cell.torch)):
         return False
     if backend is None or backend in {cell.backend, cell.family}:
         return True
-    return cell.backend == UNIVERSAL and backend_of(backend) is not None
+    known = backend_of(backend)
+    return known is not None and cell.is_noarch and cell.backend in {UNIVERSAL, known.family}
 
 
 def _no_word(kind: str, word: str, beside: Sequence[str], cells: Collection[Cell]) -> Diagnostic:
@@ -155,8 +156,8 @@ def _no_word(kind: str, word: str, beside: Sequence[str], cells: Collection[Cell
         cells: all of the project.
     """
     torches = sorted({cell.torch for cell in cells if cell.torch}, key=numbers)
-    backends = dict.fromkeys(name for cell in cells for name in (cell.backend, cell.family))
-    hint = did_you_mean(word, torches if kind == "torch" else tuple(backends))
+    backends = sorted({name for cell in cells for name in (cell.backend, cell.family)})
+    hint = did_you_mean(word, torches if kind == "torch" else backends)
     there = [f"torch {', '.join(torches)}"] if torches else []
     there.append(f"the backends {', '.join(backends)}")
     with_others = f" with {' or '.join(f'`{one}`' for one in beside)}" if beside else ""

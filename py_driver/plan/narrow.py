@@ -22,21 +22,23 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
     A section keeps those of its architectures that serve one of these, as `9.0a` serves 9.0, and 8.0 serves 8.6 if the
     section has no 8.6. If none does, it keeps its lowest one: without any the extension would not link. A variant
     none of whose sections has code for these GPUs is excluded. The metadata of the others says that they have not all
-    of the device code; variants without any stay as they are.
+    of the device code; variants without any stay as they are, and so does a plan that has no others.
 
     Args:
         plan: of the project.
         archs: as build.toml spells them.
 
     Raises:
-        DriverError: EMPTY_ARCHS if no variant has device code for one of them.
+        DriverError: NO_VARIANTS if there is device code, and none for one of these architectures.
     """
     groups = {group.name: group for group in plan.groups}
     asked = {arch for variant in plan.variants for one in _sections(variant, groups) for arch in one.kept}
+    if not asked:
+        return plan
     if unserved := [arch for arch in archs if not _serving(asked, [arch])]:
-        has = f"has it for {', '.join(sorted(asked, key=arch_order))}" if asked else "has none at all"
+        has = ", ".join(sorted(asked, key=arch_order))
         message = f"`{plan.name}` has no device code for the architecture `{unserved[0]}`"
-        raise error(Code.EMPTY_ARCHS, message, help=f"the project {has}; build.toml says for which")
+        raise error(Code.NO_VARIANTS, message, help=f"it has device code for {has}, as build.toml says")
     new = {name: _group(group, archs) for name, group in groups.items()}
     variants, excluded = [], []
     for variant in plan.variants:

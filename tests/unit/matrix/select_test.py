@@ -210,7 +210,8 @@ def test_plain_words(torch: list[str], backends: list[str], expected: tuple[str,
         (STABLE, "2.8", None, False),
         (STABLE, "2.13", "cpu", False),
         ("torch-cuda", "2.13", "cuda", True),
-        ("torch-cuda", "2.13", "cu130", False),
+        ("torch-cuda", "2.13", "cu130", True),
+        ("torch-cuda", None, "rocm72", False),
         ("torch-universal", "2.13", "cu130", True),
         ("torch-universal", None, "nonsense", False),
     ],
@@ -226,7 +227,7 @@ def test_words_that_mean_nothing_say_what_there_is() -> None:
     assert first.message == "no variant is for torch `2.133`"
     assert first.help == (
         "did you mean `2.13`? there are variants for torch 2.11, 2.13, 2.15 and for the backends "
-        "cpu, cu130, cuda, cu132"
+        "cpu, cu130, cu132, cuda"
     )
     assert second.message == "no variant is for the backend `cu31`"
     assert caught.value.exit_code == 3

@@ -98,9 +98,14 @@ def test_an_architecture_that_nothing_has(archs: list[str], unserved: str, tmp_p
     with pytest.raises(DriverError) as caught:
         narrowed(plan(tmp_path, "8.0", "9.0"), archs)
     [one] = caught.value.diagnostics
-    assert one.code is Code.EMPTY_ARCHS
+    assert one.code is Code.NO_VARIANTS
     assert one.message == f"`re_lu` has no device code for the architecture `{unserved}`"
-    assert one.help == "the project has it for 8.0, 9.0; build.toml says for which"
+    assert one.help == "it has device code for 8.0, 9.0, as build.toml says"
+
+
+def test_without_device_code_there_is_nothing_to_choose(tmp_path: Path) -> None:
+    whole = make(tmp_path, GENERAL.replace(', "cuda"', "") + TORCH + CPU)
+    assert narrowed(whole, ["9.0"]) is whole
 
 
 def test_in_the_repository_it_is_built_beside_the_checked_in_file(
