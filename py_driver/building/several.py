@@ -21,6 +21,7 @@ from py_driver.building.estimate import Estimate, describe, estimate, learned
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.history import read_history, write_history
 from py_driver.building.selection import archives
+from py_driver.building.true_names import true_names
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch.prefetch import fetch_all
@@ -228,7 +229,8 @@ def _collected(
     counts: Mapping[str, CellSteps] = {each.variant: each for each in counted}
     cells = []
     for variant in project.chosen:
-        path, size = collect(root / counts[variant.name].directory, project.directory, variant.name)
+        with true_names(root / counts[variant.name].directory, project.plan) as made:
+            path, size = collect(made, project.directory, variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     sources = {(group.name, source) for group in project.plan.groups for source in group.sources}
     known = learned(ahead.history, ahead.steps, places_of(counted, done_steps), sources)

@@ -114,6 +114,7 @@ def check_user_lock(releases: Releases) -> None:
     """
     if releases.user is None:
         return
+    _ = releases.own  # what is wrong with the matrix comes first
     old = releases.user_lock
     try:
         new, missing = complete(wanted(releases), old, {})

@@ -110,6 +110,9 @@ class Releases:
             why = wrong.strerror if isinstance(wrong, OSError) else wrong
             advice = f"run `driver lock --matrix {self.user}`"
             raise error(Code.STALE_LOCK, f"cannot read the lock of your matrix, {path}: {why}", help=advice) from None
+        if not isinstance(value, dict) or not all(isinstance(part, dict) for part in value.values()):
+            advice = f"run `driver lock --matrix {self.user}`"
+            raise error(Code.STALE_LOCK, f"the lock {path} does not match your matrix", help=advice)
         return value
 
     def symbols_file(self, kind: str, version: str) -> Path:

@@ -72,6 +72,7 @@ _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
     "cutlass": _CUTLASS,
     "library": _LIBRARY,
 }
+_BRACES: Final = re.compile(r"\{(component|stem|release)\}")
 _PACKAGE: Final = re.compile("[^=]+==[^=]+")
 _PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
 _TAKEN: Final = {"torch", "sycl_tla"}
@@ -252,6 +253,9 @@ def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
         elif problem := _too_early(release["version"], name):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help="see docs/toolchains.md")
+    if twice := set(release["backends"]) & set(release.get("named", ())):
+        message = f"{place}: `{min(twice)}` stands in `backends` and in `named`"
+        yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
 
@@ -279,10 +283,13 @@ def _archive(archive: object, more: Collection[str], merged: Table, place: str) 
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
     missing = _ARCHIVES[kind].union(more) - archive.keys()
-    pinned = kind == "deb" or "==" in str(archive[kind])
+    pinned = kind == "deb" or _PACKAGE.fullmatch(archive[kind]) is not None
     if missing or not pinned:
-        lack = f"`{min(missing)}`" if missing else "`==` and a version"
+        lack = f"`{min(missing)}`" if missing else "a name, `==` and a version"
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
+    elif wrong := [one for one in slim if re.search("[{}]", _BRACES.sub("", one))]:
+        advice = "known are {component}, {stem} and {release}"
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown word in `slim`: `{wrong[0]}`", help=advice)
     elif more and archive["layout"] not in merged["layouts"]:
         advice = f"the layouts are {', '.join(merged['layouts'])}"
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown layout `{archive['layout']}`", help=advice)

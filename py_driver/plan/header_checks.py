@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Code
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
-from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
+from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import TORCH_FOLDERS, first_use, is_opaque, scan
 from py_driver.system.files import is_file
@@ -71,9 +71,10 @@ def check_includes(
     framework = manifest.framework
     if framework.table != TORCH or not compiled:
         return {}
-    listed = {*python, *values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
-    files = _Files(directory, listed - {REGISTRATION})
-    cutlass = [name for one in compiled for name in values(one.depends) if name.startswith("cutlass")]
+    src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))} - {REGISTRATION}
+    plain = {name for name in python if all(map(is_plain, name.split("/")))}
+    files = _Files(directory, src, plain)
+    cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
     binding = _Section(f"[{TORCH}]", framework.src, framework.include, (TORCH,), cutlass)
     backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {f"binding_{one}": _reach(files, binding, one, findings) for one in backends}
@@ -110,11 +111,19 @@ class _Section:
 
 
 class _Files:
-    """The files of a project, each read once; `listed` are those that a section of it lists."""
+    """The files of a project, each read once.
 
-    def __init__(self, directory: Path, listed: set[str]) -> None:
+    Args:
+        directory: the project's.
+        src: the files that a section lists.
+        python: those of its Python package that can be included.
+    """
+
+    def __init__(self, directory: Path, src: set[str], python: set[str]) -> None:
         self._directory = directory
-        self.listed = listed
+        self.listed = src | python
+        self.others = sorted(name for name in src if not name.endswith(SOURCES))
+        self._large: set[str] = set()
         self.complained: set[tuple[str, int]] = set()
         self._texts: dict[str, str] = {}
         self._sources: dict[str, Source] = {}
@@ -127,9 +136,16 @@ class _Files:
             self._texts[path] = ""
             real = self._directory / path
             with suppress(OSError):
-                if path_problem(path) is None and is_file(real) and real.stat().st_size <= _SIZE_LIMIT:
-                    self._texts[path] = real.read_text(encoding="utf-8", errors="replace")
+                if path_problem(path) is None and is_file(real):
+                    if real.stat().st_size <= _SIZE_LIMIT:
+                        self._texts[path] = real.read_text(encoding="utf-8", errors="replace")
+                    else:
+                        self._large.add(path)
         return self._texts[path]
+
+    def is_opaque(self, path: str) -> bool:
+        """Whether nobody can tell what a file includes."""
+        return is_opaque(self.text(path)) or path in self._large
 
     def includes(self, path: str) -> tuple[Include, ...]:
         """What a file includes."""
@@ -155,15 +171,24 @@ class _Files:
 
 
 def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -> Reach:
-    """What the sources of a section reach for a backend; collects what they will not find."""
+    """What the sources of a section reach for a backend; collects what they will not find.
+
+    What includes more than can be told may reach all but the sources; of that nothing is collected.
+    """
     found: dict[str, None] = {}
     includes: dict[str, None] = {}
     depends: dict[str, None] = {}
-    opaque = False
     todo = dict.fromkeys(section.sources)
     waiting = list(todo)
+    perhaps: set[str] = set()
     for path in waiting:
-        opaque = opaque or is_opaque(files.text(path))
+        if files.is_opaque(path):
+            perhaps |= set(files.others) - todo.keys()
+            found |= dict.fromkeys(files.others)
+            waiting += sorted(perhaps - todo.keys())
+            todo |= dict.fromkeys(files.others)
+            below = any(one.startswith(f"{_ALWAYS}/") for one in files.others)
+            includes |= {_ALWAYS: None} if below and _ALWAYS not in section.include else {}
         for include in files.includes(path):
             if backend not in include.backends:
                 continue
@@ -174,19 +199,14 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
                 waiting += [target] if target not in todo else []
                 todo[target] = None
                 continue
-            span = files.span(path, include)
             needed = _undeclared(section, include) if target is None else ""
             if needed and needed not in depends:
                 depends[needed] = None
                 message = f"a header of {needed} is included here; {section.title} is compiled with it"
+                span = files.span(path, include)
                 findings.note(f"{message}, although its `depends` does not name it", span, Code.TORCH_NOT_DECLARED)
-            elif not needed and (wrong := _problem(files, section, target, include)) is not None:
-                _complain(files, path, include, span, wrong, findings)
-    if opaque:
-        headers = sorted(one for one in files.listed if one.endswith(HEADERS))
-        found |= dict.fromkeys(headers)
-        below = any(one.startswith(f"{_ALWAYS}/") for one in headers)
-        includes |= {_ALWAYS: None} if below and _ALWAYS not in section.include else {}
+            elif not needed and path not in perhaps and (wrong := _problem(files, section, target, include)):
+                _complain(files, path, include, wrong, findings)
     return Reach(files=tuple(sorted(found)), includes=tuple(includes), depends=tuple(depends))
 
 
@@ -197,14 +217,13 @@ def _undeclared(section: _Section, include: Include) -> str:
     return section.others if include.path.startswith(_CUTLASS_FOLDERS) else ""
 
 
-def _complain(  # noqa: PLR0913  (where, what, and who is told)
-    files: _Files, path: str, include: Include, span: Span, wrong: tuple[Code, str, str], findings: Findings
-) -> None:
+def _complain(files: _Files, path: str, include: Include, wrong: tuple[Code, str, str], findings: Findings) -> None:
     """Collect what is wrong with an include, once however many sections reach it."""
     if (path, include.start) in files.complained:
         return
     files.complained.add((path, include.start))
     code, message, advice = wrong
+    span = files.span(path, include)
     if include.conditional:
         findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
     else:

@@ -85,12 +85,14 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     reached = (f"binding_{family}", *(one.name.value for one in sections)) if compiled else ()
     files |= {name for one in reached for name in project.reach[one].files}
     framework = manifest.framework
+    implied = {name: project.reach[name].depends for name in reached if project.reach[name].depends}
     settings = {
         "name": manifest.name.value,
         "version": manifest.version,
         "backend": family,
         "binding": [sorted(values(binding)), values(framework.include), values(framework.cxx_flags)],
         **({"stable-abi": stable.value} if compiled and (stable := framework.stable_abi.get(family)) else {}),
+        **({"implied-depends": implied} if implied else {}),
         "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
     }
     return Identity(name=f"{family}_id", backend=family, settings=settings, files=tuple(sorted(files)))

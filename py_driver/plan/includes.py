@@ -17,7 +17,13 @@ _SKIPPED = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re.MULTILINE)
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
-_OPAQUE = re.compile(r"^[ \t]*#[ \t]*include(?:_next\b|[ \t]+[A-Za-z_])", re.MULTILINE)
+_SUSPECT = re.compile(r"#[ \t]*(?:include(?:_next|[ \t]*[A-Za-z_\\/])|import|embed)|__has_include")
+"""What a text has that may be opaque: looked for first, since few have it."""
+
+_OPAQUE = re.compile(
+    r"^[ \t]*#[ \t]*(?:include_next\b|import\b|embed\b|include[ \t]*(?:[A-Za-z_]|\\\n))|__has_include[ \t]*\([ \t]*\"",
+    re.MULTILINE,
+)
 
 _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 """How an include guard begins: what stands behind a directive."""
@@ -64,7 +70,7 @@ def scan(text: str) -> tuple[Include, ...]:
     Args:
         text: a source or header.
     """
-    plain = _without_comments(text)
+    plain = _without_comments(text.replace("\ufeff", " ", 1))  # a byte order mark, which compilers skip
     directives = list(_DIRECTIVE.finditer(plain))
     guards = 1 if _is_guarded(plain, directives) else 0
     branches = [_Branch(_ALL, _ALL)]
@@ -121,8 +127,8 @@ def _backends(condition: str) -> frozenset[str] | None:
 
 
 def is_opaque(text: str) -> bool:
-    """Whether a text has an include that `scan` cannot name: a macro stands for it, or it is an `include_next`."""
-    return _OPAQUE.search(text) is not None
+    """Whether a text reads files that `scan` does not name: by a macro, or by a directive other than `#include`."""
+    return _SUSPECT.search(text) is not None and _OPAQUE.search(_without_comments(text)) is not None
 
 
 def first_use(text: str, macro: str) -> int | None:

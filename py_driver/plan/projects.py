@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py_driver.errors import Code, error
 from py_driver.plan.project import MANIFEST
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def projects_below(directory: Path) -> Iterator[Path]:
 
     Not looked at is what is below a project, in a directory named `build`, in a hidden one and behind a link.
     """
-    for place, names, files in os.walk(directory):
+    for place, names, files in os.walk(directory, onerror=_fail):
         if MANIFEST in files and Path(place) != directory:
             names.clear()
             yield Path(place)
@@ -36,10 +37,19 @@ def find_projects(directories: Iterable[Path]) -> list[Path]:
     """The projects that directories mean, each once: a directory itself if it has a build.toml, else those below it.
 
     A directory without either stands for itself: whoever reads it says that there is none.
+
+    Raises:
+        DriverError: PERMISSION if a directory cannot be read.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for directory in directories:
         below = [directory] if is_project(directory) else [*projects_below(directory)] or [directory]
         for project in below:
-            found.setdefault(project.resolve(), project)
+            found.setdefault(os.path.realpath(project), project)
     return [*found.values()]
+
+
+def _fail(problem: OSError) -> None:
+    """Raise PERMISSION for a directory that cannot be read; one that is none is left to whoever reads the project."""
+    if not isinstance(problem, FileNotFoundError | NotADirectoryError):
+        raise error(Code.PERMISSION, f"cannot read {problem.filename}: {problem.strerror}") from None

@@ -23,7 +23,8 @@ class Backend:
         digits: regular expression of the rest of such a name, in two groups: major and minor version.
         example: the version of a toolkit, for messages.
         arch: regular expression of its GPU architectures as build.toml spells them; empty if it has none.
-        macros: that the rules define for it alone, and by which headers and bindings tell backends apart.
+        macros: that the rules define for it alone, and by which bindings tell backends apart; not `USE_CUDA`, of which
+            hipify makes `USE_ROCM`.
         sources: suffixes of the sources that only its compiler takes; the first backend with a suffix owns it.
         language: what messages call such a source.
         defaults: the key of toolchains/matrix.toml with the architectures that a section asks for by default.

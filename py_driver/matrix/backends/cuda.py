@@ -37,7 +37,7 @@ class Cuda(Backend):
     digits: ClassVar[str] = r"(\d{2})(\d)"
     example: ClassVar[str] = "13.0"
     arch: ClassVar[str] = CAPABILITY
-    macros: ClassVar[tuple[str, ...]] = ("CUDA_KERNEL", "USE_CUDA")
+    macros: ClassVar[tuple[str, ...]] = ("CUDA_KERNEL",)
     sources: ClassVar[tuple[str, ...]] = (".cu",)
     language: ClassVar[str] = "CUDA"
     defaults: ClassVar[str] = "default-capabilities"
@@ -81,7 +81,8 @@ class Cuda(Backend):
     def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
         """See Backend; the loose intersection, with the GPUs in the place of what a toolkit compiles for."""
         ours, theirs = ([one for one in some if re.fullmatch(CAPABILITY, one)] for some in (kept, archs))
-        return loose_intersection(ours, sorted({base(one) for one in theirs}, key=_order)).kept
+        found = loose_intersection(ours, sorted({base(one) for one in theirs}, key=_order)).kept
+        return tuple(sorted({*found, *(one for one in ours if _is_family_of(one, theirs))}, key=_order))
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
         """See Backend; the remark names what is near."""
@@ -109,6 +110,13 @@ class Cuda(Backend):
         versions = self.version_of(ours), self.version_of(theirs)
         (major, minor), (other, newest) = (numbers(one) if one else (0, 0) for one in versions)
         return major == other and minor <= newest
+
+
+def _is_family_of(arch: str, archs: Sequence[str]) -> bool:
+    """Whether code for a family, as `10.0f`, runs on one of some GPUs: of the same major version, and not older."""
+    major, minor, _ = _order(arch)
+    places = map(_order, archs)
+    return arch.endswith("f") and any(place[0] == major and place[1] >= minor for place in places)
 
 
 def base(arch: str) -> str:

@@ -30,7 +30,7 @@ class Rocm(Backend):
     digits: ClassVar[str] = r"([1-9])(\d)"
     example: ClassVar[str] = "7.2"
     arch: ClassVar[str] = GFX
-    macros: ClassVar[tuple[str, ...]] = ("ROCM_KERNEL", "USE_ROCM")
+    macros: ClassVar[tuple[str, ...]] = ("ROCM_KERNEL",)
     sources: ClassVar[tuple[str, ...]] = (".cu", ".hip")  # hipify makes HIP of CUDA
     language: ClassVar[str] = "HIP"
     defaults: ClassVar[str] = "default-archs"

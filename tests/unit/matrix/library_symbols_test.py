@@ -207,7 +207,7 @@ def test_a_table_of_other_archives_is_stale(
     [
         ("[]", "`libraries` is empty"),
         ('["demo==1.0"]', "an archive must have one of"),
-        ('[{ wheel = "demo" }]', "the archive `demo` lacks `==` and a version"),
+        ('[{ wheel = "demo" }]', "the archive `demo` lacks a name, `==` and a version"),
         ('[{ deb = "demo", suite = "sid" }]', "the archive `demo` lacks `component`"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from py_driver import __main__
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
-from py_driver.plan.includes import scan
+from py_driver.plan.includes import is_opaque, scan
 from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
@@ -270,17 +270,51 @@ def test_a_section_reaches_what_any_section_lists(project: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("include", ['#define H "x.h"\n#include H\n', "#include_next <x.h>\n"])
+@pytest.mark.parametrize(
+    "include",
+    [
+        '#define H "x.h"\n#include H\n',
+        '#define H "x.h"\n#include/**/H\n',
+        "#include_next <x.h>\n",
+        '#include \\\n"x.h"\n',
+        '#import "x.h"\n',
+        '#if __has_include("x.h")\n#endif\n',
+        pytest.param(" " * (4 * 1024 * 1024 + 1), id="large"),
+    ],
+)
 def test_an_include_that_cannot_be_named_may_reach_every_header(project: Path, include: str) -> None:
     (project / "csrc/relu.cu").write_text(include, encoding="utf-8")
     (project / "csrc/other.cu").touch()
     (project / "lib").mkdir()
     for name in ("deep", "deeper", "unused"):
-        (project / f"lib/{name}.cuh").touch()
+        (project / f"lib/{name}.cuh").write_text('#include <torch/all.h>\n#include "/gone.h"\n', encoding="utf-8")
     (project / "build.toml").write_text(MANIFEST + SECTIONS, encoding="utf-8")
     group = next(one for one in plan_directory(project, Releases()).groups if one.name == "relu")
     assert group.headers == ("csrc/relu.h", "lib/deep.cuh", "lib/deeper.cuh", "lib/unused.cuh")
     assert group.includes == (".", "csrc")
+    assert group.depends == ("torch",)
+
+
+@pytest.mark.parametrize(
+    "text", ['// #include H\nconst char* s = "#include H";\n', "#include <x.h>\n", '#include "x.h"\n']
+)
+def test_what_is_no_include_that_cannot_be_named(text: str) -> None:
+    assert not is_opaque(text)
+
+
+def test_the_id_tells_which_release_a_section_gets_that_names_none(project: Path) -> None:
+    names = ("cutlass_3_6", "cutlass_4_0")
+    (project / "csrc/other.cu").write_text("#include <cutlass/cutlass.h>\n", encoding="utf-8")
+    (project / "csrc/more.cu").touch()
+    made = []
+    for first, second in (names, names[::-1]):
+        text = MANIFEST.replace("depends = []", f'depends = ["{first}"]')
+        text += f'[kernel.z]\nbackend = "cuda"\ndepends = ["{second}"]\nsrc = ["csrc/more.cu"]\n'
+        text += '[kernel.other]\nbackend = "cuda"\ndepends = []\nsrc = ["csrc/other.cu"]\n'
+        (project / "build.toml").write_text(text, encoding="utf-8")
+        made.append(plan_directory(project, Releases()))
+    assert [next(group.depends for group in one.groups if group.name == "other") for one in made] == [(names[0],)] * 2
+    assert made[0].identities[0].settings["implied-depends"] == {"other": (names[0],)}
 
 
 @pytest.mark.parametrize(
@@ -291,11 +325,13 @@ def test_an_include_that_cannot_be_named_may_reach_every_header(project: Path, i
         ("#if defined(CUDA_KERNEL) || defined(ROCM_KERNEL)\n{}\n#endif\n", {"cuda", "rocm"}),
         ("#if defined(CPU_KERNEL)\n#elif defined CUDA_KERNEL\n{}\n#endif\n", {"cuda"}),
         ("#if defined(CPU_KERNEL)\n#elif X\n#else\n{}\n#endif\n", {"cuda", "rocm"}),
-        ("#ifdef USE_CUDA\n#ifdef CPU_KERNEL\n{}\n#endif\n#endif\n", set()),
-        ("#ifdef USE_CUDA\n#else\n#if X\n{}\n#endif\n#endif\n", {"cpu", "rocm"}),
+        ("#ifdef CUDA_KERNEL\n#ifdef CPU_KERNEL\n{}\n#endif\n#endif\n", set()),
+        ("#ifdef CUDA_KERNEL\n#else\n#if X\n{}\n#endif\n#endif\n", {"cpu", "rocm"}),
+        ("#ifdef USE_CUDA\n{}\n#endif\n", {"cpu", "cuda", "rocm"}),
         ("#if defined(CPU_KERNEL) && X\n{}\n#else\n#endif\n", {"cpu", "cuda", "rocm"}),
         ("#if defined(CPU_KERNEL) && X\n#else\n{}\n#endif\n", {"cpu", "cuda", "rocm"}),
-        ("#if !defined(ROCM_KERNEL)\n#elifdef USE_ROCM\n{}\n#endif\n", {"rocm"}),
+        ("#if !defined(ROCM_KERNEL)\n#elifdef ROCM_KERNEL\n{}\n#endif\n", {"rocm"}),
+        ("\ufeff{}\n", {"cpu", "cuda", "rocm"}),
         ("#endif\n#else\n{}\n", {"cpu", "cuda", "rocm"}),
     ],
 )
