@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,7 @@ from py_driver.building.workspace import workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
+from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Said:
         failing: labels of targets that fail.
         failure: what a build in which some do ends with.
         unanalysed: whether those that fail have no record either.
+        content: of each metadata.json; empty for the name of the package.
     """
 
     def __init__(self, place: Path) -> None:
@@ -45,6 +48,7 @@ class Said:
         self.failing: set[str] = set()
         self.failure = [Diagnostic(code=Code.BUILD_FAILED, message="the build failed", help="less at once")]
         self.unanalysed = False
+        self.content = ""
 
     def build(self, _bazel: Bazel, _root: Path, labels: list[str], _output: Output, **options: object) -> Completed:
         """As `invocation.build`."""
@@ -56,7 +60,7 @@ class Said:
             package, _, variant = label.removeprefix("//").partition(":")
             directory = f"bazel-out/k8/bin/{package}/{variant}"
             (self.place / directory).mkdir(parents=True, exist_ok=True)
-            (self.place / directory / "metadata.json").write_text(json.dumps(package))
+            (self.place / directory / "metadata.json").write_text(self.content or json.dumps(package))
             record = self.place / f"{len(records)}.json"
             steps = [f"bazel-out/k8/bin/{package}/c.objects/c.cpp.o"]
             record.write_text(json.dumps({"variant": variant, "directory": directory, "steps": steps}))
@@ -104,6 +108,23 @@ def project(tmp_path: Path) -> Callable[..., Prepared]:
 def build(*projects: Prepared) -> list[several.Result]:
     results = several.build_several(projects, RELEASES, Output(), Options())
     return [results[one.directory] for one in projects]
+
+
+def test_files_get_their_own_names_back(bazel: Said, project: Callable[..., Prepared], tmp_path: Path) -> None:
+    prepared = project("one")
+    name = "torch-ext/one/my util.py"
+    (prepared.directory / name).touch()
+    plan = plan_directory(prepared.directory, RELEASES)
+    [other] = plan.own_names
+    package = tmp_path / "exec" / "bazel-out/k8/bin/projects/one" / CPU213
+    package.mkdir(parents=True)
+    (package / other).touch()
+    bazel.content = json.dumps({"digest": {"files": {other: "x"}}})
+    [done] = build(replace(prepared, plan=plan))
+    assert isinstance(done, Build)
+    made = prepared.directory / "build" / CPU213
+    assert sorted(path.name for path in made.iterdir()) == ["metadata.json", "my util.py"]
+    assert json.loads((made / "metadata.json").read_text())["digest"]["files"] == {"my util.py": "x"}
 
 
 def failures(result: several.Result) -> list[str]:

@@ -49,6 +49,23 @@ def git(*words: str) -> None:
     subprocess.run(["git", *words], check=True, capture_output=True, env=environ)
 
 
+def test_directories_that_cannot_be_read(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "loop").symlink_to("loop")
+    assert __main__.main(["check", "loop", "a"]) == Code.PERMISSION.exit_code
+    long = "x" * 250
+    place = repository / "deep"
+    place.mkdir()
+    descriptor = os.open(place, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir(long, dir_fd=descriptor)
+        below = os.open(long, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(descriptor)
+    assert __main__.main(["check", "deep", "a"]) == Code.PERMISSION.exit_code
+    assert "cannot read deep/" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("repository")
 def test_which_projects_are_meant() -> None:
     assert [*map(str, projects_below(Path()))] == ["a", "broken", "group/b", "metal"]

@@ -299,6 +299,10 @@ def test_the_option_names_the_file(
         (CUDA.replace('layout = "headers", ', ""), [Code.MISSING_KEY]),
         (CUDA.replace("headers", "footers"), [Code.BAD_VALUE]),
         (CUDA.replace("wheel =", "sheel ="), [Code.BAD_VALUE]),
+        (CUDA.replace("nvidia-cuda-runtime-cu12==", "=="), [Code.MISSING_KEY]),
+        (CUDA.replace("{component}", "{foo}"), [Code.BAD_VALUE]),
+        (CUDA.replace("{component}", "{"), [Code.BAD_VALUE]),
+        (TORCH.replace("bundled", 'named = ["cpu"]\nbundled'), [Code.BAD_VALUE]),
         (re.sub(r"archives = .*", 'archives = ["x"]', CUDA), [Code.BAD_VALUE]),
     ],
 )
@@ -317,7 +321,16 @@ def test_a_file_that_is_not_there() -> None:
 
 @pytest.mark.parametrize(
     "lock",
-    ["[]", "{}", '{"torch": []}', '{"torch": {"2.15": 5}}', '{"torch": {"2.15": {}}}', '{"cuda": {}, "torch": {}}'],
+    [
+        "[]",
+        "null",
+        '{"library": []}',
+        "{}",
+        '{"torch": []}',
+        '{"torch": {"2.15": 5}}',
+        '{"torch": {"2.15": {}}}',
+        '{"cuda": {}, "torch": {}}',
+    ],
 )
 def test_a_lock_of_something_else_is_stale(
     own: Callable[[str], Path], lock: str, capsys: pytest.CaptureFixture[str]
@@ -333,3 +346,10 @@ def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:
     text, library = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert Releases(own(text)).matrix.torch[-1].release == "2.3.1"
     assert Releases(own(library)).matrix.libraries == {"tiles": "12.3"}
+
+
+def test_a_matrix_that_is_a_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    project = Path(__file__).parents[2] / "e2e" / "projects" / "tiny"
+    for command in ("check", "build"):
+        assert __main__.main([command, str(project), "--matrix", "/"]) == 2
+        assert "cannot read the matrix /: Is a directory" in capsys.readouterr().err
