@@ -65,6 +65,12 @@ def test_a_section_keeps_what_serves(
     assert variant.metadata["only-archs"] == archs
 
 
+def test_code_of_a_family_serves_newer_gpus_of_it(tmp_path: Path) -> None:
+    assert kept(narrowed(plan(tmp_path, "8.0", "10.0f"), ["10.3"])) == ("10.0f",)
+    with pytest.raises(DriverError):
+        narrowed(plan(tmp_path, "8.0", "10.3f"), ["10.0"])
+
+
 def test_what_has_no_device_code_stays_as_it_is(tmp_path: Path) -> None:
     whole = plan(tmp_path, "8.0", "9.0")
     made = narrowed(whole, ["9.0"])
