@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,7 +53,8 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert (one / "build" / CPU / "metadata.json").is_file()
     assert results[str(twin)]["variants"][0]["steps"]["run"] == 0
     # What is right now is built, and nothing else.
-    (fails / "csrc" / "one.cpp").write_text('#include "one.h"\n\nint one() { return 1; }\n')
+    unseen = f'#include "one.h"\n\nint one() {{ return {time.time_ns() % 2**31}; }}\n'  # no cache has it
+    (fails / "csrc" / "one.cpp").write_text(unseen)
     words = ("--torch=2.13", "--backend=cpu")
     again, _ = driver(capsys, "build", fails, works, *words, code=0)
     assert [one["variants"][0]["steps"]["run"] > 0 for one in again["projects"]] == [True, False]
