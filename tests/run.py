@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from py_driver.errors import DriverError, ExitCode  # noqa: E402  (the checkout is no installed package)
+from py_driver.errors import Code, DriverError, ExitCode, error  # noqa: E402  (the checkout is no installed package)
 from py_driver.output import Output  # noqa: E402
 from py_driver.system.cache import cache_root  # noqa: E402
 from py_driver.system.venv import ensure_venv  # noqa: E402
@@ -45,7 +45,8 @@ def buildifier(output: Output) -> str:
             environment["PATH"] = f"{node.parent}:{environment['PATH']}"
         root.mkdir(parents=True, exist_ok=True)
         command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(root), _BUILDIFIER]
-        subprocess.run(command, check=True, env=environment, stdout=sys.stderr)
+        if subprocess.run(command, check=False, env=environment, stdout=sys.stderr).returncode:
+            raise error(Code.NO_NETWORK, f"npm cannot install {_BUILDIFIER}", help="see what `npm install` says")
     return str(program)
 
 
