@@ -59,6 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.say(f"internal error: {type(problem).__name__}: {printable(str(problem))}")
         output.say("this is a bug in the driver; please report it with the output of DRIVER_TRACEBACK=1")
         return INTERNAL
+    finally:
+        _let_go()
+
+
+def _let_go() -> None:
+    """Write what is left in buffers; what cannot be written is dropped, so that Python does not raise again at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(arguments: Sequence[str], output: Output) -> int:
@@ -66,15 +77,16 @@ def _run(arguments: Sequence[str], output: Output) -> int:
     code: int = ExitCode.OK
     try:
         try:
-            return run(arguments, output)
+            code = run(arguments, output)
+            sys.stdout.flush()
         except DriverError as failure:
             code = failure.exit_code
             output.fail(failure)
             if "--json" in arguments:
                 output.json({"errors": [as_json(one) for one in failure.diagnostics]})
+                sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of stdout has gone; what is left in the buffer must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        pass  # the reader of stdout has gone
     return code
 
 

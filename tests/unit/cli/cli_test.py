@@ -267,6 +267,7 @@ def test_unknown_command_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("arguments", "redirection", "status"),
     [
@@ -278,9 +279,9 @@ def test_unknown_command_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -
         ("variants nowhere", ">&- 2>&- <&-", 2),
     ],
 )
-def test_closed_and_full_streams(project: Path, arguments: str, redirection: str, status: int) -> None:
+def test_closed_and_full_streams(project: Path, arguments: str, redirection: str, status: int, unbuffered: str) -> None:
     command = f"exec {sys.executable} -m py_driver {arguments} {redirection}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(
         ["/bin/sh", "-c", command], cwd=project, env=environment, capture_output=True, text=True, check=False
     )

@@ -219,7 +219,10 @@ def test_many_missing_files_in_a_large_project(project: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("shell", "status"), [("> /dev/full", 4), ("> >(true)", 2), ("| true; exit ${PIPESTATUS[0]}", 2)]
 )
-def test_json_of_an_error_to_a_stream_that_fails(project: Path, shell: str, status: int) -> None:
+def test_json_of_an_error_to_a_stream_that_fails(
+    project: Path, shell: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (project / "build.toml").write_text(MANIFEST + "x = 1\n", encoding="utf-8")
     done = driver("check", "--json", project, shell=shell)
     assert b"Traceback" not in done.stderr
