@@ -56,13 +56,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     projects = several(args)
     releases = releases_of(args)
-    if projects is None:
-        checked = check(args.directories[0], releases, strict=args.strict, strict_archs=args.strict_archs)
-        if args.json:
-            output.json(_as_json(checked))
-        else:
-            _show(checked, output)
-        return ExitCode.OK
 
     def work(directory: Path) -> Checked:
         checked = check(directory, releases, strict=args.strict, strict_archs=args.strict_archs)
@@ -70,6 +63,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
             _show(checked, output)
         return checked
 
+    if projects is None:
+        checked = work(args.directories[0])
+        if args.json:
+            output.json(_as_json(checked))
+        return ExitCode.OK
     outcomes = each(projects, work, output)
     if args.json:
         output.json({"projects": [one.as_json(_as_json) for one in outcomes]})

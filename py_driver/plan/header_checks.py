@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.errors import Span
-    from py_driver.manifest.model import Manifest, Texts
+    from py_driver.manifest.model import Kernel, Manifest, Texts
     from py_driver.manifest.section import Findings
     from py_driver.matrix.backends.backend import Backend
     from py_driver.plan.includes import Include
@@ -85,8 +85,7 @@ def check_includes(
         (path, BUILT[one.backend.value])
         for one in compiled
         if BUILT[one.backend.value].arch_list_macro
-        for path in (*values(one.src), *found[one.name.value].files)
-        if path.endswith(BUILT[one.backend.value].sources) or path in found[one.name.value].files
+        for path in (*_device_sources(one), *found[one.name.value].files)
     ):
         _check_arch_list(files, path, backend, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
@@ -95,6 +94,11 @@ def check_includes(
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
         findings.note(f"`{REGISTRATION}` is not used: the rules bring their own", text.span)
     return found
+
+
+def _device_sources(kernel: Kernel) -> list[str]:
+    """The sources of a section that only its backend's compiler takes."""
+    return [name for name in values(kernel.src) if name.endswith(BUILT[kernel.backend.value].sources)]
 
 
 class _Section:
