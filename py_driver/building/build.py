@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
-    from py_driver.building.executed import CellStep
+    from py_driver.building.estimate import History
+    from py_driver.building.executed import CellStep, Place
     from py_driver.building.expected import Step
     from py_driver.building.workspace import Workspace
     from py_driver.matrix.releases import Releases
@@ -61,6 +62,21 @@ class Options:
     archs: tuple[str, ...] = ()
     report: Path | None = None
     choices: Choices = field(default_factory=Choices)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ahead:
+    """What is expected of the build of a project.
+
+    Attributes:
+        steps: its compile steps.
+        history: what its earlier builds did.
+        estimate: what this one will do.
+    """
+
+    steps: Sequence[Step]
+    history: History
+    estimate: Estimate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +150,7 @@ def build(
     prepared = prepare(directory, patterns, releases, output, options)
     say_untested(prepared.chosen, releases, output, options)
     with one_at_a_time(prepared.plan, output):
-        return _build(directory, prepared.plan, prepared.chosen, releases, options, output)
+        return _build(prepared, releases, options, output)
 
 
 def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
@@ -160,46 +176,34 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
 
 
-def _build(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
-    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, options: Options, output: Output
-) -> Build:
+def _build(prepared: Prepared, releases: Releases, options: Options, output: Output) -> Build:
+    directory, plan, chosen = prepared.directory, prepared.plan, prepared.chosen
     start = time.monotonic()
     workspace = workspace_for(directory, plan, releases)
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen, releases.lock), output)
     with free_server(bazel, workspace.root, output) as server:
-        steps = expected_of(directory, plan, chosen, releases, options.choices)
-        history = read_history(plan.module) if kept_results().is_dir() else {}
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
             output.say(
                 f"{server.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
             )
-        ahead = estimate(steps, history, jobs=jobs, memory=memory)
-        output.say(describe(ahead, len(chosen), jobs))
+        ahead = look_ahead(prepared, releases, options.choices, memory)
+        output.say(describe(ahead.estimate, len(chosen), jobs))
         done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
-        root = done.events.exec_root or workspace.root
-        counts = {one.variant: one for one in counted}
-        cells = []
-        for variant in chosen:
-            with true_names(root / counts[variant.name].directory, plan) as made:
-                path, size = collect(made, directory, variant.name)
-            cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
+        cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
     for note in done.notes:
         output.say(note)
-    sources = {(group.name, source) for group in plan.groups for source in group.sources}
     placed = places_of(counted, done_steps)
-    known = learned(history, steps, placed, sources)
-    if known != history:
-        write_history(plan.module, known)
+    learn(prepared, ahead, placed)
     if options.report is not None:
         earlier = read_calls(plan.module)
         write_report(options.report, plan.name, counted, done_steps, earlier, output)
-        write_calls(plan.module, calls_of(placed, earlier, sources))
+        write_calls(plan.module, calls_of(placed, earlier, plan.sources))
     return Build(
         plan=plan,
-        estimate=ahead,
-        cells=tuple(cells),
+        estimate=ahead.estimate,
+        cells=cells,
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,
     )
@@ -221,7 +225,54 @@ def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
         return done, *cells_of(done.events, names, log, calls=options.report is not None)
 
 
-def expected_of(
+def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory: int | None) -> Ahead:
+    """What is expected of a build.
+
+    Args:
+        prepared: what is to be built.
+        releases: to build for.
+        choices: how.
+        memory: what its actions may take together, in megabytes; None if that is not known.
+    """
+    steps = _expected(prepared.directory, prepared.plan, prepared.chosen, releases, choices)
+    history = read_history(prepared.plan.module) if kept_results().is_dir() else {}
+    return Ahead(steps=steps, history=history, estimate=estimate(steps, history, jobs=choices.at_once(), memory=memory))
+
+
+def collect_built(prepared: Prepared, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
+    """Bring what was built of a project into its `build/`.
+
+    Args:
+        prepared: what was built.
+        root: of Bazel's outputs.
+        counted: the steps of each variant.
+
+    Raises:
+        DriverError: see `collect` and `true_names`.
+    """
+    counts = {one.variant: one for one in counted}
+    cells = []
+    for variant in prepared.chosen:
+        with true_names(root / counts[variant.name].directory, prepared.plan) as made:
+            path, size = collect(made, prepared.directory, variant.name)
+        cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
+    return tuple(cells)
+
+
+def learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, CellStep]]) -> None:
+    """Remember what a build did, for the estimates of later ones.
+
+    Args:
+        prepared: what was built.
+        ahead: what was expected of it.
+        placed: its steps, each with what it compiled.
+    """
+    known = learned(ahead.history, ahead.steps, placed, prepared.plan.sources)
+    if known != ahead.history:
+        write_history(prepared.plan.module, known)
+
+
+def _expected(
     directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices
 ) -> list[Step]:
     """The compile steps that a build will need."""
@@ -230,7 +281,7 @@ def expected_of(
         whole=unsplit(chosen, releases.matrix),
         ptx_sharing=choices.ptx_sharing or PTX_SHARING,
         standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
-        toolchains=releases.lock.toolchain_digests(),
+        toolchains=releases.toolchain_digests,
         rules=rules_digest(),
     )
     return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings)

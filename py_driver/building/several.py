@@ -10,31 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import KEEP_GOING, building, kept_results
+from py_driver.bazel.invocation import KEEP_GOING, building
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
-from py_driver.building.build import Build, Built, expected_of, say_untested
-from py_driver.building.collect import collect
-from py_driver.building.estimate import Estimate, describe, estimate, learned
+from py_driver.building.build import Build, collect_built, learn, look_ahead, say_untested
+from py_driver.building.estimate import Estimate, describe
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
-from py_driver.building.history import read_history, write_history
 from py_driver.building.selection import archives
-from py_driver.building.true_names import true_names
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch.prefetch import fetch_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
-    from py_driver.building.build import Options, Prepared
-    from py_driver.building.estimate import History
+    from py_driver.building.build import Ahead, Options, Prepared
     from py_driver.building.executed import CellStep, CellSteps
-    from py_driver.building.expected import Step
     from py_driver.building.workspace import Workspace
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
@@ -61,21 +56,6 @@ class _Placed:
     def labels(self) -> list[str]:
         """The labels of its variants, in their order."""
         return [self.workspace.label(variant.name) for variant in self.project.chosen]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ahead:
-    """What is expected of a project.
-
-    Attributes:
-        steps: its compile steps.
-        history: what its earlier builds did.
-        estimate: what this one will do.
-    """
-
-    steps: Sequence[Step]
-    history: History
-    estimate: Estimate
 
 
 def build_several(
@@ -138,7 +118,7 @@ def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is
     bazel = find_bazel(root, output)
     with free_server(bazel, root, output) as server:
         jobs, memory = choices.at_once(), choices.memory(server.running)
-        ahead = [_ahead(one.project, releases, options, memory) for one in those]
+        ahead = [look_ahead(one.project, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
         output.say(describe(_sum([one.estimate for one in ahead]), variants, jobs))
         done, steps = _run(server, root, those, options, output)
@@ -155,13 +135,6 @@ def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is
     for note in done.notes:
         output.say(note)
     return results
-
-
-def _ahead(one: Prepared, releases: Releases, options: Options, memory: int | None) -> _Ahead:
-    steps = expected_of(one.directory, one.plan, one.chosen, releases, options.choices)
-    history = read_history(one.plan.module) if kept_results().is_dir() else {}
-    ahead = estimate(steps, history, jobs=options.choices.at_once(), memory=memory)
-    return _Ahead(steps=steps, history=history, estimate=ahead)
 
 
 def _sum(estimates: Sequence[Estimate]) -> Estimate:
@@ -221,25 +194,16 @@ def _failure(
 
 
 def _collected(
-    one: _Placed, ahead: _Ahead, done: Completed, steps: tuple[list[CellSteps], list[CellStep]], start: float
+    one: _Placed, ahead: Ahead, done: Completed, steps: tuple[list[CellSteps], list[CellStep]], start: float
 ) -> Build:
     """Bring what was built of a project into its `build/`, and remember what that took."""
     project, (counted, done_steps) = one.project, steps
-    root = done.events.exec_root or one.workspace.root
-    counts: Mapping[str, CellSteps] = {each.variant: each for each in counted}
-    cells = []
-    for variant in project.chosen:
-        with true_names(root / counts[variant.name].directory, project.plan) as made:
-            path, size = collect(made, project.directory, variant.name)
-        cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
-    sources = {(group.name, source) for group in project.plan.groups for source in group.sources}
-    known = learned(ahead.history, ahead.steps, places_of(counted, done_steps), sources)
-    if known != ahead.history:
-        write_history(project.plan.module, known)
+    cells = collect_built(project, done.events.exec_root or one.workspace.root, counted)
+    learn(project, ahead, places_of(counted, done_steps))
     return Build(
         plan=project.plan,
         estimate=ahead.estimate,
-        cells=tuple(cells),
+        cells=cells,
         bytes_fetched=one.bytes_fetched,
         seconds=time.monotonic() - start,
     )

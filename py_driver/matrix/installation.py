@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from py_driver.errors import Code, error
@@ -27,8 +28,9 @@ def module_root() -> Path:
     )
 
 
+@cache
 def rules_digest() -> str:
-    """SHA-256, in hex, of the rules, by which an action is called."""
+    """SHA-256, in hex, of the rules, by which an action is called; read once for all projects of a run."""
     import hashlib  # noqa: PLC0415  (slow to load, and few commands need it)
 
     digest = hashlib.sha256()

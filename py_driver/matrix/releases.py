@@ -89,6 +89,11 @@ class Releases:
 
         return Lock(_Parts(self))
 
+    @cached_property
+    def toolchain_digests(self) -> dict[str, str]:
+        """See `Lock.toolchain_digests`; worked out once for all projects of a run."""
+        return self.lock.toolchain_digests()
+
     @property
     def user_lock_file(self) -> Path | None:
         """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not."""

@@ -134,6 +134,11 @@ class Plan(NamedTuple):
     only_archs: tuple[str, ...] = ()
 
     @property
+    def sources(self) -> set[tuple[str, str]]:
+        """The sources that are compiled, each with the name of its group."""
+        return {(group.name, source) for group in self.groups for source in group.sources}
+
+    @property
     def files(self) -> frozenset[str]:
         """All files that variants are made from, relative to the project; build.toml is none of them."""
         return frozenset(name for identity in self.identities for name in identity.files)
