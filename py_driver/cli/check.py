@@ -119,6 +119,6 @@ def _show(checked: Checked, output: Output) -> None:
     output.notes(checked.notes)
     bundled = sum(one.bundled for one in variants)
     named = f", {len(variants) - bundled} more on request" if len(variants) > bundled else ""
-    advice = "" if manifest.edition == CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
+    advice = "" if manifest.edition >= CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
     said = f"{manifest.file} is valid: edition {manifest.edition}, {bundled} variants{named}{advice}"
     output.say(printable(said))

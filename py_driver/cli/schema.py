@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    subparsers.add_parser("schema", help=COMMANDS["schema"], description=sentence("schema"))
+    parser = subparsers.add_parser("schema", help=COMMANDS["schema"], description=sentence("schema"))
+    text = "the edition of build.toml that it describes: 5, which is the default, or 6"
+    parser.add_argument("--edition", type=int, choices=(5, 6), default=5, help=text, metavar="N")
 
 
-def run(_args: argparse.Namespace, output: Output) -> int:
+def run(args: argparse.Namespace, output: Output) -> int:
     """Print the schema; the exit code."""
     from py_driver.manifest.schema import make_schema  # noqa: PLC0415  (`driver --help` does not need it)
 
-    output.json(make_schema())
+    output.json(make_schema(args.edition))
     return ExitCode.OK

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise DriverError(findings.diagnostics())
     new = upgrade(content, manifest)
     if new == content:
-        output.say(f"{printable(str(path))} already has edition {CURRENT}")
+        output.say(f"{printable(str(path))} already has edition {manifest.edition}")
         return ExitCode.OK
     root = f"torch-ext/{manifest.module}"
     if manifest.edition == 0 and manifest.python_root != root:

@@ -1,4 +1,4 @@
-"""Reads editions 3 to 5 of build.toml, which list their backends; they differ in keys, and 3 in what may be absent."""
+"""Reads editions 3 to 6 of build.toml, which list their backends; they differ in keys, and 3 in what may be absent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IMPLICIT_NOARCH = 3
 
 
 def read_current(root: Section, file: str) -> Manifest:
-    """The manifest of a file of edition 3, 4 or 5; errors are collected in the findings of `root`."""
+    """The manifest of a file of edition 3 to 6; errors are collected in the findings of `root`."""
     general = root.section("general", "general")
     framework = _framework(root)
     kernels = read_tagged_kernels(root)

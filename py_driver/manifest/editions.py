@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code
-from py_driver.manifest.model import CURRENT
+from py_driver.manifest.model import CURRENT, NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
         findings: gets the reason, and EDITION or WRONG_TYPE where `edition` is not what it can be.
 
     Returns:
-        0 to CURRENT; None if an error was collected.
+        0 to NEWEST; None if an error was collected.
     """
     general = values.get("general")
     if isinstance(general, dict) and "edition" in general:
@@ -82,14 +82,14 @@ def _stated(edition: object, findings: Findings) -> int | None:
     span = findings.value(("general", "edition"))
     if not isinstance(edition, int) or isinstance(edition, bool):
         findings.add(Code.WRONG_TYPE, "`edition` in [general] must be an integer", span)
-    elif edition == CURRENT:
+    elif CURRENT <= edition <= NEWEST:
         findings.reason = f"see `edition` in line {span.line}"
-        return CURRENT
-    elif edition > CURRENT:
-        advice = f"this driver reads editions 0 to {CURRENT}"
+        return edition
+    elif edition > NEWEST:
+        advice = f"this driver reads editions 0 to {NEWEST}"
         findings.add(Code.EDITION, f"unknown edition {edition} of build.toml", span, advice=advice)
     else:
-        message = f"`edition` can only be {CURRENT}: the earlier editions do not have this key"
+        message = f"`edition` can only be {CURRENT} or {NEWEST}: the earlier editions do not have this key"
         advice = f"remove the line if the file has edition {edition}"
         findings.add(Code.EDITION, message, span, advice=advice)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from py_driver.manifest.model import CURRENT
+from py_driver.manifest.model import NEWEST
 
 
 class Kind(Enum):
@@ -43,7 +43,7 @@ class Key(NamedTuple):
     kind: Kind
     doc: str
     since: int = 0
-    until: int = CURRENT
+    until: int = NEWEST
     required: int | None = None
     backends: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
@@ -57,7 +57,14 @@ class Key(NamedTuple):
 
     def is_required(self, edition: int) -> bool:
         """Whether an edition cannot do without the key."""
-        return self.required is not None and self.required <= edition
+        return self.required is not None and self.required <= edition <= self.until
+
+    @property
+    def editions(self) -> str:
+        """The editions that have the key, in words: `edition 1`, `editions 2 to 5`."""
+        if self.since == self.until:
+            return f"edition {self.since}"
+        return f"editions {self.since} to {self.until}"
 
     @property
     def expected(self) -> str:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 CURRENT = 5
-"""The edition that upstream's kernel-builder writes, and `driver upgrade`."""
+"""The edition that `driver upgrade` writes: the newest that a released `kernels` reads (0.17.2, November 2026)."""
+
+NEWEST = 6
+"""The newest edition that is read: that of upstream's sources since autumn 2026 (kernels-common/src/config/v6.rs)."""
 
 TORCH = "torch"
 """The dependency that lets sources include torch's headers, and the usual framework table."""
@@ -25,6 +28,9 @@ NOARCH = "torch-noarch"
 
 TVM_FFI = "tvm-ffi"
 """The framework table of projects that are bound with tvm-ffi."""
+
+CPP = "cpp"
+"""The language of the kernel sections that are built: C++, with CUDA or HIP."""
 
 DEPENDS = (
     TORCH,
@@ -153,6 +159,7 @@ class Kernel(NamedTuple):
         name: its label; also the name of the Bazel target.
         span: its header.
         backend: one of KERNEL_BACKENDS, and where it is said.
+        language: what it is written in: `cpp`, or `rust`, which is read and not built.
         depends: what its sources include besides their own headers.
         src: sources and headers.
         include: directories to include from.
@@ -178,6 +185,7 @@ class Kernel(NamedTuple):
     capabilities: Located[Texts] | None = None
     rocm_archs: Located[Texts] | None = None
     cuda_minver: Located[Version] | None = None
+    language: str = CPP
 
     @property
     def title(self) -> str:
@@ -206,7 +214,7 @@ class Manifest(NamedTuple):
 
     Attributes:
         file: its path as the user knows it.
-        edition: 0 to CURRENT.
+        edition: 0 to NEWEST.
         name: the project's name.
         framework: the framework table.
         python_root: the directory of the Python package, relative to the project.

@@ -8,7 +8,7 @@ from py_driver.errors import Code
 from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags, check_hip_flags
 from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
-from py_driver.matrix.backends import BACKENDS, BUILT
+from py_driver.matrix.backends import BACKENDS, BUILT, LANGUAGES
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ PYTHON_PACKAGES = {
 
 Source: kernels-data/src/python_dependencies.json of upstream, August 2026.
 """
+
+
+_LANGUAGE = 6
+"""The first edition whose kernel sections have `language` in place of `backend`."""
 
 
 def read_bounds(table: Section, low: str = "minver", high: str = "maxver") -> Bounds:
@@ -118,12 +122,15 @@ def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capab
 
 
 def read_tagged_kernels(root: Section) -> tuple[Kernel, ...]:
-    """The kernel sections of editions 2 and later, which say their backend."""
+    """The kernel sections of editions 2 and later, which say their backend: since edition 6 by their language."""
     kernels = []
     for section in root.named_sections("kernel", "kernel.*"):
-        backend = section.text("backend")
-        if backend:
-            kernels.append(read_kernel(section, backend))
+        tag = section.text("language" if section.edition >= _LANGUAGE else "backend")
+        if tag:
+            backend = tag._replace(value=LANGUAGES.get(tag.value, tag.value))
+            kernel = read_kernel(section, backend)
+            kernels.append(kernel._replace(language=tag.value.partition("-")[0]) if tag.value in LANGUAGES else kernel)
+            section.text("cargo-manifest")
             section.finish(backend.value)
         else:
             check_section_name(section.findings, str(section.path[-1]), section.findings.key(section.path))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from py_driver.manifest.model import Manifest
 
-_READERS = (read_edition0, read_edition1, read_edition2, read_current, read_current, read_current)
+_READERS = (read_edition0, read_edition1, read_edition2, *[read_current] * 4)
 """The reader of each edition."""
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of the current edition of build.toml, made from `keys`. Pure.
+"""The JSON Schema of an edition of build.toml, made from `keys`. Pure.
 
 It is draft-07, written with the keywords that draft-04 has as well: editors such as those built on Taplo read either.
 What a schema cannot say, only the reader checks:
@@ -22,7 +22,7 @@ from py_driver.manifest.keys import VERSION, Key, Kind, Table
 from py_driver.manifest.model import CURRENT, NOARCH, TORCH, TVM_FFI
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.tables import table
-from py_driver.matrix.backends import BACKENDS, BUILT, KERNEL_BACKENDS
+from py_driver.matrix.backends import BACKENDS, BUILT, KERNEL_BACKENDS, LANGUAGES
 
 Schema = dict[str, Any]
 """A JSON Schema, as JSON has it."""
@@ -42,29 +42,36 @@ _NESTED = {
 """The tables inside a table whose names are fixed: key to path of the declaration, by path."""
 
 
-def make_schema() -> Schema:
-    """The schema of a build.toml of the current edition."""
-    root = _table(table(""))
+def make_schema(edition: int = CURRENT) -> Schema:
+    """The schema of a build.toml.
+
+    Args:
+        edition: which edition of it, CURRENT to NEWEST.
+    """
+    root = _table(table(""), edition)
+    tag, tags = ("backend", {one: one for one in KERNEL_BACKENDS})
+    if not _key("kernel.*", tag).is_in(edition):
+        tag, tags = "language", dict(LANGUAGES)
     root["properties"]["kernel"] = {
         "description": _description("", _key("", "kernel")),
         "type": "object",
-        "additionalProperties": {"oneOf": [{"$ref": f"#/definitions/kernel-{one}"} for one in KERNEL_BACKENDS]},
+        "additionalProperties": {"oneOf": [{"$ref": f"#/definitions/kernel-{one}"} for one in tags]},
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": f"build.toml, edition {CURRENT}",
+        "title": f"build.toml, edition {edition}",
         **{key: value for key, value in root.items() if key != "title"},
         "oneOf": [{"required": [one]} for one in (TORCH, NOARCH, TVM_FFI)],
         "definitions": {
-            **{f"kernel-{backend}": _kernel(backend) for backend in KERNEL_BACKENDS},
-            "kernel-depends": _kernel_depends(),
+            **{f"kernel-{one}": _kernel(edition, tag, one, backend) for one, backend in tags.items()},
+            "kernel-depends": _kernel_depends(edition),
             "version": {"type": "string", "pattern": _VERSION},
         },
     }
 
 
 def _key(path: str, name: str) -> Key:
-    """The declaration of a key that the current edition has."""
+    """The declaration of a key that edition CURRENT has."""
     key = table(path).key(name, CURRENT)
     if key is None:
         raise KeyError(name)
@@ -89,57 +96,58 @@ def _description(path: str, key: Key) -> str:
     return f"{text} Example: {example(path, key)}" if key.example else text
 
 
-def _table(declared: Table, backend: str = "") -> Schema:
+def _table(declared: Table, edition: int, backend: str = "") -> Schema:
     """The schema of a table.
 
     Args:
         declared: its declaration.
+        edition: of the file.
         backend: of a kernel section: the one that it is for.
     """
     keys = [
         key
         for key in declared.keys
-        if key.is_in(CURRENT) and (not backend or not key.backends or backend in key.backends)
+        if key.is_in(edition) and (not backend or not key.backends or backend in key.backends)
     ]
-    required = [key.name for key in keys if key.is_required(CURRENT)]
+    required = [key.name for key in keys if key.is_required(edition)]
     return {
         "title": f"[{declared.path}]",
         "description": declared.doc,
         "type": "object",
         **({"required": required} if required else {}),
-        "properties": {key.name: _value(declared, key) for key in keys if key.name != "kernel"},
+        "properties": {key.name: _value(declared, key, edition) for key in keys if key.name != "kernel"},
         "additionalProperties": False,
     }
 
 
-def _kernel(backend: str) -> Schema:
-    """The schema of a kernel section for a backend."""
-    schema = _table(table("kernel.*"), backend)
-    schema["title"] = f"[kernel.*] for {backend}"
+def _kernel(edition: int, tag: str, value: str, backend: str) -> Schema:
+    """The schema of a kernel section whose key `tag` says the value that is for a backend."""
+    schema = _table(table("kernel.*"), edition, backend)
+    schema["title"] = f"[kernel.*] for {value}"
     # A list of one value: `const` is not in draft-04.
-    schema["properties"]["backend"]["enum"] = [backend]
+    schema["properties"][tag]["enum"] = [value]
     return schema
 
 
-def _kernel_depends() -> Schema:
+def _kernel_depends(edition: int) -> Schema:
     """The schema of an entry of `kernel-depends`."""
     either = {"oneOf": [{"required": ["version"]}, {"required": ["revision"]}]}
-    return {**_table(table("kernel-depends")), **either}
+    return {**_table(table("kernel-depends"), edition), **either}
 
 
-def _value(declared: Table, key: Key) -> Schema:
+def _value(declared: Table, key: Key, edition: int) -> Schema:
     """The schema of a key's value."""
     if path := _NESTED.get(declared.path, {}).get(key.name):
-        return _table(table(path))
-    return {"description": _description(declared.path, key), **_typed(declared, key)}
+        return _table(table(path), edition)
+    return {"description": _description(declared.path, key), **_typed(declared, key, edition)}
 
 
-def _typed(declared: Table, key: Key) -> Schema:
+def _typed(declared: Table, key: Key, edition: int) -> Schema:
     """What a key's value must be."""
     if key.kind is Kind.TEXTS:
         return _list(declared, key)
     if key.name == "edition":
-        return {"type": "integer", "enum": [CURRENT]}
+        return {"type": "integer", "enum": [edition]}
     version = {"$ref": "#/definitions/version"}
     by_backend = {"type": "object", "properties": dict.fromkeys(BACKENDS, version), "additionalProperties": False}
     kinds: dict[Kind, Schema] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, Note, Span
 from py_driver.manifest.keys import VERSION, Key, Kind, Table
-from py_driver.manifest.model import CURRENT, DEPENDS, Located
+from py_driver.manifest.model import DEPENDS, Located
 from py_driver.manifest.tables import TABLES, table
 from py_driver.spelling import did_you_mean, nearest
 
@@ -356,9 +356,7 @@ class Section:
             owners = ", ".join(same[0].backends)
             return f"is a key of sections for {owners}; this one is for {backend}", ""
         if same:
-            which = f"editions {same[0].since} to {same[0].until}" if same[0].until < CURRENT else "later editions"
-            if same[0].since == same[0].until:
-                which = f"edition {same[0].since}"
+            which = " and ".join(key.editions for key in same)
             return f"is a key of {which}", f"this file is read as edition {self.edition}: {self.findings.reason}"
         owner = next((one.path for one in TABLES if one.path and one.key(name, self.edition)), "")
         return (f"belongs in [{owner.replace('*', '<name>')}]", "") if owner and owner != "kernel-depends" else ("", "")

@@ -2,14 +2,14 @@
 
 The editions and their keys follow upstream's kernel-builder: 0 its README of January 2025 (toml2cmake), 1 its
 documentation of April 2025 (build2cmake), 2 to 5 its sources (kernels-data/src/config/v2.rs to v5.rs, 2026) and what
-its parser in the `kernels` wheel 0.17.2 answers.
+its parser in the `kernels` wheel 0.17.2 answers, 6 its sources of autumn 2026 (kernels-common/src/config/v6.rs).
 """
 
 from __future__ import annotations
 
 from py_driver.manifest.keys import EXTENSION, GIT_REF, GIT_URL, REPO_ID, Key, Kind, Table
 from py_driver.manifest.model import DEPENDS
-from py_driver.matrix.backends import BACKENDS, KERNEL_BACKENDS
+from py_driver.matrix.backends import BACKENDS, KERNEL_BACKENDS, LANGUAGES
 from py_driver.matrix.backends.cuda import CAPABILITY
 from py_driver.matrix.backends.rocm import GFX
 
@@ -373,8 +373,16 @@ TABLES = (
                 name="src",
                 kind=Kind.TEXTS,
                 since=3,
+                until=5,
                 required=3,
                 doc="Sources and headers of the binding, in `tvm-ffi-ext/`.",
+                example='["tvm-ffi-ext/binding.cpp"]',
+            ),
+            Key(
+                name="src",
+                kind=Kind.TEXTS,
+                since=6,
+                doc="The same; kernels in Rust have none.",
                 example='["tvm-ffi-ext/binding.cpp"]',
             ),
             _INCLUDE,
@@ -397,6 +405,7 @@ TABLES = (
                 name="backend",
                 kind=Kind.TEXT,
                 since=2,
+                until=5,
                 required=2,
                 choices=KERNEL_BACKENDS,
                 noun="backend",
@@ -412,6 +421,24 @@ TABLES = (
                 noun="language",
                 doc="`cuda` where absent; `cuda-hipify` is for CUDA and for ROCm.",
                 example='"cuda"',
+            ),
+            Key(
+                name="language",
+                kind=Kind.TEXT,
+                since=6,
+                required=6,
+                choices=tuple(LANGUAGES),
+                noun="language",
+                doc="The language of the section, and the backend that it is for.",
+                example='"cpp-cuda"',
+            ),
+            Key(
+                name="cargo-manifest",
+                kind=Kind.TEXT,
+                since=6,
+                backends=("cpu",),
+                doc="The `Cargo.toml` of a section in Rust. The driver reads it, and cannot build it.",
+                example='"relu/Cargo.toml"',
             ),
             Key(
                 name="depends",

@@ -39,12 +39,12 @@ def upgrade(content: bytes, manifest: Manifest) -> bytes:
         manifest: what it says, without errors.
 
     Returns:
-        The new file; the very same bytes for a file of edition 5.
+        The new file; the very same bytes for a file of edition 5 or later.
 
     Raises:
         DriverError: UNSUPPORTED if the new text does not say what the old one says, or tomlkit cannot read it.
     """
-    if manifest.edition == CURRENT:
+    if manifest.edition >= CURRENT:
         return content
     try:
         file = Statements(content.decode())

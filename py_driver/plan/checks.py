@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.model import CURRENT, STABLE_SINCE, TORCH, TVM_FFI, values
+from py_driver.manifest.model import CPP, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.cells import ALL, is_identifier
@@ -37,7 +37,9 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
     toolkits = [toolkit for toolkit in matrix.toolkits if toolkit.backend in default]
     for kernel in manifest.kernels:
         _check_name(kernel, findings)
-        if kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
+        if kernel.language != CPP:
+            _check_language(kernel, manifest, findings)
+        elif kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
             _check_sources(kernel, findings)
         asked = kernel.architectures
         known = _check_archs(kernel.backend.value, asked.value if asked else (), matrix, findings)
@@ -74,6 +76,14 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
             message = "`src` in [torch] has no source that registers the operators"
             advice = 'list it, e.g. src = ["torch-ext/torch_binding.cpp"]'
             findings.add(Code.MISSING_KEY, message, span, advice=advice)
+
+
+def _check_language(kernel: Kernel, manifest: Manifest, findings: Findings) -> None:
+    """Collect UNSUPPORTED for a section that would be built if it were C++."""
+    if kernel.backend.value in manifest.built:
+        advice = "only C++ with CUDA and HIP is compiled; write the section in it, or build with upstream's builder"
+        message = f"{kernel.title} is written in {kernel.language}, which is not supported"
+        findings.add(Code.UNSUPPORTED, message, kernel.backend.span, advice=advice)
 
 
 def _check_stable_abi(version: Located[Version], findings: Findings) -> None:

@@ -26,6 +26,12 @@ BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 KERNEL_BACKENDS = ("cpu", "cuda", "metal", "rocm", "xpu")
 """The backends that kernel sections can be for."""
 
+LANGUAGES: Mapping[str, str] = {**{f"cpp-{one}": one for one in KERNEL_BACKENDS}, "rust-cpu": "cpu"}
+"""The values of `language` in kernel sections since edition 6, with the backend that each is for.
+
+Source: `Kernel` in upstream's kernels-common/src/config/v6.rs, autumn 2026.
+"""
+
 TOOLKITS = tuple(one for one in BUILT.values() if one.prefix)
 """The backends that have toolkits, of which toolchains/matrix.toml names releases."""
 

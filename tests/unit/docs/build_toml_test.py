@@ -13,7 +13,7 @@ import tomli
 from py_driver.errors import Code, Span
 from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
 from py_driver.manifest.keys import Key, Kind, Table
-from py_driver.manifest.model import CURRENT, Located
+from py_driver.manifest.model import CURRENT, NEWEST, Located
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.manifest.paths import HEADERS, SOURCES
 from py_driver.manifest.reader import read
@@ -72,7 +72,7 @@ def first(declared: Table, key: Key) -> int:
 
 def editions(declared: Table, key: Key) -> str:
     since = first(declared, key)
-    if (since, key.until) == (0, CURRENT):
+    if (since, key.until) == (0, NEWEST):
         return "all"
     return str(since) if since == key.until else f"{since} to {key.until}"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.model import CURRENT, Manifest
+from py_driver.manifest.model import NEWEST, Manifest
 from py_driver.manifest.reader import read
 from py_driver.manifest.tables import TABLES
-from py_driver.matrix.backends import BACKENDS
+from py_driver.manifest.upgrade import meaning
+from py_driver.matrix.backends import BACKENDS, KERNEL_BACKENDS
 
 EDITION_0 = """\
 [general]
@@ -127,7 +128,9 @@ depends = []
 src = ["activation/activation.cu"]
 """
 
-EDITIONS = (EDITION_0, EDITION_1, EDITION_2, EDITION_3, EDITION_4, EDITION_5)
+EDITION_6 = EDITION_5.replace("edition = 5", "edition = 6").replace('backend = "cuda"', 'language = "cpp-cuda"')
+
+EDITIONS = (EDITION_0, EDITION_1, EDITION_2, EDITION_3, EDITION_4, EDITION_5, EDITION_6)
 
 
 def reading(text: str) -> tuple[Manifest, list[Diagnostic]]:
@@ -143,7 +146,7 @@ def right(text: str) -> Manifest:
     return manifest
 
 
-@pytest.mark.parametrize("edition", range(CURRENT + 1))
+@pytest.mark.parametrize("edition", range(NEWEST + 1))
 def test_every_edition_is_told_and_read(edition: int) -> None:
     manifest = right(EDITIONS[edition])
     assert manifest.edition == edition
@@ -273,7 +276,7 @@ def test_errors_say_why_an_edition_was_chosen() -> None:
     text = EDITION_1.replace("[kernel.activation]", '[kernel.activation]\nbackend = "cuda"')
     found = {one.message: (one.label, one.help) for one in reading(text)[1]}
     assert found["unknown key `language` in [kernel.activation]"] == (
-        "is a key of edition 1",
+        "is a key of edition 1 and edition 6",
         "this file is read as edition 2: see `backend` in line 8",
     )
 
@@ -283,6 +286,29 @@ def test_what_edition_cannot_be(edition: str, code: Code) -> None:
     with pytest.raises(DriverError) as caught:
         read(EDITION_5.replace("edition = 5", f"edition = {edition}").encode(), "build.toml")
     assert [(one.code, one.span.line) for one in caught.value.diagnostics if one.span] == [(code, 4)]
+
+
+@pytest.mark.parametrize("backend", KERNEL_BACKENDS)
+def test_edition_6_says_language_where_5_says_backend(backend: str) -> None:
+    five = EDITION_5.replace('backend = "cuda"', f'backend = "{backend}"')
+    six = EDITION_6.replace('"cpp-cuda"', f'"cpp-{backend}"')
+    assert meaning(right(five)) == meaning(right(six))
+
+
+def test_edition_6_has_no_backend_and_no_other_languages() -> None:
+    found = [(one.code, one.label) for one in reading(EDITION_6.replace('language = "cpp-', 'backend = "'))[1]]
+    assert found == [(Code.MISSING_KEY, ""), (Code.UNKNOWN_KEY, "is a key of editions 2 to 5")]
+    (found,) = [(one.code, one.label) for one in reading(EDITION_6.replace("cpp-cuda", "cpp-cuba"))[1]]
+    assert found == (Code.BAD_VALUE, "did you mean `cpp-cuda`?")
+    found = [one.label for one in reading(EDITION_5.replace('backend = "', 'language = "cpp-'))[1] if one.label]
+    assert found == ["is a key of edition 1 and edition 6"]
+
+
+def test_sections_in_rust_are_read() -> None:
+    text = EDITION_6.replace("cpp-cuda", "rust-cpu") + 'cargo-manifest = "Cargo.toml"\n'
+    manifest, found = reading(text)
+    assert found == []
+    assert (manifest.kernels[0].backend.value, manifest.kernels[0].language) == ("cpu", "rust")
 
 
 def test_edition_5_must_be_stated() -> None:
@@ -298,4 +324,4 @@ def test_every_declared_table_is_that_of_some_header() -> None:
         for key in table.keys:
             assert key.doc.endswith("."), (table.path, key.name)
             same = [one for one in table.keys if one.name == key.name]
-            assert all(sum(one.is_in(edition) for one in same) <= 1 for edition in range(CURRENT + 1))
+            assert all(sum(one.is_in(edition) for one in same) <= 1 for edition in range(NEWEST + 1))

@@ -79,6 +79,7 @@ def test_most_of_the_corpus_can_be_built(project: Path) -> None:
         "edition3-tvm-ffi.toml",
         "edition4-tvm-ffi.toml",
         "edition5-tvm-ffi.toml",
+        "edition6-tvm-ffi.toml",
     ]
 
 

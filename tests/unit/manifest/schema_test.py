@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 import tomli
+from fuzz import CORPUS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +115,18 @@ def test_every_key_is_described() -> None:
         for name, value in one.get("properties", {}).items():
             assert "$ref" in value or value["description"], name
             assert "](#" not in value.get("description", "")
+
+
+def test_there_is_one_of_edition_6() -> None:
+    validator = jsonschema.Draft7Validator(make_schema(6))
+    files = [tomli.loads(path.read_text(encoding="utf-8")) for path in CORPUS.glob("edition6*.toml")]
+    assert len(files) == 2
+    for file in files:
+        validator.validate(file)
+        assert not VALIDATOR.is_valid(file)
+    kernel = files[0]["kernel"].popitem()[1]
+    kernel["backend"] = kernel.pop("language").partition("-")[2]
+    assert not validator.is_valid({**files[0], "kernel": {"one": kernel}})
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: f"{path.parent.name}")

@@ -138,6 +138,7 @@ CASES = [
     Case("Manifest.hub", {"[torch]": '[general.hub]\nrepo-id = "me/relu"\n[torch]'}),
 ]  # fmt: skip
 ELSEWHERE = {
+    "Kernel.language": "a section that is not C++ is an error",
     "Manifest.file": "a project has the same ids in every directory: see below",
     "Manifest.framework": "each field of Framework for itself",
     "Manifest.python_root": "where the files are that the ids have by name: see below",
