@@ -1,8 +1,8 @@
 """Which compiler flags a build.toml may give.
 
 A flag is part of an action's key as a string, so it must not name a file, a program or the machine; and what the
-rules decide (archs, outputs, the host compiler, the ABI) is not a flag's business. What is admitted is a list; the
-rest is refused.
+rules decide (archs, outputs, the host compiler, the ABI) is not a flag's business. What is admitted is a list. What
+upstream's builder takes, and what has no meaning here, is ignored with a note; the rest is refused.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ _CUDA = {
     r"|(-rdc|--relocatable-device-code)=false"
     r"|-t=\d+|--threads=\d+|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
     r"|--?default-stream=(legacy|null|per-thread)"
+    r"|--?compress-mode=[a-z]+"
     r"|-res-usage|--resource-usage|-err-no|--(no-)?display-error-number"
     r"|--?diag-(suppress|error|warn)=[\w,-]+|--?Wno-[\w-]+|--?W(reorder|[a-z]+-[a-z-]+)|--?Werror=[a-z,-]+"
     r"|--?forward-unknown-to-host-compiler",
@@ -102,7 +103,7 @@ _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 
 _TAKER = (
     r"-t|--threads|-rdc|--relocatable-device-code|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
-    r"|ftemplate-(depth|backtrace-limit))"
+    r"|ftemplate-(depth|backtrace-limit)|compress-mode|cudart|keep-dir)|-Xlinker|--linker-options"
 )
 """The options of nvcc whose value may be the next flag."""
 
@@ -131,6 +132,31 @@ _PASSED_ON = {
     "--fatbin-options": _FATBIN,
 }
 """The options of nvcc that give flags, with commas between, to the program of a phase."""
+
+_ABI_FLAG = (r"-[DU](_GLIBCXX_USE_CXX11_ABI|TORCH_EXTENSION_NAME)\b.*", "the rules define it for each variant")
+_LTO_FLAG = (r"-f(no-)?(fat-)?lto(-[a-z-]+)?(=[\w-]+)?", "each file is compiled to machine code on its own")
+_LINK_FLAG = (r"-[lL][^\s,]+|-Wl,.*|-shared|-rdynamic|-static-lib(gcc|stdc\+\+)", "nothing is linked in a compile")
+_OUTPUT_FLAG = (
+    r"-save-temps(=[a-z]+)?|-MM?D?|-MP|-pipe|-v|--verbose|-fstack-usage|-f(no-)?record-gcc-switches|-Rpass\S*",
+    "it writes nothing that is of use here",
+)
+
+_IGNORED_CXX = (
+    _ABI_FLAG,
+    _LTO_FLAG,
+    (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),
+    (r"-fvisibility=(default|internal|protected)", "only the module's entry is exported"),
+    _LINK_FLAG,
+    _OUTPUT_FLAG,
+)
+_IGNORED_CUDA = (
+    _ABI_FLAG,
+    (r"--?allow-unsupported-compiler", "the host compiler belongs to the toolchain"),
+    (r"-Xlinker=.*|--linker-options=.*|--?cudart=[a-z]+|-L[^\s,]+|-l(?!to$)[^\s,]+", "nothing is linked in a compile"),
+    (r"--?(keep|keep-dir=.*|save-temps)|-v|--verbose|-MM?D?|-MP", "it writes nothing that is of use here"),
+)
+_IGNORED_HIP = (*_IGNORED_CXX, (r"--(no-)?offload-compress|-parallel-jobs=\d+", "the rules decide how code is bundled"))
+"""What is ignored, as upstream's builder takes it: a pattern of the whole flag, and why it has no meaning here."""
 
 # nvcc splits what it passes on at commas and writes it into its commands without quotes.
 _SPLIT = r"""[\s"'$`\\;&|<>()]"""
@@ -162,9 +188,6 @@ _ADVICE = (
     (r"-G|--device-debug", "it writes the build's directory into the device code; -lineinfo does not"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
-    (r"-f(no-)?lto", "each file is compiled to machine code on its own"),
-    (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),
-    (r"-fvisibility", "REGISTER_EXTENSION exports the module's entry, and nothing else is exported"),
     (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
@@ -173,46 +196,92 @@ _ADVICE = (
 _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
 
 
-def check_cxx_flags(findings: Findings, flags: Texts) -> None:
-    """Collect a BAD_FLAG error for each flag that is not admitted for C++."""
-    for flag in flags:
-        if not _matches(_CXX, flag.value):
-            _refuse(findings, "cxx-flags", flag, [flag.value])
+def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
+    """The flags for C++ that are passed on; collects notes for those that are ignored, BAD_FLAG for the others."""
+    return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CXX, _IGNORED_CXX))
 
 
-def check_cuda_flags(findings: Findings, flags: Texts) -> None:
-    """Collect a BAD_FLAG error for each flag that is not admitted for nvcc; some take the next one as their value."""
-    taker = ""
+def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
+    """The same for nvcc, some of whose flags take the next one as their value."""
+    kept: list[Text] = []
+    taker: Text | None = None
     for flag in flags:
-        text, before, taker = flag.value, taker, ""
-        whole = f"{before}={text}" if before else text
-        name, equals, value = whole.partition("=")
+        if taker is None and (flag.value in _PASSED_ON or re.fullmatch(_TAKER, flag.value)):
+            taker = flag
+            continue
+        given = flag._replace(value=f"{taker.value}={flag.value}") if taker else flag
+        name, equals, value = given.value.partition("=")
         if name in _PASSED_ON and equals:
-            bad = [part for part in value.split(",") if re.search(_SPLIT, part) or not _matches(_PASSED_ON[name], part)]
-        elif not before and (name in _PASSED_ON or re.fullmatch(_TAKER, text)):
-            taker, bad = text, []
-        else:
-            bad = [] if _matches(_CUDA, whole) else [whole]
-        if bad:
-            spelled = f"{before} {text}" if before and name not in _PASSED_ON else text
-            _refuse(findings, "cuda-flags", flag._replace(value=spelled), bad)
+            parts = _passed_on_parts(findings, name, flag, value)
+            if parts == value:
+                kept += [taker, flag] if taker else [flag]
+            elif parts:
+                kept.append(flag._replace(value=f"{name}={parts}"))
+        elif _is_passed_on(findings, "cuda-flags", given, {"": _CUDA[""]}, _IGNORED_CUDA, taker):
+            kept += [taker, flag] if taker else [flag]
+        taker = None
     if taker:
-        findings.add(Code.BAD_FLAG, f"`{taker}` in cuda-flags lacks its value", flags[-1].span)
+        findings.add(Code.BAD_FLAG, f"`{taker.value}` in cuda-flags lacks its value", flags[-1].span)
+    return tuple(kept)
 
 
-def check_hip_flags(findings: Findings, flags: Texts) -> None:
-    """Collect a BAD_FLAG error for each flag that is not admitted for HIP; `-mllvm` takes the next one as its value."""
+def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> str:
+    """What nvcc's option `name` passes on of its value, which is ignored where nothing is left of it."""
+    ignored = _IGNORED_CXX if _PASSED_ON[name] is _CXX else ()
+    bad, left = [], []
+    for part in value.split(","):
+        if not re.search(_SPLIT, part) and _matches(_PASSED_ON[name], part):
+            left.append(part)
+        elif why := _why_ignored(ignored, part):
+            _note_ignored(findings, "cuda-flags", flag, part, why)
+        else:
+            bad.append(part)
+    if bad:
+        _refuse(findings, "cuda-flags", flag, bad)
+    return ",".join(left)
+
+
+def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
+    """The same for HIP; `-mllvm` takes the next flag as its value."""
+    kept = []
     taken = False
     for flag in flags:
-        if not taken and flag.value == "-mllvm":
-            taken = True
-            continue
-        good = re.fullmatch(_LLVM, flag.value, re.ASCII) is not None if taken else _matches(_HIP, flag.value)
-        taken = False
-        if not good:
+        was, taken = taken, not taken and flag.value == "-mllvm"
+        if was and re.fullmatch(_LLVM, flag.value, re.ASCII) is None:
             _refuse(findings, "hip-flags", flag, [flag.value])
+        elif was or taken or _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP):
+            kept.append(flag)
     if taken:
         findings.add(Code.BAD_FLAG, "`-mllvm` in hip-flags lacks its value", flags[-1].span)
+    return tuple(kept)
+
+
+def _is_passed_on(  # noqa: PLR0913  (where it stands, and what it is compared with)
+    findings: Findings,
+    key: str,
+    flag: Text,
+    admitted: Mapping[str, str],
+    ignored: Sequence[tuple[str, str]],
+    taker: Text | None = None,
+) -> bool:
+    """Whether a flag is passed on; collects a note if it is ignored, BAD_FLAG if it is refused."""
+    if _matches(admitted, flag.value):
+        return True
+    spelled = flag.value.replace("=", " ", 1) if taker else flag.value
+    if why := _why_ignored(ignored, flag.value):
+        _note_ignored(findings, key, flag, spelled, why)
+    else:
+        _refuse(findings, key, flag._replace(value=spelled), [flag.value])
+    return False
+
+
+def _why_ignored(ignored: Sequence[tuple[str, str]], flag: str) -> str:
+    """Why a flag has no meaning here; "" if it is not ignored."""
+    return next((why for pattern, why in ignored if re.fullmatch(pattern, flag, re.ASCII)), "")
+
+
+def _note_ignored(findings: Findings, key: str, flag: Text, part: str, why: str) -> None:
+    findings.note(f"the flag `{part}` in {key} is ignored: {why}", flag.span, Code.BAD_FLAG)
 
 
 def _matches(patterns: Mapping[str, str], flag: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags, check_hip_flags
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
 from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
 from py_driver.matrix.backends import BACKENDS, BUILT, LANGUAGES
@@ -62,9 +62,8 @@ def read_framework(table: Section, kind: str) -> Framework:
         capabilities=_either(table, "cuda-capabilities", "cuda_capabilities") if kind == NOARCH else None,
         rocm_archs=_either(table, "rocm-archs", "rocm_archs") if kind == NOARCH else None,
     )
-    check_cxx_flags(table.findings, framework.cxx_flags)
     table.finish()
-    return framework
+    return framework._replace(cxx_flags=read_cxx_flags(table.findings, framework.cxx_flags))
 
 
 def _either(table: Section, name: str, other: str) -> Located[Texts] | None:
@@ -114,11 +113,13 @@ def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capab
         rocm_archs=read_archs(section, "rocm-archs") if is_for["rocm"] else None,
         cuda_minver=section.version("cuda-minver") if is_for["cuda"] else None,
     )
-    if backend.value in BUILT:
-        check_cxx_flags(section.findings, kernel.cxx_flags)
-        check_cuda_flags(section.findings, kernel.cuda_flags)
-        check_hip_flags(section.findings, kernel.hip_flags)
-    return kernel
+    if backend.value not in BUILT:
+        return kernel
+    return kernel._replace(
+        cxx_flags=read_cxx_flags(section.findings, kernel.cxx_flags),
+        cuda_flags=read_cuda_flags(section.findings, kernel.cuda_flags),
+        hip_flags=read_hip_flags(section.findings, kernel.hip_flags),
+    )
 
 
 def read_tagged_kernels(root: Section) -> tuple[Kernel, ...]:

@@ -11,7 +11,7 @@ import pytest
 import tomli
 
 from py_driver.errors import Code, Span
-from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags
 from py_driver.manifest.keys import Key, Kind, Table
 from py_driver.manifest.model import CURRENT, NEWEST, Located
 from py_driver.manifest.parts import PYTHON_PACKAGES
@@ -204,9 +204,9 @@ def refused(flag: str, checker: Callable[[Findings, Texts], None]) -> bool:
 @pytest.mark.parametrize(
     ("title", "checkers", "expected"),
     [
-        ("Admitted in `cxx-flags`:", [check_cxx_flags], False),
-        ("Admitted in `cuda-flags`:", [check_cuda_flags], False),
-        ("Refused, among others, in both:", [check_cxx_flags, check_cuda_flags], True),
+        ("Admitted in `cxx-flags`:", [read_cxx_flags], False),
+        ("Admitted in `cuda-flags`:", [read_cuda_flags], False),
+        ("Refused, among others, in both:", [read_cxx_flags, read_cuda_flags], True),
     ],
 )
 def test_flags_are_what_the_page_says(

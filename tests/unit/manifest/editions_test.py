@@ -298,10 +298,10 @@ def test_edition_6_says_language_where_5_says_backend(backend: str) -> None:
 def test_edition_6_has_no_backend_and_no_other_languages() -> None:
     found = [(one.code, one.label) for one in reading(EDITION_6.replace('language = "cpp-', 'backend = "'))[1]]
     assert found == [(Code.MISSING_KEY, ""), (Code.UNKNOWN_KEY, "is a key of editions 2 to 5")]
-    (found,) = [(one.code, one.label) for one in reading(EDITION_6.replace("cpp-cuda", "cpp-cuba"))[1]]
-    assert found == (Code.BAD_VALUE, "did you mean `cpp-cuda`?")
-    found = [one.label for one in reading(EDITION_5.replace('backend = "', 'language = "cpp-'))[1] if one.label]
-    assert found == ["is a key of edition 1 and edition 6"]
+    found = [(one.code, one.label) for one in reading(EDITION_6.replace("cpp-cuda", "cpp-cuba"))[1]]
+    assert found == [(Code.BAD_VALUE, "did you mean `cpp-cuda`?")]
+    labels = [one.label for one in reading(EDITION_5.replace('backend = "', 'language = "cpp-'))[1] if one.label]
+    assert labels == ["is a key of edition 1 and edition 6"]
 
 
 def test_sections_in_rust_are_read() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
@@ -16,26 +16,60 @@ SPAN = Source("build.toml", "").span(0, 1)
 @pytest.mark.parametrize(
     "flag",
     ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
-     "-march=native", "-mtune=native", "-Wl,-rpath,/x", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "-lfoo", "-L/x",
-     "--sysroot=/", "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-save-temps", "-x",
-     "-fsanitize=address", "-fsyntax-only", "-fno-pic", "-fopenmp", "-m32", "-mllvm", "-mrelocation-model",
-     "-fno-integrated-as", "-fno-PIC", "-fPIE", "-fauto-profile=x", "-fbasic-block-sections=list=x", "-ftime-trace=x",
-     "-foptimization-record-file=x", "-fproc-stat-report=x", "-fstack-usage", "-ftest-coverage", "-flto", "-fno-lto",
-     "-fcs-profile-generate=d", "-fmemory-profile=d", "-fvisibility=default", "-fabi-version=2", "-fno-such-flag",
-     "-D_GLIBCXX_USE_CXX11_ABI=0", "-U_GLIBCXX_USE_CXX11_ABI", "-DTORCH_TARGET_VERSION=1", "-mabi=ms", "-mcmodel=large",
+     "-march=native", "-mtune=native", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "--sysroot=/",
+     "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-x",
+     "-fsanitize=address", "-fsyntax-only", "-fopenmp", "-m32", "-mllvm", "-mrelocation-model",
+     "-fno-integrated-as", "-fauto-profile=x", "-fbasic-block-sections=list=x", "-ftime-trace=x",
+     "-foptimization-record-file=x", "-fproc-stat-report=x", "-ftest-coverage",
+     "-fcs-profile-generate=d", "-fmemory-profile=d", "-fabi-version=2", "-fno-such-flag",
+     "-DTORCH_TARGET_VERSION=1", "-mabi=ms", "-mcmodel=large",
      "-mno-such", "-march=native ", "-fopenmp=libomp", "-falign-loops=\u0663", "-ffile-prefix-map=a=b"],
 )  # fmt: skip
 def test_flags_that_are_refused(flag: str) -> None:
-    for check in (check_cxx_flags, check_cuda_flags):
+    for check in (read_cxx_flags, read_cuda_flags):
         findings = Findings({}, SPAN)
         check(findings, (Located(value=flag, span=SPAN),))
         assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
 
 
+IGNORED = [
+    ("-flto", "cxx"), ("-flto=thin", "cxx"), ("-ffat-lto-objects", "cxx"), ("-fno-pic", "cxx"), ("-fPIE", "cxx"),
+    ("-fvisibility=default", "cxx"), ("-lfoo", "cxx"), ("-L/x", "cxx"), ("-Wl,-rpath,/x", "cxx"), ("-pipe", "cxx"),
+    ("-save-temps", "cxx"), ("-D_GLIBCXX_USE_CXX11_ABI=0", "cxx"), ("-DTORCH_EXTENSION_NAME=x", "cxx"),
+    ("-D_GLIBCXX_USE_CXX11_ABI=0", "cuda"), ("--allow-unsupported-compiler", "cuda"), ("-lcuda", "cuda"),
+    ("-Xlinker=-s", "cuda"), ("--cudart=shared", "cuda"), ("--keep", "cuda"), ("-Xcompiler=-flto,-fPIE", "cuda"),
+    ("--offload-compress", "hip"), ("-pipe", "hip"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flag", "kind"), IGNORED)
+def test_flags_without_a_meaning_here_are_ignored(flag: str, kind: str) -> None:
+    read = {"cxx": read_cxx_flags, "cuda": read_cuda_flags, "hip": read_hip_flags}[kind]
+    findings = Findings({}, SPAN)
+    kept = read(findings, tuple(Located(value=one, span=SPAN) for one in ("-O2", flag, "-DX=1")))
+    assert [one.value for one in kept] == ["-O2", "-DX=1"]
+    assert findings.diagnostics() == ()
+    notes = findings.notes()
+    parts = flag.partition("=")[2].split(",") if flag.startswith("-Xcompiler") else [flag]
+    assert [one.message.partition("`")[2].partition("`")[0] for one in notes] == parts
+    assert {one.code for one in notes} == {Code.BAD_FLAG}
+
+
+def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
+    flags = ["-Xlinker", "-s", "-t", "4", "-Xcompiler", "-O2,-flto", "--keep-dir", "x", "-Xcompiler", "-pipe", "-g"]
+    findings = Findings({}, SPAN)
+    kept = read_cuda_flags(findings, tuple(Located(value=one, span=SPAN) for one in flags))
+    assert [one.value for one in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
+    assert findings.diagnostics() == ()
+    assert [one.message.partition(":")[0] for one in findings.notes()] == [
+        f"the flag `{one}` in cuda-flags is ignored" for one in ("-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
+    ]
+
+
 @pytest.mark.parametrize("flag", ["-DX=$(id)", "-DX=`id`", "-DX=a\\", "-DX=$HOME", '-Xptxas=a"b'])
 def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
     findings = Findings({}, SPAN)
-    check_cuda_flags(findings, (Located(value=flag, span=SPAN),))
+    read_cuda_flags(findings, (Located(value=flag, span=SPAN),))
     assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
 
 
@@ -55,7 +89,7 @@ def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
 )  # fmt: skip
 def test_cuda_flags_that_are_admitted(flags: list[str]) -> None:
     findings = Findings({}, SPAN)
-    check_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
     assert findings.diagnostics() == ()
 
 
@@ -97,7 +131,7 @@ def test_cuda_flags_that_are_admitted(flags: list[str]) -> None:
 def test_what_nvcc_passes_on_is_looked_at(flags: list[str], wrong: int) -> None:
     findings = Findings({}, SPAN)
     spans = [SPAN._replace(line=number) for number in range(len(flags))]
-    check_cuda_flags(findings, tuple(map(Located, flags, spans)))
+    read_cuda_flags(findings, tuple(map(Located, flags, spans)))
     assert [(one.code, one.span) for one in findings.diagnostics()] == [(Code.BAD_FLAG, spans[wrong])]
 
 
@@ -110,7 +144,7 @@ def test_what_nvcc_passes_on_is_looked_at(flags: list[str], wrong: int) -> None:
 )  # fmt: skip
 def test_gpu_code_that_would_have_to_be_linked_is_refused(flags: list[str]) -> None:
     findings = Findings({}, SPAN)
-    check_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
     [found] = findings.diagnostics()
     assert found.code is Code.BAD_FLAG
     assert found.message.startswith(
@@ -130,7 +164,7 @@ def test_gpu_code_that_would_have_to_be_linked_is_refused(flags: list[str]) -> N
 )
 def test_gpu_code_of_each_file_for_itself_is_what_there_is(flags: list[str]) -> None:
     findings = Findings({}, SPAN)
-    check_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
     assert findings.diagnostics() == ()
 
 
@@ -146,5 +180,5 @@ def test_gpu_code_of_each_file_for_itself_is_what_there_is(flags: list[str]) -> 
 )  # fmt: skip
 def test_cxx_flags_that_are_admitted(flag: str) -> None:
     findings = Findings({}, SPAN)
-    check_cxx_flags(findings, (Located(value=flag, span=SPAN),))
+    read_cxx_flags(findings, (Located(value=flag, span=SPAN),))
     assert findings.diagnostics() == ()

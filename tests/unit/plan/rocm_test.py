@@ -16,7 +16,7 @@ from sections import GENERAL, TORCH, failure, make, names
 from py_driver.building.executed import CellStep, Did, place_of
 from py_driver.building.expected import Settings, expected_steps
 from py_driver.errors import Code
-from py_driver.manifest.flags import check_hip_flags
+from py_driver.manifest.flags import read_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
@@ -178,7 +178,7 @@ def test_identity_depends_on_flags_and_archs(tmp_path: Path) -> None:
 def _refused(flags: list[str]) -> list[str]:
     span = Source("build.toml", "").span(0, 1)
     findings = Findings({}, span)
-    check_hip_flags(findings, tuple(Located(value=flag, span=span) for flag in flags))
+    read_hip_flags(findings, tuple(Located(value=flag, span=span) for flag in flags))
     return [f"{one.message} {one.help}" for one in findings.diagnostics()]
 
 
