@@ -61,6 +61,7 @@ class Code(Enum):
     FOREIGN_FILE = ("E107", ExitCode.INPUT)
     UNLISTED_HEADER = ("E108", ExitCode.INPUT)
     TORCH_NOT_DECLARED = ("E109", ExitCode.INPUT)
+    OP_NAMESPACE = ("E110", ExitCode.INPUT)
     # what to build
     USAGE = ("E200", ExitCode.INPUT)
     NO_SUCH_VARIANT = ("E201", ExitCode.SELECTION)

@@ -33,17 +33,31 @@ class FileChecker:
     Args:
         directory: the project's.
         findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE and BAD_VALUE.
+
+    Attributes:
+        unusable: what sections that are not built list, and what cannot be read as a file of the project.
     """
 
     def __init__(self, directory: Path, findings: Findings) -> None:
         self._directory = directory
         self._real = os.path.realpath(directory)
-        self._add = findings.add
+        self._findings = findings
         self._note = findings.note
+        self._needed = True
+        self.unusable: set[str] = set()
         self._known: list[str] | None = None
         self._suggestions = 0
 
-    def check_section(self, title: str, files: Texts, directories: Texts, *, any_kind: bool = False) -> None:
+    def _add(self, code: Code, message: str, span: Span, *, label: str = "", advice: str = "") -> None:
+        """Collect an error; a note in a section that is not built."""
+        if self._needed:
+            self._findings.add(code, message, span, label=label, advice=advice)
+        else:
+            self._note(f"{message}; the section is not built", span, code)
+
+    def check_section(
+        self, title: str, files: Texts, directories: Texts, *, any_kind: bool = False, needed: bool = True
+    ) -> None:
         """Check the files and the include directories of a section.
 
         Args:
@@ -51,17 +65,20 @@ class FileChecker:
             files: sources and headers.
             directories: what it includes from.
             any_kind: whether files may have any suffix: those of backends that are not built.
+            needed: whether the section is built; a fault in one that is not, is a note.
         """
+        self._needed = needed
         seen: dict[str, Text] = {}
         for text in files:
             if text.value in seen:
                 self._note(f"`{text.value}` is listed twice in {title}", text.span, Code.DUPLICATE_FILE)
-            elif self._is_inside(text):
-                self._check_file(text, any_kind=any_kind)
+            elif not self._is_inside(text) or not self._is_fit(text, any_kind=any_kind):
+                self.unusable.add(text.value)
             seen.setdefault(text.value, text)
         for text in directories:
             if text.value != "." and self._is_inside(text) and not is_directory(self._directory / text.value):
                 self._add(Code.FILE_KIND, f"`{text.value}` in `include` is not a directory", text.span)
+        self._needed = True
 
     def _is_inside(self, text: Text) -> bool:
         """Whether a path is well written, exists and stays in the project; collects the error if not."""
@@ -82,15 +99,19 @@ class FileChecker:
             return False
         return True
 
-    def _check_file(self, text: Text, *, any_kind: bool) -> None:
+    def _is_fit(self, text: Text, *, any_kind: bool) -> bool:
+        """Whether a file can be read; collects what is wrong with it."""
         path = text.value
         if not stat.S_ISREG((self._directory / path).stat().st_mode):
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file", text.span, advice="list each file by its name")
-        elif not any_kind and not path.endswith((*SOURCES, *HEADERS)):
+            return False
+        if not any_kind and not path.endswith((*SOURCES, *HEADERS)):
             message = f"`{path}` is neither a source ({' '.join(SOURCES)}) nor a header; it is not compiled"
             self._note(message, text.span, Code.FILE_KIND)
         elif not is_readable(self._directory / path):
             self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it", text.span)
+            return False
+        return True
 
     def check_languages(self, reason: str, files: Texts, backend: str = "cpu") -> None:
         """Collect an error for each CUDA or HIP source among files that no compiler for it sees.

@@ -54,7 +54,7 @@ class Reach(NamedTuple):
 
 
 def check_includes(
-    directory: Path, manifest: Manifest, python: Iterable[str], findings: Findings
+    directory: Path, manifest: Manifest, python: Iterable[str], unusable: set[str], findings: Findings
 ) -> Mapping[str, Reach]:
     """What the binding of each backend and each section that is compiled reach, by the names of their targets.
 
@@ -65,13 +65,15 @@ def check_includes(
         directory: the project's.
         manifest: what it says.
         python: the files of its Python package.
+        unusable: files that sections list and that cannot be read.
         findings: gets UNLISTED_HEADER, PATH_ESCAPES and notes, of which some are TORCH_NOT_DECLARED.
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
     if framework.table != TORCH or not compiled:
         return {}
-    src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))} - {REGISTRATION}
+    src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
+    src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
     files = _Files(directory, src, plain)
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))

@@ -13,6 +13,7 @@ from py_driver.matrix.backends import BUILT
 from py_driver.plan.checks import check
 from py_driver.plan.file_checks import FileChecker
 from py_driver.plan.header_checks import check_includes
+from py_driver.plan.op_names import check_op_names
 from py_driver.plan.package_files import package_files
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def load(directory: Path, releases: Releases) -> Project:
     checker.check_section(f"[{framework.table}]", framework.src, framework.include)
     for kernel in manifest.kernels:
         compiled = kernel.backend.value in BUILT
-        checker.check_section(kernel.title, kernel.src, kernel.include, any_kind=not compiled)
+        needed = kernel.backend.value in manifest.built and not framework.noarch
+        checker.check_section(kernel.title, kernel.src, kernel.include, any_kind=not compiled, needed=needed)
         if compiled:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
@@ -78,7 +80,8 @@ def load(directory: Path, releases: Releases) -> Project:
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
     python = package_files(directory, manifest, findings) if named else ()
     checker.check_packages(manifest, python)
-    reach = check_includes(directory, manifest, python, findings)
+    reach = check_includes(directory, manifest, python, checker.unusable, findings)
+    check_op_names(directory, python, findings)
     if diagnostics := findings.diagnostics():
         raise DriverError(diagnostics)
     return Project(

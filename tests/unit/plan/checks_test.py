@@ -116,9 +116,33 @@ def test_paths_with_commas_are_refused_where_nvcc_splits_them(project: Path) -> 
     assert (groups["c"].sources, groups["c"].includes) == (("csrc/a,b.cpp",), (".", "csrc/d,e"))
 
 
-def test_files_of_backends_that_are_not_built_must_exist(project: Path) -> None:
-    metal = '[kernel.m]\nbackend = "metal"\ndepends = ["metal-cpp"]\nsrc = ["csrc/gone.metal"]\n[kernel.relu]'
-    assert codes(project, "[kernel.relu]", metal) == [Code.FILE_MISSING]
+@pytest.mark.parametrize(
+    ("backend", "files"), [("metal", '"csrc/gone.metal", "csrc"'), ("cpu", '"../x.cpp", "csrc/gone.h"')]
+)
+def test_files_of_sections_that_are_not_built_may_be_wrong(project: Path, backend: str, files: str) -> None:
+    section = f'[kernel.m]\nbackend = "{backend}"\ndepends = []\nsrc = [{files}]\n[kernel.relu]'
+    made = plan(project, "[kernel.relu]", section)
+    found = [one for one in made.notes if "the section is not built" in one.message]
+    assert [one.code for one in found] == (
+        [Code.FILE_MISSING, Code.FILE_KIND] if backend == "metal" else [Code.PATH_ESCAPES, Code.FILE_MISSING]
+    )
+    assert not any("gone" in name or ".." in name for group in made.groups for name in group.headers)
+
+
+def test_ops_outside_the_namespace_are_noted(project: Path) -> None:
+    package = project / "torch-ext" / "relu" / "__init__.py"
+    package.write_text(
+        "import torch\nfrom torch.library import custom_op as custom_op\n"
+        '@custom_op("é::b", mutates_args=())\ndef b(x: int) -> int: ...\n'
+        'torch.library.register_fake(add("b"))(b)\ntorch.library.register_fake("a::c", b)\nprint("a::d")\n'
+    )
+    found = [one for one in plan(project).notes if one.code is Code.OP_NAMESPACE]
+    assert [(one.span.line, one.span.column, one.span.text[:12]) for one in found] == [
+        (3, 12, '@custom_op("'),
+        (6, 29, "torch.librar"),
+    ]
+    package.write_text("torch.library.custom_op('a::b'")
+    assert [one for one in plan(project).notes if one.code is Code.OP_NAMESPACE] == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,5 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+void relu(at::Tensor& out, const at::Tensor& input);

@@ -1,0 +1,5 @@
+from ._ops import ops
+
+
+def shortest(value):
+    return ops.shortest(value)

@@ -1,0 +1,10 @@
+#include <torch/library.h>
+
+#include "registration.h"
+#include "torch_binding.h"
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  ops.def("shortest(float value) -> str", &shortest);
+}
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

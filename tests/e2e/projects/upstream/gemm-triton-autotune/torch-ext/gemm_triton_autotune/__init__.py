@@ -1,0 +1,4 @@
+from .gemm import gemm
+from .tuning import tuned
+
+__all__ = ["gemm", "tuned"]

@@ -1,0 +1,3 @@
+from .op import relu
+
+__all__ = ["relu"]

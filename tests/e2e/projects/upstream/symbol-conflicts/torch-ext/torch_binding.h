@@ -1,0 +1,5 @@
+#pragma once
+
+#include <cstdint>
+
+int64_t count();

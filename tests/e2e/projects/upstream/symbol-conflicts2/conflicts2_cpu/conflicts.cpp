@@ -1,0 +1,12 @@
+#include <cstdint>
+
+// A static in an inline function is one for the whole process (STB_GNU_UNIQUE) where its library exports it.
+template <typename T>
+struct Counter {
+  static T& value() {
+    static T kept = 100;
+    return kept;
+  }
+};
+
+int64_t count() { return ++Counter<int64_t>::value(); }

@@ -1,0 +1,27 @@
+"""Upstream's example projects, written anew after their descriptions: those in tests/e2e/projects/upstream."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+_PROJECTS = Path(__file__).parents[1] / "e2e" / "projects" / "upstream"
+_COMMON = _PROJECTS / "common"
+
+EXAMPLES = tuple(sorted(one.parent.name for one in _PROJECTS.glob("*/build.toml")))
+"""The names of the projects."""
+
+
+def write_example(name: str, to: Path) -> Path:
+    """Write a project, with the files that most of them share where it has none of its own; its directory."""
+    project = to / name
+    shutil.copytree(_PROJECTS / name, project)
+    package = project / "torch-ext" / name.replace("-", "_") / "__init__.py"
+    shared = {one.relative_to(_COMMON): one for one in _COMMON.rglob("*") if one.suffix in {".cpp", ".cu", ".h"}}
+    if "[torch]" in (project / "build.toml").read_text(encoding="utf-8"):
+        places = {**{project / path: source for path, source in shared.items()}, package: _COMMON / "package.py"}
+        for place, source in places.items():
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, place)
+    return project
