@@ -17,8 +17,11 @@ def write_example(name: str, to: Path) -> Path:
     project = to / name
     shutil.copytree(_PROJECTS / name, project)
     package = project / "torch-ext" / name.replace("-", "_") / "__init__.py"
+    manifest = (project / "build.toml").read_text(encoding="utf-8")
     shared = {one.relative_to(_COMMON): one for one in _COMMON.rglob("*") if one.suffix in {".cpp", ".cu", ".h"}}
-    if "[torch]" in (project / "build.toml").read_text(encoding="utf-8"):
+    if "relu_cuda/relu.cu" in manifest:
+        shared |= {one.relative_to(_COMMON): one for one in _COMMON.glob("tests/*.py")}
+    if "[torch]" in manifest:
         places = {**{project / path: source for path, source in shared.items()}, package: _COMMON / "package.py"}
         for place, source in places.items():
             if not place.exists():

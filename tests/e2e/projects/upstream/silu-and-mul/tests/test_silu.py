@@ -1,0 +1,17 @@
+import os
+from pathlib import Path
+
+import torch
+from kernels import get_local_kernel
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+KERNEL = get_local_kernel(
+    Path(os.environ.get("KERNEL_BUILD", Path(__file__).parents[1] / "build")),
+    backend="cpu" if DEVICE == "cpu" else None,
+)
+
+
+def test_equals_torch():
+    x = torch.randn(5, 128, device=DEVICE)
+    expected = torch.nn.functional.silu(x[:, :64]) * x[:, 64:]
+    assert torch.equal(KERNEL.silu_and_mul(x), expected)
