@@ -73,6 +73,9 @@ _CXX = {
 A pattern is compiled when a flag is compared with it: all of them together take some milliseconds.
 """
 
+_CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
+"""Those of C++ files, which are compiled by a compiler that has torch's OpenMP runtime if they ask for it."""
+
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
@@ -161,7 +164,8 @@ _ADVICE = (
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
     (r"-G|--device-debug", "it writes the build's directory into the device code; -lineinfo does not"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
-    (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
+    (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
+    (r"-fopenmp|-lgomp", "clang compiles the host code, and calls another runtime than torch's; move it to a .cpp file"),
     (r"-f(no-)?lto", "each file is compiled to machine code on its own"),
     (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),
     (r"-fvisibility", "REGISTER_EXTENSION exports the module's entry, and nothing else is exported"),
@@ -176,7 +180,7 @@ _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or betwe
 def check_cxx_flags(findings: Findings, flags: Texts) -> None:
     """Collect a BAD_FLAG error for each flag that is not admitted for C++."""
     for flag in flags:
-        if not _matches(_CXX, flag.value):
+        if not _matches(_CPP, flag.value):
             _refuse(findings, "cxx-flags", flag, [flag.value])
 
 

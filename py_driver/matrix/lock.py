@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.cells import Cell
 
 PARTS = tuple(
-    sorted({"cc", "cutlass", "library", "torch", *(part for one in TOOLKITS for part in (one.family, *one.shared))})
+    sorted({"cc", "cutlass", "gcc", "library", "torch", *(part for one in TOOLKITS for part in (one.family, *one.shared))})
 )
 """The parts of the lock, each a file of toolchains/lock."""
 

@@ -13,6 +13,7 @@ KernelObjectsInfo = provider(
     doc = "Compiled sources of one section of build.toml.",
     fields = {
         "backend": "string; `cpu`, `cuda` or `rocm`",
+        "libraries": "list of File; link stubs of libraries that the objects may call besides torch's and the system's",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
         "steps": "list of File; the first output of each action that makes the objects",
     },
