@@ -29,8 +29,9 @@ _LIBRARIES = """\"\"\"What a section's `depends` may name besides torch; each is
 LIBRARIES = {{
 {entries}}}
 
-# gcc's C++ compiler, which is fetched when a target first asks for OpenMP.
+# gcc's C++ compiler, which is fetched when a target asks for it; and what has it if `//rules/settings:cxx` chooses it.
 GCC = Label("@torch_kernels_gcc//:sdk")
+GCC_IF_CHOSEN = Label("//:gcc_if_chosen")
 """
 
 def _hub_impl(rctx):
@@ -123,6 +124,7 @@ def _toolchains_impl(mctx):
         name = "torch_kernels_gcc",
         glibc = lock["cc"]["glibc"],
         lock = json.encode(lock["gcc"]),
+        openmp = mctx.read(Label("//toolchains/lock:torch_openmp.json")),
         zig = _ZIG,
     )
     hipify = lock["hipify"]

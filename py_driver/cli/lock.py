@@ -39,9 +39,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
-    from py_driver.matrix import torch_symbols  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.matrix import torch_openmp, torch_symbols  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.matrix.lock_update import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
-    from py_driver.matrix.releases import exports_file  # noqa: PLC0415
+    from py_driver.matrix.releases import exports_file, openmp_file  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
     releases = releases_of(args)
@@ -60,10 +60,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
             output.say(f"wrote {path}")
     exports = torch_symbols.columns_of(new["torch"]) if releases.user is None else ()
     unread = bool(exports) and torch_symbols.read_table(exports_file())[0] != exports
+    openmp = torch_openmp.read_file(openmp_file())
+    unnamed = releases.user is None and not torch_openmp.is_current(openmp, new["torch"])
     old_symbols = _old_symbols(new, releases)
-    if (stale or unread or old_symbols) and args.check:
+    if (stale or unread or unnamed or old_symbols) and args.check:
         if unread:
             output.say(f"{exports_file()} was made from other torch wheels")
+        if unnamed:
+            output.say(f"{openmp_file()} was made from other torch wheels")
         for one in old_symbols:
             output.say(f"{one.path} was made from other archives than `libraries` lists")
         raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
@@ -72,9 +76,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
             write(exports_file(), torch_symbols.update(exports_file(), new["torch"], task.update))
             task.done(f"{len(new['torch'])} releases")
         output.say(f"wrote {exports_file()}")
+    if unnamed:
+        with output.task("reading what torch calls its OpenMP runtime") as task:
+            write(openmp_file(), torch_openmp.update(openmp, new["torch"], task.update))
+            task.done(f"{len(new['torch'])} releases")
+        output.say(f"wrote {openmp_file()}")
     for one in old_symbols:
         _read_symbols(one, output)
-    if not (stale or unread or old_symbols):
+    if not (stale or unread or unnamed or old_symbols):
         output.say("the lock is up to date")
     return ExitCode.OK
 

@@ -1,7 +1,7 @@
 """kernel_objects: the compiled sources of one section of build.toml."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "LIBRARIES")
+load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":actions.bzl", "package_path")
@@ -21,8 +21,8 @@ def _libraries(depends):
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
 def _gcc(cxx_flags):
-    """The target of gcc if a section asks for OpenMP; only then it is ever fetched."""
-    return GCC if asks_for_openmp(cxx_flags) else None
+    """The target of gcc if a section asks for OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
+    return GCC if asks_for_openmp(cxx_flags) else GCC_IF_CHOSEN
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
     """The SDK of what a section asks for, if the cell names a release of it."""
@@ -78,7 +78,7 @@ def _kernel_objects_impl(ctx):
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
-        return [KernelObjectsInfo(backend = ctx.attr.backend, libraries = [], objects = [], steps = [])]
+        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, steps = [])]
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -88,7 +88,7 @@ def _kernel_objects_impl(ctx):
     stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
     hipified, report = backend.rewrite(ctx, gpu, torch) if backend.rewrite else (None, None)
-    gcc = ctx.attr._gcc[GccSdkInfo] if ctx.attr._gcc else None
+    gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
     job = struct(
         archs = ctx.attr.archs.get(release, []),
         backend = backend,
@@ -122,8 +122,8 @@ def _kernel_objects_impl(ctx):
         OutputGroupInfo(hipify = depset([report] if report else [])),
         KernelObjectsInfo(
             backend = ctx.attr.backend,
-            libraries = [gcc.openmp] if gcc and asks_for_openmp(ctx.attr.cxx_flags) else [],
             objects = objects,
+            openmp = gcc,
             steps = steps,
         ),
     ]
@@ -186,7 +186,7 @@ kernel_objects = rule(
         ),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
-        "_gcc": attr.label(default = _gcc, providers = [GccSdkInfo]),
+        "_gcc": attr.label(default = _gcc),
         "_gcc_step": attr.label(
             default = "//rules/private/tools:gcc",
             executable = True,

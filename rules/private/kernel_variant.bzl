@@ -38,8 +38,8 @@ def _kernel_variant_impl(ctx):
         groups[group] = target
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     objects = [object for one in compiled for object in one.objects]
-    libraries = {library: None for one in compiled for library in one.libraries}.keys()
-    extension = link_extension(ctx, objects, identity.objects, libraries) if objects else None
+    openmp = [one.openmp for one in compiled if one.openmp]
+    extension = link_extension(ctx, objects, identity.objects, openmp) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     absent = {} if objects else {"from . import @ID@\n": ""}
     ctx.actions.expand_template(output = ops, substitutions = absent, template = ctx.file._ops)

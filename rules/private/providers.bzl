@@ -13,8 +13,8 @@ KernelObjectsInfo = provider(
     doc = "Compiled sources of one section of build.toml.",
     fields = {
         "backend": "string; `cpu`, `cuda` or `rocm`",
-        "libraries": "list of File; link stubs of libraries that the objects may call besides torch's and the system's",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
+        "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they were compiled with another compiler",
         "steps": "list of File; the first output of each action that makes the objects",
     },
 )

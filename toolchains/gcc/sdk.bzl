@@ -12,7 +12,8 @@ GccSdkInfo = provider(
         "libraries": "depset of File; the shared libraries that the compiler needs",
         "library_path": "list of string; directories of `libraries`, from the execution root",
         "loader": "File; the dynamic loader",
-        "openmp": "File; the link stub of the OpenMP runtime",
+        "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, as new as the one of that torch",
+        "openmp_oldest": "File; the link stub for all other versions of torch",
     },
 )
 
@@ -40,7 +41,12 @@ def _gcc_sdk_impl(ctx):
         libraries = depset(ctx.files.libraries),
         library_path = include_paths(ctx, _LIBRARIES),
         loader = ctx.file.loader,
-        openmp = ctx.file.openmp,
+        openmp = {
+            version: target.files.to_list()[0]
+            for target, versions in ctx.attr.openmp.items()
+            for version in versions.split(" ")
+        },
+        openmp_oldest = ctx.file.openmp_oldest,
     )]
 
 gcc_sdk = rule(
@@ -51,7 +57,21 @@ gcc_sdk = rule(
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The directory of gcc's own headers."),
         "libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Shared libraries that the compiler needs."),
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of these."),
-        "openmp": attr.label(allow_single_file = True, mandatory = True, doc = "The link stub of the OpenMP runtime."),
+        "openmp": attr.label_keyed_string_dict(
+            allow_files = True,
+            mandatory = True,
+            doc = "Link stubs of the OpenMP runtime, each with the versions of torch that it is for.",
+        ),
+        "openmp_oldest": attr.label(allow_single_file = True, mandatory = True, doc = "The stub for all other versions."),
     },
     doc = "A hermetic gcc for C++.",
+)
+
+def _gcc_choice_impl(ctx):
+    return [ctx.attr.sdk[GccSdkInfo]] if ctx.attr.sdk else []
+
+gcc_choice = rule(
+    implementation = _gcc_choice_impl,
+    attrs = {"sdk": attr.label(providers = [GccSdkInfo], doc = "The compiler, if it is chosen.")},
+    doc = "gcc, if a setting chooses it.",
 )
