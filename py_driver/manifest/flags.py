@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.manifest.model import Text, Texts
     from py_driver.manifest.section import Findings
@@ -165,7 +165,10 @@ _ADVICE = (
     (r"-G|--device-debug", "it writes the build's directory into the device code; -lineinfo does not"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
-    (r"-fopenmp|-lgomp", "clang compiles the host code, and calls another runtime than torch's; move it to a .cpp file"),
+    (
+        r"-fopenmp|-lgomp",
+        "clang compiles the host code, and has not torch's runtime; move that code to a .cpp file",
+    ),
     (r"-f(no-)?lto", "each file is compiled to machine code on its own"),
     (r"-f(no-)?(pic|PIC|pie|PIE)", "the rules compile for a shared library"),
     (r"-fvisibility", "REGISTER_EXTENSION exports the module's entry, and nothing else is exported"),
@@ -175,6 +178,12 @@ _ADVICE = (
     (r"-m(abi|32|x32|16)\b", "the rules decide for which ABI is compiled"),
 )
 _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
+
+
+def asks_for_openmp(flags: Iterable[str]) -> bool:
+    """Whether flags for C++ ask for OpenMP, as in rules/private/gcc.bzl."""
+    asked = [flag for flag in flags if flag in {"-fopenmp", "-fno-openmp", "-lgomp"}]
+    return "-lgomp" in asked or asked[-1:] == ["-fopenmp"]
 
 
 def check_cxx_flags(findings: Findings, flags: Texts) -> None:

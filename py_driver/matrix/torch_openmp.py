@@ -1,8 +1,8 @@
 """What each locked torch release calls its OpenMP runtime, and how new that is: toolchains/lock/torch_openmp.json.
 
-By the version of torch there stands the wheel's SHA-256, the file in the wheel, the name by which others need it, and the
-newest version of each family of its symbols. The repository rule of gcc makes of it the stubs that extensions with OpenMP
-are linked with.
+By the version of torch there stands the wheel's SHA-256, the file in the wheel, the name by which others need it, and
+the newest version of each family of its symbols. The repository rule of gcc makes of it the stubs that extensions with
+OpenMP are linked with.
 """
 
 from __future__ import annotations
