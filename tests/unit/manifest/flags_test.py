@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import check_cuda_flags, check_cxx_flags
+from py_driver.manifest.flags import asks_for_openmp, check_cuda_flags, check_cxx_flags, check_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
@@ -18,7 +18,7 @@ SPAN = Source("build.toml", "").span(0, 1)
     ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
      "-march=native", "-mtune=native", "-Wl,-rpath,/x", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "-lfoo", "-L/x",
      "--sysroot=/", "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-save-temps", "-x",
-     "-fsanitize=address", "-fsyntax-only", "-fno-pic", "-fopenmp", "-m32", "-mllvm", "-mrelocation-model",
+     "-fsanitize=address", "-fsyntax-only", "-fno-pic", "-m32", "-mllvm", "-mrelocation-model",
      "-fno-integrated-as", "-fno-PIC", "-fPIE", "-fauto-profile=x", "-fbasic-block-sections=list=x", "-ftime-trace=x",
      "-foptimization-record-file=x", "-fproc-stat-report=x", "-fstack-usage", "-ftest-coverage", "-flto", "-fno-lto",
      "-fcs-profile-generate=d", "-fmemory-profile=d", "-fvisibility=default", "-fabi-version=2", "-fno-such-flag",
@@ -30,6 +30,34 @@ def test_flags_that_are_refused(flag: str) -> None:
         findings = Findings({}, SPAN)
         check(findings, (Located(value=flag, span=SPAN),))
         assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
+
+
+@pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp", "-lgomp"])
+def test_openmp_is_for_cpp_files_alone(flag: str) -> None:
+    text = (Located(value=flag, span=SPAN),)
+    for check, wanted in ((check_cxx_flags, 0), (check_cuda_flags, 1), (check_hip_flags, 1)):
+        findings = Findings({}, SPAN)
+        check(findings, text)
+        assert len(findings.diagnostics()) == wanted
+    findings = Findings({}, SPAN)
+    check_cuda_flags(findings, (Located(value="-Xcompiler", span=SPAN), *text))
+    [refused] = findings.diagnostics()
+    assert "-fno" in flag or "move that code to a .cpp file" in refused.help
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        ([], False),
+        (["-fopenmp-simd", "-mavx512f"], False),
+        (["-O3", "-fopenmp"], True),
+        (["-fopenmp", "-fno-openmp"], False),
+        (["-fno-openmp", "-fopenmp"], True),
+        (["-lgomp"], True),
+    ],
+)
+def test_flags_that_ask_for_openmp(flags: list[str], asked: bool) -> None:  # noqa: FBT001  (a parameter of the test)
+    assert asks_for_openmp(flags) is asked
 
 
 @pytest.mark.parametrize("flag", ["-DX=$(id)", "-DX=`id`", "-DX=a\\", "-DX=$HOME", '-Xptxas=a"b'])

@@ -1,8 +1,10 @@
 #include <cuda_runtime_api.h>
 #include <omp.h>
 
+#include <cstdint>
+
 /// Threads of the host and a count of devices: CUDA's headers and OpenMP in one file.
-int devices() {
+int64_t devices() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return -1;
   int sum = 0;
