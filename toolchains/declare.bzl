@@ -1,5 +1,6 @@
 """Declares the toolchains: one for each version, chosen by the settings of a cell."""
 
+load("//toolchains/gcc:sdk.bzl", "gcc_choice")
 load(":gpus.bzl", "GPUS", "repository_name")
 
 _CONSTRAINTS = ["@platforms//cpu:x86_64", "@platforms//os:linux"]
@@ -20,7 +21,7 @@ def _declare(prefix, kind, version, setting, value):
     )
 
 def declare_toolchains(name, gpus, torch):
-    """Declares a toolchain for each version, and the C++ toolchain.
+    """Declares a toolchain for each version, the C++ toolchain, and `gcc_if_chosen`.
 
     Args:
         name: string, what the names of all targets begin with.
@@ -39,3 +40,15 @@ def declare_toolchains(name, gpus, torch):
         for version in torch:
             build = version + gpu.torch_build
             _declare(name, "torch", build, "torch", build)
+    chosen = name + "_gcc_chosen"
+    native.config_setting(
+        name = chosen,
+        flag_values = {"@rules_torch_kernels//rules/settings:cxx": "gcc"},
+    )
+    gcc_choice(
+        name = "gcc_if_chosen",
+        sdk = select({
+            ":" + chosen: "@torch_kernels_gcc//:sdk",
+            "//conditions:default": None,
+        }),
+    )

@@ -2,6 +2,7 @@
 
 load("//toolchains/cc:repository.bzl", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
+load("//toolchains/gcc:repository.bzl", "gcc_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
 load("//toolchains/library:repository.bzl", "library_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
@@ -27,6 +28,10 @@ _LIBRARIES = """\"\"\"What a section's `depends` may name besides torch; each is
 
 LIBRARIES = {{
 {entries}}}
+
+# gcc's C++ compiler, which is fetched when a target asks for it; and what has it if `//rules/settings:cxx` chooses it.
+GCC = Label("@torch_kernels_gcc//:sdk")
+GCC_IF_CHOSEN = Label("//:gcc_if_chosen")
 """
 
 def _hub_impl(rctx):
@@ -81,7 +86,7 @@ _extend = tag_class(
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "hipify"] + _EXTENSIBLE
+        for kind in ["cc", "gcc", "hipify"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
@@ -115,6 +120,13 @@ def _toolchains_impl(mctx):
                 version = version,
                 zig = _ZIG,
             )
+    gcc_repository(
+        name = "torch_kernels_gcc",
+        glibc = lock["cc"]["glibc"],
+        lock = json.encode(lock["gcc"]),
+        openmp = mctx.read(Label("//toolchains/lock:torch_openmp.json")),
+        zig = _ZIG,
+    )
     hipify = lock["hipify"]
     hipify_repository(
         name = "torch_kernels_hipify",

@@ -46,9 +46,17 @@ class PtxSharing(StrEnum):
     CHECK = "check"
 
 
+class Cxx(StrEnum):
+    """The compiler of C++ sources that do not ask for OpenMP, which gcc compiles in any case."""
+
+    CLANG = "clang"
+    GCC = "gcc"
+
+
 CUDA_COMPILE: Final = CudaCompile.SPLIT
 PTX_SHARING: Final = PtxSharing.OFF
-"""What both are where nobody chooses, as in rules/settings."""
+CXX: Final = Cxx.CLANG
+"""What these are where nobody chooses, as in rules/settings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +68,7 @@ class Choices:
         ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
         cuda_compile: if None, Bazel is not told, and a .bazelrc may.
         ptx_sharing: likewise.
+        cxx: likewise.
         remote: a cache and an executor to use besides this machine.
     """
 
@@ -67,12 +76,18 @@ class Choices:
     ram: int | None = None
     cuda_compile: CudaCompile | None = None
     ptx_sharing: PtxSharing | None = None
+    cxx: Cxx | None = None
     remote: Remote = field(default_factory=Remote)
 
     @property
     def split(self) -> bool:
         """Whether nvcc compiles in phases."""
         return (self.cuda_compile or CUDA_COMPILE) is CudaCompile.SPLIT
+
+    @property
+    def gcc(self) -> bool:
+        """Whether gcc compiles all C++."""
+        return self.cxx is Cxx.GCC
 
     def at_once(self) -> int:
         """How many actions are expected to run at once."""
@@ -93,7 +108,7 @@ class Choices:
             running: builds that share the machine.
         """
         jobs = self._told()
-        settings = {"cuda_compile": self.cuda_compile, "ptx_sharing": self.ptx_sharing}
+        settings = {"cuda_compile": self.cuda_compile, "ptx_sharing": self.ptx_sharing, "cxx": self.cxx}
         return (
             *([f"--jobs={jobs}"] if jobs else []),
             f"--local_resources=memory={step_memory(self.ram, running)}",

@@ -181,7 +181,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
     start = time.monotonic()
     workspace = workspace_for(directory, plan, releases)
     bazel = find_bazel(workspace.root, output)
-    fetched = fetch_all(archives(plan, chosen, releases.lock), output)
+    fetched = fetch_all(archives(plan, chosen, releases.lock, gcc=options.choices.gcc), output)
     with free_server(bazel, workspace.root, output) as server:
         jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
         if memory is not None and options.choices.ram is None and server.running > 1:
@@ -280,6 +280,7 @@ def _expected(
         split=choices.split,
         whole=unsplit(chosen, releases.matrix),
         ptx_sharing=choices.ptx_sharing or PTX_SHARING,
+        gcc=choices.gcc,
         standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
         toolchains=releases.toolchain_digests,
         rules=rules_digest(),

@@ -7,6 +7,7 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.phases import last_of, phases, way_of
+from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
@@ -60,14 +61,17 @@ class Settings(NamedTuple):
         split: whether nvcc compiles in phases.
         whole: CUDA releases whose nvcc compiles as a whole nonetheless.
         ptx_sharing: `off`, `on` or `check`.
+        gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
         standards: the C++ standard of each torch release.
-        toolchains: digests of what is pinned, by `cc`, backend (`cu130`), torch release (`2.13`) and other dependency.
+        toolchains: digests of what is pinned, by `cc`, `gcc`, backend (`cu130`), torch release (`2.13`) and other
+            dependency.
         rules: digest of the rules themselves.
     """
 
     split: bool
     whole: tuple[str, ...]
     ptx_sharing: str
+    gcc: bool
     standards: Mapping[str, int]
     toolchains: Mapping[str, str]
     rules: str
@@ -180,9 +184,11 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
     headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
+    gcc = settings.gcc or asks_for_openmp(group.cxx_flags)
     for source in group.sources:
         content = contents.of(group, source)
         way = way_of(source, BUILT[group.backend], whole=whole)
+        used = [*compilers, settings.toolchains.get("gcc")] if gcc and way == "cxx" else compilers
         for mnemonic, arch in _kinds(way, names, at_once=way == "cxx" and not group.identity):
             phase = phases()[mnemonic]
             # Headers are read by the first step alone; what follows depends on a torch release through its text only.
@@ -204,7 +210,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 mnemonic=mnemonic,
                 arch=arch,
                 part=part,
-                reads=_digest([flags, compilers, group.name, source, mnemonic, arch, own, part, read]),
+                reads=_digest([flags, used, group.name, source, mnemonic, arch, own, part, read]),
                 torch=TORCH in group.depends and not cell.stable,
             )
 

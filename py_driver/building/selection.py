@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from py_driver.manifest.flags import asks_for_openmp
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.cells import spell
 from py_driver.matrix.select import ANY, narrow, select
@@ -48,8 +49,19 @@ def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
     return tuple(one.version for one in untested if BUILT[one.family].in_phases)
 
 
-def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock) -> list[Entry]:
-    """The archives that variants are built from."""
-    linked = {name for variant in chosen for name in variant.groups}
-    depends = [name for group in plan.groups if group.name in linked for name in group.depends]
-    return [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
+def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = False) -> list[Entry]:
+    """The archives that variants are built from.
+
+    Args:
+        plan: of the project.
+        chosen: the variants.
+        lock: what is pinned.
+        gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
+    """
+    names = {name for variant in chosen for name in variant.groups}
+    linked = [group for group in plan.groups if group.name in names]
+    depends = [name for group in linked for name in group.depends]
+    found = [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
+    if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
+        found += lock.gcc_entries()
+    return list({entry.key: entry for entry in found}.values())

@@ -87,7 +87,7 @@ def build_several(
             for one in batch:
                 try:
                     workspace = workspace_for(one.directory, one.plan, releases)
-                    fetched = fetch_all(archives(one.plan, one.chosen, releases.lock), output)
+                    fetched = fetch_all(archives(one.plan, one.chosen, releases.lock, gcc=options.choices.gcc), output)
                 except DriverError as failure:
                     results[one.directory] = failure
                     continue

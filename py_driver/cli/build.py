@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.bazel.invocation import CUDA_COMPILE, PTX_SHARING, Choices, CudaCompile, PtxSharing
+from py_driver.bazel.invocation import CUDA_COMPILE, CXX, PTX_SHARING, Choices, CudaCompile, Cxx, PtxSharing
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
@@ -93,6 +93,12 @@ def add_choice(
         help="on: 8.0, 8.6, 8.9 and so on get the same PTX where their preprocessed text is the same; check: compile "
         f"each, and fail if the PTX differs (default: {PTX_SHARING})",
     )
+    parser.add_argument(
+        "--cxx",
+        choices=[one.value for one in Cxx],
+        help="what compiles C++ sources; clang always compiles the host code of .cu and .hip files, and gcc what asks "
+        f"for OpenMP (default: {CXX})",
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -129,6 +135,7 @@ def choices_of(args: argparse.Namespace) -> Choices:
         ram=args.ram,
         cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
         ptx_sharing=PtxSharing(args.ptx_sharing) if args.ptx_sharing else None,
+        cxx=Cxx(args.cxx) if args.cxx else None,
     )
 
 

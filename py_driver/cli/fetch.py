@@ -34,6 +34,9 @@ def add(subparsers: Subparsers) -> None:
         default=[],
         help="also fetch this library of a section's `depends`, e.g. cutlass_3_6; repeatable",
     )
+    parser.add_argument(
+        "--gcc", action="store_true", help="also fetch gcc, for sections with OpenMP and for `driver build --cxx gcc`"
+    )
     add_matrix(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -61,7 +64,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)
     lock = releases.lock
-    fetched = fetch_all([*lock.entries_for(map(parse, names)), *lock.library_entries(args.depends)], output, check=True)
+    wanted = [*lock.entries_for(map(parse, names)), *lock.library_entries(args.depends)]
+    wanted += lock.gcc_entries() if args.gcc else []
+    fetched = fetch_all(list({entry.key: entry for entry in wanted}.values()), output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)
     sizes = [one.path.stat().st_size for one in fetched]

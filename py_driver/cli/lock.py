@@ -9,7 +9,7 @@ from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from py_driver.cli import Subparsers
@@ -39,9 +39,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
-    from py_driver.matrix import torch_symbols  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.matrix.lock_update import complete, look_up, read, texts_of, wanted  # noqa: PLC0415
-    from py_driver.matrix.releases import exports_file  # noqa: PLC0415
+    from py_driver.matrix.lock_update import (  # noqa: PLC0415  (`--help` is fast)
+        complete,
+        look_up,
+        read,
+        texts_of,
+        wanted,
+    )
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
     releases = releases_of(args)
@@ -58,25 +62,51 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             write(path, texts.new.encode())
             output.say(f"wrote {path}")
-    exports = torch_symbols.columns_of(new["torch"]) if releases.user is None else ()
-    unread = bool(exports) and torch_symbols.read_table(exports_file())[0] != exports
+    of_torch = _old_of_torch(new, releases)
     old_symbols = _old_symbols(new, releases)
-    if (stale or unread or old_symbols) and args.check:
-        if unread:
-            output.say(f"{exports_file()} was made from other torch wheels")
+    if (stale or of_torch or old_symbols) and args.check:
+        for made in of_torch:
+            output.say(f"{made.path} was made from other torch wheels")
         for one in old_symbols:
             output.say(f"{one.path} was made from other archives than `libraries` lists")
         raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
-    if unread:
-        with output.task("reading what torch exports") as task:
-            write(exports_file(), torch_symbols.update(exports_file(), new["torch"], task.update))
+    for made in of_torch:
+        with output.task(made.title) as task:
+            write(made.path, made.make(task.update))
             task.done(f"{len(new['torch'])} releases")
-        output.say(f"wrote {exports_file()}")
+        output.say(f"wrote {made.path}")
     for one in old_symbols:
         _read_symbols(one, output)
-    if not (stale or unread or old_symbols):
+    if not (stale or of_torch or old_symbols):
         output.say("the lock is up to date")
     return ExitCode.OK
+
+
+class _OfTorch(NamedTuple):
+    """A file that is made from the torch wheels of our own lock."""
+
+    path: Path
+    title: str
+    make: Callable[[Callable[[str], None]], bytes]
+
+
+def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
+    """Such files that were made from other wheels; none for a lock of the user's."""
+    from py_driver.matrix import torch_openmp, torch_symbols  # noqa: PLC0415
+    from py_driver.matrix.releases import exports_file, openmp_file  # noqa: PLC0415
+
+    if releases.user is not None:
+        return []
+    torch, exports, runtime = lock["torch"], exports_file(), openmp_file()
+    recorded = torch_openmp.read_file(runtime)
+    old = []
+    if torch_symbols.read_table(exports)[0] != torch_symbols.columns_of(torch):
+        title = "reading what torch exports"
+        old.append(_OfTorch(exports, title, lambda report: torch_symbols.update(exports, torch, report)))
+    if not torch_openmp.is_current(recorded, torch):
+        title = "reading what torch calls its OpenMP runtime"
+        old.append(_OfTorch(runtime, title, lambda report: torch_openmp.update(recorded, torch, report)))
+    return old
 
 
 class _Release(NamedTuple):

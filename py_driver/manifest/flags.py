@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.manifest.model import Text, Texts
     from py_driver.manifest.section import Findings
@@ -72,6 +72,9 @@ _CXX = {
 
 A pattern is compiled when a flag is compared with it: all of them together take some milliseconds.
 """
+
+_CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
+"""Those of C++ files, which are compiled by a compiler that has torch's OpenMP runtime if they ask for it."""
 
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
@@ -149,13 +152,22 @@ _IGNORED_CXX = (
     _LINK_FLAG,
     _OUTPUT_FLAG,
 )
+_OPENMP_FLAG = (
+    r"-f(no-)?openmp|-lgomp",
+    "clang compiles the host code of GPU sources, without torch's OpenMP runtime, on one thread; a .cpp file has it",
+)
 _IGNORED_CUDA = (
     _ABI_FLAG,
+    _OPENMP_FLAG,
     (r"--?allow-unsupported-compiler", "the host compiler belongs to the toolchain"),
     (r"-Xlinker=.*|--linker-options=.*|--?cudart=[a-z]+|-L[^\s,]+|-l(?!to$)[^\s,]+", "nothing is linked in a compile"),
     (r"--?(keep|keep-dir=.*|save-temps)|-v|--verbose|-MM?D?|-MP", "it writes nothing that is of use here"),
 )
-_IGNORED_HIP = (*_IGNORED_CXX, (r"--(no-)?offload-compress|-parallel-jobs=\d+", "the rules decide how code is bundled"))
+_IGNORED_HIP = (
+    _OPENMP_FLAG,
+    *_IGNORED_CXX,
+    (r"--(no-)?offload-compress|-parallel-jobs=\d+", "the rules decide how code is bundled"),
+)
 """What is ignored, as upstream's builder takes it: a pattern of the whole flag, and why it has no meaning here."""
 
 # nvcc splits what it passes on at commas and writes it into its commands without quotes.
@@ -187,7 +199,7 @@ _ADVICE = (
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
     (r"-G|--device-debug", "it writes the build's directory into the device code; -lineinfo does not"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
-    (r"-fopenmp", "there is no OpenMP runtime; use at::parallel_for, which has torch's"),
+    (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
     (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
@@ -196,9 +208,15 @@ _ADVICE = (
 _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
 
 
+def asks_for_openmp(flags: Iterable[str]) -> bool:
+    """Whether flags for C++ ask for OpenMP, as in rules/private/gcc.bzl."""
+    asked = [flag for flag in flags if flag in {"-fopenmp", "-fno-openmp", "-lgomp"}]
+    return "-lgomp" in asked or asked[-1:] == ["-fopenmp"]
+
+
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     """The flags for C++ that are passed on; collects notes for those that are ignored, BAD_FLAG for the others."""
-    return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CXX, _IGNORED_CXX))
+    return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CPP, _IGNORED_CXX))
 
 
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
@@ -227,7 +245,7 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
 
 def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> str:
     """What nvcc's option `name` passes on of its value, which is ignored where nothing is left of it."""
-    ignored = _IGNORED_CXX if _PASSED_ON[name] is _CXX else ()
+    ignored = (_OPENMP_FLAG, *_IGNORED_CXX) if _PASSED_ON[name] is _CXX else ()
     bad, left = [], []
     for part in value.split(","):
         if not re.search(_SPLIT, part) and _matches(_PASSED_ON[name], part):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.cells import Cell
 
-PARTS = tuple(
-    sorted({"cc", "cutlass", "library", "torch", *(part for one in TOOLKITS for part in (one.family, *one.shared))})
-)
+_OF_TOOLKITS = {part for one in TOOLKITS for part in (one.family, *one.shared)}
+
+PARTS = tuple(sorted({"cc", "cutlass", "gcc", "library", "torch", *_OF_TOOLKITS}))
 """The parts of the lock, each a file of toolchains/lock."""
 
 
@@ -72,12 +72,21 @@ class Lock(NamedTuple):
         libraries = self.libraries
         return [parse_entry(libraries[name]["archive"]) for name in sorted(set(depends) & set(libraries))]
 
+    def gcc_entries(self) -> list[Entry]:
+        """The archives of the compiler of what asks for OpenMP, or of all C++ if that is chosen."""
+        return [parse_entry(one) for one in self.parts["gcc"]["packages"]]
+
     def toolchain_digests(self) -> dict[str, str]:
-        """A digest of what is pinned of `cc` and of each backend (`cu130`), torch release (`2.13`) and `cutlass_4_0`.
+        """A digest of what is pinned of `cc`, `gcc` and each backend (`cu130`), torch release (`2.13`), `cutlass_4_0`.
 
         The libraries of a release are left out: no compile action reads what they define.
         """
-        found: dict[str, Any] = {"cc": self.parts["cc"], **self.parts["torch"], **self.libraries}
+        found: dict[str, Any] = {
+            "cc": self.parts["cc"],
+            "gcc": self.parts["gcc"],
+            **self.parts["torch"],
+            **self.libraries,
+        }
         for backend in TOOLKITS:
             shared = [self.parts[part] for part in backend.shared]
             for version, one in self.parts[backend.family].items():

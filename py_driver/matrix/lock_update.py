@@ -205,6 +205,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         **toolkits,
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
         "library": {one["name"]: _library(one) for one in table.get("library", ())},
+        "gcc": {"packages": _packages(table["gcc"]["packages"], "gcc")},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
         "torch": torches,
     }

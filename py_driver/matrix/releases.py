@@ -38,6 +38,15 @@ def exports_file() -> Path:
     return lock_file("torch").with_name("torch_exports.bin")
 
 
+def openmp_file() -> Path:
+    """What the torch releases of the lock call their OpenMP runtime, see `torch_openmp`; without the user's own.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken.
+    """
+    return lock_file("torch").with_name("torch_openmp.json")
+
+
 class Releases:
     """The releases that are built for, and the archives that are pinned for them.
 

@@ -35,7 +35,7 @@ LIBRARIES: Final = {name: one.torch_libraries for name, one in BUILT.items() if 
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
 _HASH: Final = 4
-_SHT_DYNAMIC, _SHT_DYNSYM, _SECTION = 6, 11, 64
+_SHT_DYNAMIC, _SHT_DYNSYM, _SHT_VERDEF, _SECTION = 6, 11, 0x6FFFFFFD, 64
 _DT_SONAME = 14
 _DEFAULT, _PROTECTED = 0, 3
 _BINDINGS = (1, 2, 10)  # global, weak, unique
@@ -198,6 +198,23 @@ def soname(library: Path) -> str:
                 if tag == _DT_SONAME:
                     return _text(elf, strings + value)
     return library.name
+
+
+def versions(library: Path) -> Iterable[str]:
+    """The versions of symbols that such a library defines, e.g. `GOMP_4.5`.
+
+    Layout: Linux Standard Base, "Symbol Versioning".
+    """
+    found = []
+    with _mapped(library) as elf:
+        for table, strings in _sections(elf, _SHT_VERDEF):
+            at, step = table.start, 1
+            while step:
+                aux, step = struct.unpack_from("<II", elf, at + 12)
+                (name,) = struct.unpack_from("<I", elf, at + aux)
+                found.append(_text(elf, strings + name))
+                at += step
+    return found
 
 
 @contextmanager

@@ -18,6 +18,11 @@ ONLY_ARCHS = "only-archs"
 client does not read it; such a variant is not published."""
 
 
+CXX = "cxx"
+"""The key of a variant whose C++ was all compiled by another compiler than clang (`--cxx`): which. The rules add it;
+the `kernels` client does not read it."""
+
+
 def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
     """The metadata of a backend.
 

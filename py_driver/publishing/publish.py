@@ -15,7 +15,7 @@ from py_driver.building.variant_dir import BUILD, present, read_metadata
 from py_driver.building.workspace import one_at_a_time
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.select import ANY
-from py_driver.plan.metadata import METADATA
+from py_driver.plan.metadata import CXX, METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.publishing.card import BENCHMARKS, CARD, MADE, make_card
@@ -131,7 +131,8 @@ def publish(
         about = [
             document
             for variant, one in zip(chosen, built, strict=True)
-            for document in documents(manifest, one, archives(plan, [variant], releases.lock), commit)
+            for used in [archives(plan, [variant], releases.lock, gcc=CXX in one.metadata)]
+            for document in documents(manifest, one, used, commit)
         ]
         scripts, notes = _benchmarks(directory, "*.py")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)

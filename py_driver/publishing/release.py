@@ -9,9 +9,11 @@ import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
+from py_driver.bazel.invocation import Cxx
 from py_driver.building.variant_dir import BUILD, changed, files_of, read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
+from py_driver.plan.metadata import CXX
 from py_driver.system.files import reading
 
 if TYPE_CHECKING:
@@ -194,7 +196,7 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
         "id": identity.unique_id(plan.module, contents),
         "provenance": {"kernel-builder": {"version": BUILDER}},
     }
-    stated = {key: value for key, value in metadata.items() if key != "digest"}
+    stated = {key: value for key, value in metadata.items() if key != "digest" and (key, value) != (CXX, Cxx.GCC)}
     for key in sorted({*expected, *stated}):
         if stated.get(key) != expected.get(key):
             yield "its sources have changed since" if key == "id" else f"its `{key}` belongs to another build"

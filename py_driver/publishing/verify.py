@@ -6,24 +6,25 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import apart, build, verifying
+from py_driver.bazel.invocation import Cxx, apart, build, verifying
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
 from py_driver.building.executed import read_steps
 from py_driver.building.selection import archives, choose
 from py_driver.building.true_names import true_names
-from py_driver.building.variant_dir import BUILD, differences, present
+from py_driver.building.variant_dir import BUILD, differences, present, read_metadata
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
+from py_driver.plan.metadata import CXX
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.publishing.git import sources
@@ -130,8 +131,21 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
     with _local(directory) if release is None else _published(project.manifest, named, release, output) as place:
         chosen = present(place.directory, plan, patterns, place.name, words=options.words)
         here = _here(directory, plan) if release else (Sources(), "")
-        with _made(directory, plan, chosen, releases, output, options.choices) as made:
-            return [_compared(name, path, place, here, diffoscope=diffoscope) for name, path in made.items()]
+        found = {}
+        for cxx, those in _compilers(place.directory, chosen, options.choices.cxx).items():
+            with _made(directory, plan, those, releases, output, replace(options.choices, cxx=cxx)) as made:
+                for name, path in made.items():
+                    found[name] = _compared(name, path, place, here, diffoscope=diffoscope)
+        return [found[variant.name] for variant in chosen]
+
+
+def _compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
+    """Variants by what is to compile their C++: what the user names, or else what each was built with."""
+    found: dict[Cxx | None, list[Variant]] = {}
+    for variant in chosen:
+        stated = (read_metadata(directory / BUILD / variant.name) or {}).get(CXX)
+        found.setdefault(named or (Cxx.GCC if stated == Cxx.GCC else None), []).append(variant)
+    return found
 
 
 @contextmanager
@@ -141,7 +155,7 @@ def _made(  # noqa: PLR0913  (what, for which releases, how, and where it is sho
     """The directories of variants, built anew, as long as this lasts."""
     with one_at_a_time(plan, output):
         workspace = workspace_for(directory, plan, releases)
-        fetch_all(archives(plan, chosen, releases.lock), output)
+        fetch_all(archives(plan, chosen, releases.lock, gcc=choices.gcc), output)
         with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
             labels = [workspace.label(variant.name) for variant in chosen]
             title = f"building {plan.name} without any cache"

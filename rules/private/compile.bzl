@@ -1,6 +1,7 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
 load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(":gcc.bzl", "gcc_compiler")
 load(":hipify.bzl", "hip_name", "renamed")
 load(":phases.bzl", "PHASES")
 load(":resources.bzl", "resources")
@@ -142,7 +143,7 @@ def without_definitions(flags):
     return found
 
 def compile_cxx(ctx, job, source, object):
-    """Compiles a C++ source with the host compiler.
+    """Compiles a C++ source with the host compiler, or with gcc if the target asks for it.
 
     A source that sees the id of the kernel is preprocessed in an action of its own: the id changes with every edit of any
     source, and the text does not if the source asks registration.h alone for it.
@@ -156,38 +157,55 @@ def compile_cxx(ctx, job, source, object):
     Returns:
         list of File, the object to link; list of File, the first output of each action.
     """
-    guard, first = guarded(ctx, job.cc.compiler)
-    headers = preprocessor_inputs(job, source, [job.cc.files] + ([job.gpu.headers] if job.gpu else []))
+    compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job)
+    headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []))
     common = ctx.actions.args()
-    common.add("clang")
-    common.add_all(job.cc.flags)
+    common.add_all(compiler.options)
     common.add_all(["-fPIC", "-fvisibility=hidden"])
     common.add_all(language_flags(job))
     prefix_maps(common, job, source, job.cc.compiler)
     find = ctx.actions.args()
-    find.add_all(job.cc.includes, before_each = "-isystem")
+    find.add_all(compiler.includes, before_each = "-isystem")
     preprocessor_flags(find, job)
     if job.gpu:
         find.add("-isystem", job.gpu.include)
-    find.add_all(job.cxx_flags)
+    find.add_all(compiler.flags)
     if not job.id:
-        find.add("-c")
+        find.add_all(compiler.compile)
         add_source(find, job, source)
-        _run(ctx, job, source, "KernelCxxCompile", "Compiling", [first, common, find], headers, object, guard)
+        program, first = compiler.start("compile")
+        _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, find], headers, object, program)
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
     find.add("-E")
     add_source(find, job, source)
-    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", [first, common, find], headers, text, guard)
+    program, first = compiler.start("preprocess")
+    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program)
     flags = ctx.actions.args()
-
-    # What is said about the search for headers is of no use here, and the text has the line markers of clang.
-    flags.add("-Wno-unused-command-line-argument")
-    flags.add_all(without_definitions(job.cxx_flags))
-    flags.add("-Wno-gnu-line-marker")
-    flags.add("-c", text)
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", [common, flags], [text], object)
+    flags.add_all(compiler.before_text)
+    flags.add_all(without_definitions(compiler.flags))
+    flags.add_all(compiler.at_text)
+    flags.add(text)
+    program, first = compiler.start("compile-text")
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [text], object, program)
     return [object], [text, object]
+
+def _clang_compiler(ctx, job):
+    """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
+    guard, first = guarded(ctx, job.cc.compiler)
+    unguarded = {"executable": job.cc.compiler}
+    return struct(
+        at_text = ["-Wno-gnu-line-marker", "-c"],
+
+        # What is said about the search for headers is of no use there, and the text has the line markers of clang.
+        before_text = ["-Wno-unused-command-line-argument"],
+        compile = ["-c"],
+        files = [job.cc.files],
+        flags = job.cxx_flags,
+        includes = job.cc.includes,
+        options = ["clang"] + job.cc.flags,
+        start = lambda step: (unguarded, []) if step == "compile-text" else (guard, [first]),
+    )
 
 def guarded(ctx, compiler):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
@@ -204,8 +222,8 @@ def guarded(ctx, compiler):
     arguments.add(compiler)
     return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = None):
-    """Runs the host compiler."""
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program):
+    """Runs a compiler."""
     last = ctx.actions.args()
     last.add("-o", output)
     ctx.actions.run(
@@ -216,5 +234,5 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = 
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
         toolchain = Label("//toolchains/cc:toolchain_type"),
-        **((program or {"executable": job.cc.compiler}) | ACTION)
+        **(program | ACTION)
     )

@@ -1,11 +1,13 @@
 """kernel_objects: the compiled sources of one section of build.toml."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@torch_kernels_toolchains//:libraries.bzl", "LIBRARIES")
+load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
+load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":actions.bzl", "package_path")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
+load(":gcc.bzl", "asks_for_openmp")
 load(":cuda.bzl", "flag_to_link", "without_threads")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
@@ -17,6 +19,10 @@ _DEPENDS = ["torch"] + LIBRARIES.keys()
 def _libraries(depends):
     """The targets of what a section depends on besides torch; only those are ever fetched."""
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
+
+def _gcc(cxx_flags):
+    """The target of gcc if a section asks for OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
+    return GCC if asks_for_openmp(cxx_flags) else GCC_IF_CHOSEN
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
     """The SDK of what a section asks for, if the cell names a release of it."""
@@ -72,7 +78,7 @@ def _kernel_objects_impl(ctx):
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
-        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], steps = [])]
+        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, steps = [])]
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -82,6 +88,7 @@ def _kernel_objects_impl(ctx):
     stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
     hipified, report = backend.rewrite(ctx, gpu, torch) if backend.rewrite else (None, None)
+    gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
     job = struct(
         archs = ctx.attr.archs.get(release, []),
         backend = backend,
@@ -90,6 +97,7 @@ def _kernel_objects_impl(ctx):
         cuda_flags = without_threads(ctx.attr.cuda_flags),
         cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags,
+        gcc = gcc,
         gpu = gpu,
         headers = ctx.files.hdrs,
         hip_flags = ctx.attr.hip_flags,
@@ -112,7 +120,12 @@ def _kernel_objects_impl(ctx):
     return [
         DefaultInfo(files = depset(objects)),
         OutputGroupInfo(hipify = depset([report] if report else [])),
-        KernelObjectsInfo(backend = ctx.attr.backend, objects = objects, steps = steps),
+        KernelObjectsInfo(
+            backend = ctx.attr.backend,
+            objects = objects,
+            openmp = gcc,
+            steps = steps,
+        ),
     ]
 
 kernel_objects = rule(
@@ -173,6 +186,12 @@ kernel_objects = rule(
         ),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
+        "_gcc": attr.label(default = _gcc),
+        "_gcc_step": attr.label(
+            default = "//rules/private/tools:gcc",
+            executable = True,
+            cfg = "exec",
+        ),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_ptx_sharing": attr.label(default = "//rules/settings:ptx_sharing"),
         "_registration": attr.label(

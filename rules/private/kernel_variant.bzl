@@ -1,5 +1,6 @@
 """kernel_variant: one cell, linked and laid out as the `kernels` client loads it."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":actions.bzl", "ACTION", "package_path")
 load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
@@ -27,6 +28,13 @@ def _python_names(ctx):
         fail_with(ctx.label, "python", "`%s__init__.py` is missing" % root, "add it: `kernels` imports it")
     return names
 
+def _metadata(ctx, objects):
+    """What metadata.json says before the build adds to it; which compiler was chosen for C++, if that is not the default."""
+    cxx = ctx.attr._cxx[BuildSettingInfo].value
+    if not objects or cxx == "clang":
+        return ctx.attr.metadata
+    return json.encode(json.decode(ctx.attr.metadata) | {"cxx": cxx})
+
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     identity = ctx.attr.id[KernelIdInfo]
@@ -38,12 +46,13 @@ def _kernel_variant_impl(ctx):
         groups[group] = target
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     objects = [object for one in compiled for object in one.objects]
-    extension = link_extension(ctx, objects, identity.objects) if objects else None
+    openmp = [one.openmp for one in compiled if one.openmp]
+    extension = link_extension(ctx, objects, identity.objects, openmp) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     absent = {} if objects else {"from . import @ID@\n": ""}
     ctx.actions.expand_template(output = ops, substitutions = absent, template = ctx.file._ops)
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
-    ctx.actions.write(template, ctx.attr.metadata)
+    ctx.actions.write(template, _metadata(ctx, objects))
 
     directory = ctx.actions.declare_directory(name)
     files = _python_names(ctx)
@@ -140,6 +149,7 @@ kernel_variant = rule(
             executable = True,
             cfg = "exec",
         ),
+        "_cxx": attr.label(default = "//rules/settings:cxx"),
         "_exports": attr.label(
             default = "//rules/private/include:exports.map",
             allow_single_file = True,

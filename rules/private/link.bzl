@@ -23,7 +23,7 @@ def gpu_sdk(ctx):
     backend = BACKENDS[name]
     return find_sdk(ctx, backend.toolchain, "backend", ctx.attr.backend, backend.title)
 
-def link_extension(ctx, objects, optional):
+def link_extension(ctx, objects, optional, openmp):
     """Links objects to one shared library that exports nothing but its PyInit function.
 
     Torch and the GPU runtime are named as needed libraries by stubs, and of CUDA's or ROCm's other libraries those that
@@ -34,6 +34,7 @@ def link_extension(ctx, objects, optional):
         ctx: context of kernel_variant.
         objects: list of File.
         optional: list of File, objects of which those are linked that others need.
+        openmp: list of GccSdkInfo, those with which objects were compiled.
 
     Returns:
         File, the shared library.
@@ -51,7 +52,8 @@ def link_extension(ctx, objects, optional):
         )
     gpu = gpu_sdk(ctx)
     libraries = torch.cpu_libraries + (torch.gpu_libraries + [gpu.runtime] if gpu else [])
-    called = gpu.libraries if gpu else []
+    stubs = [gcc.openmp.get(ctx.attr.torch, gcc.openmp_oldest) for gcc in openmp[:1]]
+    called = stubs + (gpu.libraries if gpu else [])
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")

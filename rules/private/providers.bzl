@@ -14,6 +14,7 @@ KernelObjectsInfo = provider(
     fields = {
         "backend": "string; `cpu`, `cuda` or `rocm`",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
+        "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they were compiled with another compiler",
         "steps": "list of File; the first output of each action that makes the objects",
     },
 )

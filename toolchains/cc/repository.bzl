@@ -4,10 +4,9 @@ The compiler is the clang inside zig: one static program that runs on any Linux.
 stubs for every version. The C++ library is gcc's, since torch is built with it.
 """
 
-load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
+load("//toolchains:fetch.bzl", "fetch", "reproducible", "run")
 load(":flags.bzl", "INCLUDES", "cc_flags")
-
-_STUBS = Label("//toolchains/cc:stubs.py")
+load(":stub.bzl", "versioned_stub")
 
 _COMPILER_PARTS = [
     "zig",
@@ -134,22 +133,6 @@ def _glibc_stubs(rctx, zig, version):
             if file.basename in _GLIBC:
                 run(rctx, ["cp", file, rctx.path("lib/" + file.basename)], "Keeping " + file.basename)
 
-def _gcc_stub(rctx, zig, library, soname, floors):
-    """Makes a stub of one of gcc's libraries with symbols no newer than the floors."""
-    run(
-        rctx,
-        [host_python(rctx), "-I", rctx.path(_STUBS), rctx.path(library), "work/stub.s", "work/stub.map"] +
-        ["%s=%s" % (family, floor) for family, floor in floors.items()],
-        "Reading the symbols of " + soname,
-    )
-    run(rctx, [zig, "clang", "--target=x86_64-linux-gnu", "-c", "work/stub.s", "-o", "work/stub.o"], "Making a stub")
-    run(
-        rctx,
-        [zig, "ld.lld", "-shared", "--build-id=none", "-soname", soname, "--version-script", "work/stub.map"] +
-        ["work/stub.o", "-o", "lib/" + soname],
-        "Making a stub of " + soname,
-    )
-
 def _cc_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     zig_entry = lock["zig"][lock["default"]]
@@ -160,8 +143,8 @@ def _cc_sdk_repository_impl(rctx):
     run(rctx, ["mv"] + [gcc + name for name in kept] + ["lib"], "Keeping libstdc++.a")
     _glibc_stubs(rctx, zig, lock["glibc"])
     library = "work/gcc/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30"
-    _gcc_stub(rctx, zig, library, "libstdc++.so.6", lock["floors"])
-    _gcc_stub(rctx, zig, "work/gcc/lib/x86_64-linux-gnu/libgcc_s.so.1", "libgcc_s.so.1", lock["floors"])
+    versioned_stub(rctx, zig, library, "lib/libstdc++.so.6", lock["floors"])
+    versioned_stub(rctx, zig, "work/gcc/lib/x86_64-linux-gnu/libgcc_s.so.1", "lib/libgcc_s.so.1", lock["floors"])
     rctx.file("work/single_threaded.s", _SINGLE_THREADED)
     run(
         rctx,

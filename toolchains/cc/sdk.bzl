@@ -6,6 +6,7 @@ load(":flags.bzl", "CLANG_INCLUDE", "cc_flags")
 CcSdkInfo = provider(
     doc = "A hermetic host C++ compiler and linker.",
     fields = {
+        "clang_include": "string; of `includes` the one with clang's own headers",
         "compiler": "File; static program: `clang ARGUMENT...` compiles, `ld.lld ARGUMENT...` links",
         "files": "depset of File; what a compile needs besides",
         "flags": "list of string; flags of every compile",
@@ -42,6 +43,7 @@ def _host(ctx):
 def _cc_sdk_impl(ctx):
     host = _host(ctx)
     return [host, platform_common.ToolchainInfo(sdk = CcSdkInfo(
+        clang_include = host.clang_include,
         compiler = host.compiler,
         files = host.files,
         flags = host.flags,

@@ -1,6 +1,8 @@
 """Link stubs for repository rules: shared libraries that hold a name, and no code."""
 
-load("//toolchains:fetch.bzl", "run")
+load("//toolchains:fetch.bzl", "host_python", "run")
+
+_STUBS = Label("//toolchains/cc:stubs.py")
 
 def _stub(rctx, zig, soname, source):
     """Makes `lib/SONAME` out of assembly."""
@@ -53,3 +55,32 @@ def symbol_stubs(rctx, zig, table, without):
         _stub(rctx, zig, soname, source)
         made.append("lib/" + soname)
     return made
+
+def versioned_stub(rctx, zig, library, stub, floors):
+    """Makes a stub of a library with the symbols whose versions are no newer than the floors.
+
+    Args:
+        rctx: repository_ctx.
+        zig: Label or path of the program that compiles and links.
+        library: string, the library; below `work`, parts are made that are of no use afterwards.
+        stub: string, the file to make, which is called as the library is.
+        floors: dict of string, the newest version allowed of each family, e.g. `{"GLIBCXX": "3.4.24"}`.
+    """
+    soname = stub.rpartition("/")[2]
+    program = rctx.path(zig)
+    rctx.file("work/stub.s", "")
+    rctx.file(stub, "")
+    what = "Making a stub of " + soname
+    run(
+        rctx,
+        [host_python(rctx), "-I", rctx.path(_STUBS), rctx.path(library), "work/stub.s", "work/stub.map"] +
+        ["%s=%s" % (family, floor) for family, floor in floors.items()],
+        "Reading the symbols of " + soname,
+    )
+    run(rctx, [program, "clang", "--target=x86_64-linux-gnu", "-c", "work/stub.s", "-o", "work/stub.o"], what)
+    run(
+        rctx,
+        [program, "ld.lld", "-shared", "--build-id=none", "-soname", soname, "--version-script", "work/stub.map"] +
+        ["work/stub.o", "-o", stub],
+        what,
+    )

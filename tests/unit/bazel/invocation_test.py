@@ -12,7 +12,7 @@ import pytest
 from py_driver import __main__
 from py_driver.bazel import invocation
 from py_driver.bazel.find import Bazel, Source
-from py_driver.bazel.invocation import Choices, CudaCompile, PtxSharing, apart, building, verifying
+from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, PtxSharing, apart, building, verifying
 from py_driver.bazel.remote import Remote
 from py_driver.output import Output
 
@@ -64,8 +64,8 @@ def test_what_an_executor_runs_has_no_limit_of_this_machine(tmp_path: Path) -> N
 
 
 def test_only_a_setting_that_is_chosen_is_told() -> None:
-    told = Choices(cuda_compile=CudaCompile.MONOLITHIC, ptx_sharing=PtxSharing.CHECK).options(1)
-    assert told[1:] == (f"{SETTINGS}:cuda_compile=monolithic", f"{SETTINGS}:ptx_sharing=check")
+    told = Choices(cuda_compile=CudaCompile.MONOLITHIC, ptx_sharing=PtxSharing.CHECK, cxx=Cxx.GCC).options(1)
+    assert told[1:] == tuple(f"{SETTINGS}:{one}" for one in ("cuda_compile=monolithic", "ptx_sharing=check", "cxx=gcc"))
     assert Choices(cuda_compile=CudaCompile.SPLIT).options(1)[1:] == (f"{SETTINGS}:cuda_compile=split",)
     assert [Choices(cuda_compile=one).split for one in (None, *CudaCompile)] == [True, True, False]
 
@@ -75,6 +75,7 @@ def test_settings_are_those_of_the_rules() -> None:
     for name, default, values in (
         ("cuda_compile", invocation.CUDA_COMPILE, CudaCompile),
         ("ptx_sharing", invocation.PTX_SHARING, PtxSharing),
+        ("cxx", invocation.CXX, Cxx),
     ):
         listed = "".join(f'        "{one}",\n' for one in sorted(values))
         stated = f'    name = "{name}",\n    build_setting_default = "{default}",\n    values = [\n{listed}    ],\n'

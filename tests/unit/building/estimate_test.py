@@ -30,11 +30,12 @@ src = ["g.cu", "a.cuh", "b.cuh"]
 include = ["."]
 cuda-capabilities = ["8.0", "9.0+PTX"]
 """
-PINS = {"cc": "1", "cu130": "2", "2.13": "3", "2.14": "4"}
+PINS = {"cc": "1", "gcc": "0", "cu130": "2", "2.13": "3", "2.14": "4"}
 SETTINGS = Settings(
     split=True,
     whole=(),
     ptx_sharing="off",
+    gcc=False,
     standards={"2.4": 17, "2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
     toolchains=PINS,
     rules="5",
@@ -130,6 +131,23 @@ def test_a_torch_free_step_of_cxx11_has_the_place_that_it_always_had(tmp_path: P
 def test_nvcc_as_a_whole_is_one_step(tmp_path: Path) -> None:
     assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(split=False)), {})) == (2 + 4, 0, 0)
     assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(whole=("13.0",))), {})) == (2 + 4, 0, 0)
+
+
+def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
+    def read(settings: Settings, text: str = KERNEL) -> dict[str, str]:
+        return {one.place: one.reads for one in _steps(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)}
+
+    clang, gcc = read(SETTINGS), read(SETTINGS._replace(gcc=True))
+    moved = {place for place in clang if clang[place] != gcc[place]}
+    assert moved == {place for place in clang if "|KernelCxx" in place}
+    newer = SETTINGS._replace(toolchains=PINS | {"gcc": "6"})
+    assert read(newer) == clang
+    assert read(newer._replace(gcc=True)) != gcc
+    openmp = TORCH + 'cxx-flags = ["-fopenmp"]\n'
+    steps = [_again(tmp_path, settings=one, text=GENERAL + openmp + KERNEL) for one in (SETTINGS, newer)]
+    assert {old.mnemonic for old, new in zip(*steps, strict=True) if old.reads != new.reads} == {
+        "KernelCxxCompile", "KernelCxxPreprocess"
+    }  # fmt: skip
 
 
 def test_what_was_built_is_cached(tmp_path: Path) -> None:

@@ -106,6 +106,18 @@ def test_what_sections_depend_on_comes_too(
     assert len(asked) == 1
 
 
+def test_gcc_comes_if_it_is_asked_for(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = wheel({"more/data": noise(50_000)})
+    entry = pinned(body, "more-1.0-py3-none-any.whl")
+    monkeypatch.setattr(Lock, "gcc_entries", lambda _lock: [entry, pinned(BODY)])
+    Path(os.environ["RULES_TORCH_KERNELS_MIRROR"], entry.mirror_name).write_bytes(body)
+    assert __main__.main(["fetch", "--json", "--gcc", "*213-*-cpu-*"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)["archives"]] == ["demo", "demo"]
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("mpi", "the lock has cutlass_3_5, ")]
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.flags import asks_for_openmp, read_cuda_flags, read_cxx_flags, read_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
@@ -18,7 +18,7 @@ SPAN = Source("build.toml", "").span(0, 1)
     ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
      "-march=native", "-mtune=native", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "--sysroot=/",
      "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-x",
-     "-fsanitize=address", "-fsyntax-only", "-fopenmp", "-m32", "-mllvm", "-mrelocation-model",
+     "-fsanitize=address", "-fsyntax-only", "-m32", "-mllvm", "-mrelocation-model",
      "-fno-integrated-as", "-fauto-profile=x", "-fbasic-block-sections=list=x", "-ftime-trace=x",
      "-foptimization-record-file=x", "-fproc-stat-report=x", "-ftest-coverage",
      "-fcs-profile-generate=d", "-fmemory-profile=d", "-fabi-version=2", "-fno-such-flag",
@@ -64,6 +64,36 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
     assert [one.message.partition(":")[0] for one in findings.notes()] == [
         f"the flag `{one}` in cuda-flags is ignored" for one in ("-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
     ]
+
+
+@pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp", "-lgomp"])
+def test_openmp_is_for_cpp_files_alone(flag: str) -> None:
+    text = Located(value=flag, span=SPAN)
+    for read, flags, kept in (
+        (read_cxx_flags, [text], [text]),
+        (read_cuda_flags, [text], []),
+        (read_cuda_flags, [Located(value="-Xcompiler", span=SPAN), text], []),
+        (read_hip_flags, [text], []),
+    ):
+        findings = Findings({}, SPAN)
+        assert read(findings, tuple(flags)) == tuple(kept)
+        assert findings.diagnostics() == ()
+        assert [one.message.endswith("a .cpp file has it") for one in findings.notes()] == [True] * (not kept)
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        ([], False),
+        (["-fopenmp-simd", "-mavx512f"], False),
+        (["-O3", "-fopenmp"], True),
+        (["-fopenmp", "-fno-openmp"], False),
+        (["-fno-openmp", "-fopenmp"], True),
+        (["-lgomp"], True),
+    ],
+)
+def test_flags_that_ask_for_openmp(flags: list[str], asked: bool) -> None:  # noqa: FBT001  (a parameter of the test)
+    assert asks_for_openmp(flags) is asked
 
 
 @pytest.mark.parametrize("flag", ["-DX=$(id)", "-DX=`id`", "-DX=a\\", "-DX=$HOME", '-Xptxas=a"b'])

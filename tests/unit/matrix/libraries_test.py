@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from sections import CPU, GENERAL, TORCH, failure, make
 
 from py_driver.building.selection import archives
+from py_driver.fetch.entry import parse_entry
 from py_driver.manifest.model import DEPENDS
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
@@ -58,6 +60,18 @@ def test_build_needs_the_releases_that_its_sections_name(tmp_path: Path) -> None
     )
     assert {entry.label for entry in extra} == {"nvidia-cutlass 3.8.0.0"}
     assert 'depends = [\n        "cutlass_3_8",\n        "torch",\n    ],' in render(made, "")
+
+
+@pytest.mark.parametrize(("flags", "all_cxx"), [('cxx-flags = ["-fopenmp"]', False), ("", True)])
+def test_build_needs_gcc_for_openmp_or_if_it_is_chosen(tmp_path: Path, flags: str, all_cxx: bool) -> None:  # noqa: FBT001
+    made, lock = make(tmp_path, GENERAL + TORCH + CPU + flags + "\n"), Releases().lock
+    found = archives(made, made.variants[:1], lock, gcc=all_cxx)
+    assert {"g++-12", "libisl23", "libgomp1"} <= {entry.name for entry in found}
+    assert len(found) == len({entry.key for entry in found})
+    plain = make(tmp_path, GENERAL + TORCH + CPU)
+    assert set(archives(plain, plain.variants[:1], lock)) == set(found) - set(lock.gcc_entries()) | {
+        parse_entry(one) for one in lock.parts["cc"]["gcc"]
+    }
 
 
 def test_release_that_is_not_locked(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ fn refuse(out: []const u8, name: []const u8) common.Failure {
         "it by its path in the project", .{name});
 }
 
-fn listName(allocator: std.mem.Allocator, out: []const u8) ![]const u8 {
+pub fn listName(allocator: std.mem.Allocator, out: []const u8) ![]const u8 {
     return std.mem.concat(allocator, u8, &.{ out, ".d" });
 }
 

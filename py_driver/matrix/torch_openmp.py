@@ -1,0 +1,93 @@
+"""What each locked torch release calls its OpenMP runtime, and how new that is: toolchains/lock/torch_openmp.json.
+
+By the version of torch there stands the wheel's SHA-256, the file in the wheel, the name by which others need it, and
+the newest version of each family of its symbols. The repository rule of gcc makes of it the stubs that extensions with
+OpenMP are linked with.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.errors import Code, error
+from py_driver.fetch.entry import parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.store import Store
+from py_driver.fetch.unpacking import unpack
+from py_driver.matrix.torch_symbols import soname, versions
+from py_driver.system.cache import cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from py_driver.fetch.entry import Entry
+
+RUNTIME: Final = "libgomp.so.1"
+"""What an extension with OpenMP needs."""
+
+_PREFIX: Final = "torch/lib/libgomp"
+_FAMILIES: Final = ("GOMP", "OMP")
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """What is recorded, by the version of torch; nothing if the file is missing or damaged."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def is_current(recorded: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
+    """Whether a record is of the wheels in the torch part of a lock, and of no others."""
+    wheels = {version: part["archive"].get("sha256") for version, part in lock.items()}
+    return wheels == {version: one["sha256"] for version, one in recorded.items()}
+
+
+def update(recorded: Mapping[str, Any], lock: Mapping[str, Any], report: Callable[[str], None]) -> bytes:
+    """The file for a lock: what is there is kept, and of all other wheels the library is fetched and read.
+
+    Args:
+        recorded: what `read_file` returned.
+        lock: its torch part.
+        report: called with what is being done.
+
+    Raises:
+        DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if a wheel does not have one such library.
+    """
+    found = {}
+    for version, part in lock.items():
+        entry = parse_entry(part["archive"])
+        found[version] = recorded.get(version, {})
+        if found[version].get("sha256") != entry.sha256:
+            report(f"torch {version}")
+            found[version] = {"sha256": entry.sha256, **_read(entry)}
+    return (json.dumps(found, indent=2) + "\n").encode()
+
+
+def _read(entry: Entry) -> dict[str, Any]:
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root) as work:
+        part = replace(entry, include=(_PREFIX,), exclude=())
+        tree = Path(work) / "tree"
+        unpack(Fetcher(Store(Path(work) / "store")).fetch(part).path, part, tree)
+        libraries = sorted(path for path in tree.rglob("libgomp*") if path.is_file())
+        if len(libraries) != 1:
+            raise error(Code.BAD_DIGEST, f"{entry.basename} has no {_PREFIX}*, or several", help="lock another wheel")
+        name, defined = soname(libraries[0]), versions(libraries[0])
+        return {"file": libraries[0].relative_to(tree).as_posix(), "soname": name, "newest": _newest(defined)}
+
+
+def _newest(names: Iterable[str]) -> dict[str, str]:
+    """Of each family the newest version."""
+    numbers: dict[str, list[tuple[int, ...]]] = {family: [] for family in _FAMILIES}
+    for name in names:
+        family, _, number = name.partition("_")
+        if family in numbers and number[:1].isdigit():
+            numbers[family].append(tuple(map(int, number.split("."))))
+    return {family: ".".join(map(str, max(found))) for family, found in numbers.items()}

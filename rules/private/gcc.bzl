@@ -1,0 +1,78 @@
+"""How C++ is compiled with gcc: what asks for it, and its command line."""
+
+# What gcc's driver gives to the linker alone.
+_TO_LINK = ("-l", "-L", "-Wl,")
+
+# A process with OpenMP has threads, as one with -pthread; gcc's driver says so.
+_THREADS = "-D_REENTRANT"
+
+_ASSEMBLE = ["clang", "--target=x86_64-linux-gnu"]
+
+def asks_for_openmp(flags):
+    """Whether an author's flags ask for OpenMP.
+
+    Args:
+        flags: list of string, of the host compiler.
+
+    Returns:
+        bool.
+    """
+    asked = "-lgomp" in flags
+    for flag in flags:
+        if flag in ["-fopenmp", "-fno-openmp"]:
+            asked = flag == "-fopenmp" or "-lgomp" in flags
+    return asked
+
+def cc1plus_flags(flags):
+    """An author's flags as gcc's driver hands them on to its compiler.
+
+    Args:
+        flags: list of string.
+
+    Returns:
+        list of string.
+    """
+    kept = [flag for flag in flags if flag != "-pthread" and not flag.startswith(_TO_LINK)]
+    threads = "-pthread" in flags or asks_for_openmp(flags)
+    return ([_THREADS] if threads else []) + kept
+
+def gcc_compiler(ctx, job):
+    """gcc as `compile_cxx` calls a compiler.
+
+    Args:
+        ctx: rule context, with the attribute `_gcc_step`.
+        job: struct of what all sources of a target have in common, with `gcc`; see kernel_objects.bzl.
+
+    Returns:
+        struct: `options` begin each command and `flags` are the author's; `compile` comes before a source that is
+        compiled, `before_text` and `at_text` before and behind the author's flags where it is preprocessed text;
+        `includes` and `files` are what is searched for headers; `start` makes of a step (`preprocess`, `compile` or
+        `compile-text`) a dict, the program of the action, and a list of Args, those that come first.
+    """
+    gcc = job.gcc
+    tools = depset([gcc.loader, gcc.compiler, job.cc.compiler], transitive = [gcc.libraries])
+
+    def start(step):
+        arguments = ctx.actions.args()
+        if step == "preprocess":
+            arguments.add("preprocess")
+        else:
+            arguments.add("compile")
+            arguments.add(job.cc.compiler)
+            arguments.add_all(_ASSEMBLE)
+        arguments.add("--")
+        arguments.add(gcc.loader)
+        arguments.add_joined("--library-path", gcc.library_path, join_with = ":")
+        arguments.add(gcc.compiler)
+        return {"executable": ctx.executable._gcc_step, "tools": tools}, [arguments]
+
+    return struct(
+        at_text = ["-fpreprocessed"],
+        before_text = [],
+        compile = [],
+        files = [job.cc.files, gcc.headers],
+        flags = cc1plus_flags(job.cxx_flags),
+        includes = [gcc.include if one == job.cc.clang_include else one for one in job.cc.includes],
+        options = gcc.flags,
+        start = start,
+    )

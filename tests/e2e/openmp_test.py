@@ -1,0 +1,147 @@
+"""OpenMP: compiled by gcc, with torch's runtime and its threads; and all C++ with gcc, if that is chosen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import CPU, CU130, PROJECTS, copy_project, digests
+from elftools.elf.elffile import ELFFile
+
+from py_driver.bazel.invocation import Choices, Cxx
+from py_driver.building.build import Options, build
+from py_driver.building.example import python_for
+from py_driver.fetch.entry import parse_entry
+from py_driver.fetch.fetcher import Fetcher
+from py_driver.fetch.store import Store
+from py_driver.fetch.unpacking import unpack
+from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases, openmp_file
+from py_driver.output import Output
+from py_driver.publishing.verify import verify
+from py_driver.system.environment import curated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_THREADS = """
+import json, os, sys, torch
+from pathlib import Path
+from kernels import get_local_kernel
+kernel = get_local_kernel(Path(sys.argv[1]))
+a, b = torch.rand(2, 300_000, dtype=torch.float64)
+found = []
+for count in (3, 2, 5):
+    torch.set_num_threads(count)
+    (torch.ones(4_000_000) + 1).sum()
+    before = len(os.listdir("/proc/self/task"))
+    torch.testing.assert_close(kernel.dot(a, b), 2 * torch.dot(a, b).item())
+    team = kernel.team()
+    after = len(os.listdir("/proc/self/task"))
+    found.append([torch.get_num_threads(), kernel.threads(), team, after - before])
+with open("/proc/self/maps") as maps:
+    runtimes = sorted({line.split()[-1] for line in maps if "omp" in line.split()[-1].rpartition("/")[2]})
+print(json.dumps([found, runtimes]))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = copy_project(PROJECTS / "openmp", tmp_path_factory.mktemp("openmp") / "openmp")
+    build(made, [CPU], Releases(), Output())
+    return made
+
+
+def _elf(project: Path, variant: str) -> tuple[Path, ELFFile]:
+    [path] = (project / "build" / variant).glob("*.abi3.so")
+    return path, ELFFile(path.open("rb"))
+
+
+def _needed(elf: ELFFile) -> set[str]:
+    dynamic: Any = elf.get_section_by_name(".dynamic")
+    return {tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
+
+
+def _versions(elf: ELFFile) -> dict[str, set[str]]:
+    """By library, the versions of its symbols that are asked for."""
+    needs: Any = elf.get_section_by_name(".gnu.version_r")
+    return {library.name: {one.name for one in versions} for library, versions in needs.iter_versions()}
+
+
+def _newest(names: Iterable[str], family: str) -> tuple[int, ...]:
+    numbers = (name.partition("_")[2] for name in names if name.startswith(f"{family}_"))
+    return max((tuple(map(int, number.split("."))) for number in numbers), default=())
+
+
+def test_the_threads_are_those_of_torch(project: Path) -> None:
+    python = python_for([parse(CPU)], Releases(), Output())
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
+    done = subprocess.run(
+        [python, "-c", _THREADS, project / "build"], capture_output=True, text=True, check=False, env=env, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    found, runtimes = json.loads(done.stdout)
+    assert found == [[count, count, count, 0] for count in (3, 2, 5)]
+    [runtime] = runtimes
+    assert runtime.endswith("/torch/lib/libgomp.so.1")
+
+
+def test_the_extension_runs_on_the_systems_that_all_variants_run_on(project: Path) -> None:
+    _, elf = _elf(project, CPU)
+    assert "libgomp.so.1" in _needed(elf)
+    asked = _versions(elf)
+    assert _newest(asked["libgomp.so.1"], "GOMP") == (4, 5)
+    assert _newest((name for names in asked.values() for name in names), "GLIBC") <= (2, 28)
+    assert _newest(asked.get("libstdc++.so.6", ()), "GLIBCXX") <= (3, 4, 24)
+
+
+def test_instructions_of_avx512_and_amx(project: Path) -> None:
+    _, elf = _elf(project, CPU)
+    code = elf.get_section_by_name(".text").data()
+    # tdpbf16ps %tmm1, %tmm0, %tmm2; tdpbssd %tmm1, %tmm0, %tmm3; and the first bytes of vdpbf16ps of zmm registers.
+    for instruction in ("c4e2725cd0", "c4e2735ed8", "62f2"):
+        assert bytes.fromhex(instruction) in code
+
+
+def test_same_bytes_without_any_cache_and_elsewhere(project: Path, tmp_path: Path) -> None:
+    other = copy_project(PROJECTS / "openmp", tmp_path / "another" / "place" / "openmp")
+    build(other, [CPU], Releases(), Output())
+    assert digests(other / "build") == digests(project / "build")
+    [again] = verify(project, [CPU], Releases(), Output(), Options())
+    assert again.differences == ()
+
+
+def test_openmp_beside_cuda_and_all_with_gcc(tmp_path: Path) -> None:
+    made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
+    build(made, [CU130], Releases(), Output(), replace(Options(), choices=Choices(cxx=Cxx.GCC)))
+    _, elf = _elf(made, CU130)
+    assert {"libgomp.so.1", "libcudart.so.13"} <= _needed(elf)
+    assert json.loads((made / "build" / CU130 / "metadata.json").read_text())["cxx"] == "gcc"
+    comment = elf.get_section_by_name(".comment").data()
+    assert b"GCC: (Debian 12.2.0-14" in comment
+    assert b"clang version" not in comment
+
+
+@pytest.mark.parametrize("version", ["2.4", "2.13"])
+def test_a_torch_that_renamed_the_file_is_found_by_its_name(version: str, tmp_path: Path) -> None:
+    """The loader knows a library by its SONAME, whatever its file is called: no second one is loaded."""
+    recorded = json.loads(openmp_file().read_text())[version]
+    entry = parse_entry(Releases().lock.parts["torch"][version]["archive"])
+    part = replace(entry, include=("torch/lib/libgomp",), exclude=())
+    unpack(Fetcher(Store(tmp_path / "store")).fetch(part).path, part, tmp_path)
+    script = (
+        "import ctypes, sys\n"
+        "ctypes.CDLL(sys.argv[1])\n"
+        "assert ctypes.CDLL('libgomp.so.1').omp_get_max_threads() > 0\n"
+        "print(*sorted({line.split()[-1] for line in open('/proc/self/maps') if 'libgomp' in line}))\n"
+    )
+    library = tmp_path / recorded["file"]
+    done = subprocess.run([sys.executable, "-c", script, library], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(library)]

@@ -1,0 +1,77 @@
+"""The rule that describes gcc's C++ compiler to the rules."""
+
+load("//toolchains:includes.bzl", "include_paths")
+
+GccSdkInfo = provider(
+    doc = "gcc's C++ compiler: it makes assembly, and its own dynamic loader starts it.",
+    fields = {
+        "compiler": "File; `cc1plus`",
+        "flags": "list of string; flags of every compile",
+        "headers": "depset of File; gcc's own headers",
+        "include": "string; the directory of gcc's own headers, from the execution root",
+        "libraries": "depset of File; the shared libraries that the compiler needs",
+        "library_path": "list of string; directories of `libraries`, from the execution root",
+        "loader": "File; the dynamic loader",
+        "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, as new as the one of that torch",
+        "openmp_oldest": "File; the link stub for all other versions of torch",
+    },
+)
+
+_LIBRARIES = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"]
+
+# As with clang, no default directory is searched. No symbol is one for the whole process, and no text names the directory
+# of the build. The last three are what gcc's driver adds.
+_FLAGS = [
+    "-quiet",
+    "-nostdinc",
+    "-nostdinc++",
+    "-fno-gnu-unique",
+    "-fno-working-directory",
+    "-march=x86-64",
+    "-mtune=generic",
+    "-D_GNU_SOURCE",
+]
+
+def _gcc_sdk_impl(ctx):
+    return [GccSdkInfo(
+        compiler = ctx.file.compiler,
+        flags = _FLAGS + ["-D__GLIBC_MINOR__=" + ctx.attr.glibc.split(".")[1]],
+        headers = depset(ctx.files.headers),
+        include = ctx.files.headers[0].path,
+        libraries = depset(ctx.files.libraries),
+        library_path = include_paths(ctx, _LIBRARIES),
+        loader = ctx.file.loader,
+        openmp = {
+            version: target.files.to_list()[0]
+            for target, versions in ctx.attr.openmp.items()
+            for version in versions.split(" ")
+        },
+        openmp_oldest = ctx.file.openmp_oldest,
+    )]
+
+gcc_sdk = rule(
+    implementation = _gcc_sdk_impl,
+    attrs = {
+        "compiler": attr.label(allow_single_file = True, mandatory = True, doc = "The program `cc1plus`."),
+        "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
+        "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The directory of gcc's own headers."),
+        "libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Shared libraries that the compiler needs."),
+        "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of these."),
+        "openmp": attr.label_keyed_string_dict(
+            allow_files = True,
+            mandatory = True,
+            doc = "Link stubs of the OpenMP runtime, each with the versions of torch that it is for.",
+        ),
+        "openmp_oldest": attr.label(allow_single_file = True, mandatory = True, doc = "The stub for all other versions."),
+    },
+    doc = "A hermetic gcc for C++.",
+)
+
+def _gcc_choice_impl(ctx):
+    return [ctx.attr.sdk[GccSdkInfo]] if ctx.attr.sdk else []
+
+gcc_choice = rule(
+    implementation = _gcc_choice_impl,
+    attrs = {"sdk": attr.label(providers = [GccSdkInfo], doc = "The compiler, if it is chosen.")},
+    doc = "gcc, if a setting chooses it.",
+)
