@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,29 @@ from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Action:
+    """An action that failed, or that printed something.
+
+    Attributes:
+        output: its first output, relative to the execution root.
+        label: of the target that it belongs to.
+        mnemonic: which kind of action it is.
+        succeeded: whether it did not fail.
+        exit_code: of its program; 128 and more where a signal ended it.
+        command: its command line.
+        text: what it printed; empty if that is not to be had.
+    """
+
+    output: str
+    label: str
+    mnemonic: str
+    succeeded: bool
+    exit_code: int
+    command: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +48,8 @@ class Events:
         exec_root: the directory that paths of actions are relative to; None if nothing was built.
         completed: primary output (relative to exec_root) to the command of each action that was not up to date; needs
             --build_event_publish_all_actions.
+        told: the actions that failed or printed something, in the order in which they ended.
+        causes: label of a target to the first outputs of the actions whose failure kept it from being built.
     """
 
     failed: tuple[str, ...] = ()
@@ -30,6 +57,8 @@ class Events:
     groups: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     exec_root: Path | None = None
     completed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    told: tuple[Action, ...] = ()
+    causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind of event)
@@ -43,6 +72,8 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
     outputs: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
     completed_actions: dict[str, tuple[str, ...]] = {}
+    told: list[Action] = []
+    causes: dict[str, tuple[str, ...]] = {}
     exec_root: Path | None = None
     for event in _events(lines):
         name = event["id"]
@@ -53,14 +84,19 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
             completed = event.get("completed", {})
             if not completed.get("success", False):
                 failed[label] = None
+                children = (one.get("actionCompleted", {}) for one in event.get("children", []))
+                causes[label] = tuple(one["primaryOutput"] for one in children if "primaryOutput" in one)
             for group in completed.get("outputGroup", []):
                 ids = [s["id"] for s in group.get("fileSets", [])]
                 groups.setdefault(group.get("name", ""), []).extend(ids)
                 if group.get("name") == "default":
                     outputs.setdefault(label, []).extend(ids)
-        elif "actionCompleted" in name and event.get("action", {}).get("success", False):
-            command = tuple(event["action"].get("commandLine", []))
-            completed_actions[name["actionCompleted"].get("primaryOutput", "")] = command
+        elif "actionCompleted" in name and "action" in event:
+            action = _action(name["actionCompleted"].get("primaryOutput", ""), event["action"])
+            if action.succeeded:
+                completed_actions[action.output] = action.command
+            if action.text or not action.succeeded:
+                told.append(action)
         elif "workspace" in name and (root := event.get("workspaceInfo", {}).get("localExecRoot")):
             exec_root = Path(root)
         elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
@@ -71,7 +107,33 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
         groups={group: tuple(dict.fromkeys(_files(ids, sets))) for group, ids in groups.items()},
         exec_root=exec_root,
         completed=completed_actions,
+        told=tuple(told),
+        causes=causes,
     )
+
+
+def _action(output: str, said: Mapping[str, Any]) -> Action:
+    """An action, from what an event says of it."""
+    return Action(
+        output=output,
+        label=said.get("label", ""),
+        mnemonic=said.get("type", ""),
+        succeeded=said.get("success", False),
+        exit_code=said.get("failureDetail", {}).get("spawn", {}).get("spawnExitCode", said.get("exitCode", 0)),
+        command=tuple(said.get("commandLine", [])),
+        text="".join(_content(said[stream]) for stream in ("stdout", "stderr") if stream in said),
+    )
+
+
+def _content(file: Mapping[str, Any]) -> str:
+    """What an action printed: it stands in the event, or in a file that Bazel keeps until its next command."""
+    parts = urlsplit(file.get("uri", ""))
+    if parts.scheme == "file":
+        with suppress(OSError):
+            return Path(unquote(parts.path)).read_text(encoding="utf-8", errors="replace")
+    with suppress(ValueError, TypeError):
+        return base64.b64decode(file.get("contents", ""), validate=True).decode(errors="replace")
+    return ""
 
 
 def _events(lines: list[str]) -> Iterator[dict[str, Any]]:

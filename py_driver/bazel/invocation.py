@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.bazel.find import Bazel
-    from py_driver.bazel.run import Completed
+    from py_driver.bazel.run import Completed, Explain
     from py_driver.output import Output
 
 _PYTHON_VARIABLE: Final = "RULES_TORCH_KERNELS_PYTHON"
@@ -61,6 +61,8 @@ class Choices:
         cuda_compile: if None, Bazel is not told, and a .bazelrc may.
         ptx_sharing: likewise.
         remote: a cache and an executor to use besides this machine.
+        verbose: show the commands of what fails, and all that Bazel writes of it.
+        warnings: show the warnings of compilers.
     """
 
     jobs: int | None = None
@@ -68,6 +70,8 @@ class Choices:
     cuda_compile: CudaCompile | None = None
     ptx_sharing: PtxSharing | None = None
     remote: Remote = field(default_factory=Remote)
+    verbose: bool = False
+    warnings: bool = False
 
     @property
     def split(self) -> bool:
@@ -166,6 +170,7 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
     title: str,
     options: Iterable[str] = (),
     check: bool = True,
+    explain: Explain | None = None,
 ) -> Completed:
     """Let Bazel build targets.
 
@@ -177,10 +182,11 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         title: what the work is called.
         options: see `building` and `verifying`.
         check: raise the failure, instead of returning it.
+        explain: says what actions that failed are about.
 
     Raises:
         DriverError: see `py_driver.bazel.run`.
     """
     args = ["build", "--experimental_convenience_symlinks=ignore", *options, *labels]
     environment = {_PYTHON_VARIABLE: os.environ.get(_PYTHON_VARIABLE, sys.executable)}
-    return run_bazel(bazel, args, root, output, env=environment, title=title, check=check)
+    return run_bazel(bazel, args, root, output, env=environment, title=title, check=check, explain=explain)

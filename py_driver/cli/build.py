@@ -93,6 +93,19 @@ def add_choice(
         help="on: 8.0, 8.6, 8.9 and so on get the same PTX where their preprocessed text is the same; check: compile "
         f"each, and fail if the PTX differs (default: {PTX_SHARING})",
     )
+    add_messages(parser)
+
+
+def add_messages(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what of compilers is shown."""
+    parser.add_argument(
+        "--warnings", action="store_true", help="show the warnings of compilers, each once (default: their number)"
+    )
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="show the command of each action that fails, and all that Bazel writes of it",
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -129,6 +142,8 @@ def choices_of(args: argparse.Namespace) -> Choices:
         ram=args.ram,
         cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
         ptx_sharing=PtxSharing(args.ptx_sharing) if args.ptx_sharing else None,
+        verbose=args.verbose,
+        warnings=args.warnings,
     )
 
 

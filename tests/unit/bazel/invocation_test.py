@@ -95,8 +95,8 @@ def test_a_bazel_apart_reads_no_settings_of_others() -> None:
 def test_repository_rules_are_run_by_this_python(named: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
-    def run(_bazel: Bazel, args: Sequence[str], *_: object, env: Mapping[str, str], title: str, check: bool) -> None:
-        assert check
+    def run(_bazel: Bazel, args: Sequence[str], *_: object, env: Mapping[str, str], title: str, **how: object) -> None:
+        assert how == {"check": True, "explain": None}
         seen.extend((args, env, title))
 
     monkeypatch.setattr(invocation, "run_bazel", run)
