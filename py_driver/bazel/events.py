@@ -7,11 +7,13 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_NOT_TRIED: Final = "INCOMPLETE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +45,7 @@ class Events:
 
     Attributes:
         failed: labels of the targets that failed to build or whose test failed.
+        unfinished: labels of those that were not built because others had failed before.
         outputs: label to the files of its default output groups, of the targets named on the command line.
         groups: name of an output group to its files, over all those targets.
         exec_root: the directory that paths of actions are relative to; None if nothing was built.
@@ -53,6 +56,7 @@ class Events:
     """
 
     failed: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
     outputs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     groups: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     exec_root: Path | None = None
@@ -61,7 +65,7 @@ class Events:
     causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind of event)
+def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for each kind of event)
     """Read a file of events, one JSON object a line; commands that build nothing write none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -69,6 +73,7 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
         return Events()
     sets: dict[str, dict[str, Any]] = {}
     failed: dict[str, None] = {}
+    unfinished: dict[str, None] = {}
     outputs: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
     completed_actions: dict[str, tuple[str, ...]] = {}
@@ -82,7 +87,9 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
         elif "targetCompleted" in name:
             label = name["targetCompleted"]["label"]
             completed = event.get("completed", {})
-            if not completed.get("success", False):
+            if event.get("aborted", {}).get("reason") == _NOT_TRIED:
+                unfinished[label] = None
+            elif not completed.get("success", False):
                 failed[label] = None
                 children = (one.get("actionCompleted", {}) for one in event.get("children", []))
                 causes[label] = tuple(one["primaryOutput"] for one in children if "primaryOutput" in one)
@@ -103,6 +110,7 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
             failed[name["testSummary"]["label"]] = None
     return Events(
         failed=tuple(failed),
+        unfinished=tuple(unfinished),
         outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in outputs.items()},
         groups={group: tuple(dict.fromkeys(_files(ids, sets))) for group, ids in groups.items()},
         exec_root=exec_root,

@@ -76,15 +76,17 @@ class Explained:
 
     Attributes:
         errors: what they said.
-        rest: what Bazel wrote besides that.
+        summary: which variants failed.
+        help: what to do about that.
     """
 
-    errors: tuple[Diagnostic, ...]
-    rest: tuple[str, ...]
+    errors: tuple[Diagnostic, ...] = ()
+    summary: str = ""
+    help: str = ""
 
 
 Explain = Callable[[Events, Sequence[str]], Explained]
-"""Makes that of events, and of what Bazel wrote of each error."""
+"""Makes that of events, and of what Bazel wrote of each error; shows what is about no action."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,11 +224,12 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
     own = own_diagnostics(console.errors)
     if own and all(d.code.exit_code is not ExitCode.BUILD for d in own):
         return DriverError(own)
-    explained = Explained(errors=(), rest=console.errors)
+    explained = Explained()
     if explain is not None and exit_code == _BUILD_FAILED and not console.no_space:
         explained = explain(events, console.errors)
-    for block in explained.rest:
-        output.say(block)
+    else:
+        for block in console.errors:
+            output.say(block)
     if console.no_space:
         message = "a disk is full: Bazel, or a program it ran, found no space left"
         return error(Code.NO_SPACE, message, help=_FULL_DISK)
@@ -237,8 +240,11 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
         shown = ", ".join(events.failed[:_LABELS_SHOWN])
         more = len(events.failed) - _LABELS_SHOWN
         message += f": {shown}" + (f" and {more} more" if more > 0 else "")
-    advice = _ALONE if exit_code in {34, 39} else ""
+    message = explained.summary or message
+    advice = _ALONE if exit_code in {34, 39} else explained.help
     if code is Code.BUILD_FAILED and any(_KILLED.search(block) for block in console.errors):
         message += "; a compiler was killed"
         advice = _MEMORY.format(machine_memory() // 1024)
-    return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *own])
+    said = {one.code for one in explained.errors}
+    rest = [one for one in own if one.code not in said]
+    return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])

@@ -160,6 +160,14 @@ class AuthorPaths:
                 return Made(section=match["section"], source=source, arch=match["arch"] or "")
         return None
 
+    def source_of(self, output: str) -> str:
+        """What an object is made from: `relu/cpu.cpp, of [kernel.cpu]`; empty if that is unknown."""
+        made = self.made(output)
+        project = next((one for one in self.projects if made and made.source in one.plan.files), None)
+        if made is None or project is None:
+            return ""
+        return f"{project.directory / made.source}, of {section_of(project, made.section)}"
+
     def text_of(self, project: Project, name: str, line: int) -> str | None:
         """A line of a file of a project; None if there is no such line."""
         path = project.directory / name

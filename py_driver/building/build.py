@@ -214,7 +214,7 @@ def _run(
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
     names = [variant.name for variant in project.chosen]
-    teller = Teller(projects=[project], choices=options.choices)
+    teller = Teller(projects=[project], choices=options.choices, output=output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
         log = Path(name, "spawns.bin")
         choices = replace(options.choices, remote=remote)
@@ -223,7 +223,7 @@ def _run(
         title = f"building {project.plan.name}"
         root, explain = project.workspace.root, teller.explain
         done = build_targets(server.bazel, root, labels, output, title=title, options=args, explain=explain)
-        teller.warn(done.events, done.notes, output)
+        teller.warn(done.events)
         server.built_in(done.events.exec_root)
         return done, *cells_of(done.events, names, log, calls=options.report is not None)
 

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from py_driver.bazel.console import own_diagnostics
 from py_driver.building.author_paths import section_of
 from py_driver.building.compiler_text import Severity, parse, source_line
 from py_driver.errors import Code, Diagnostic, Span
@@ -49,6 +48,8 @@ _KILLED: Final = re.compile(
     r"|virtual memory exhausted|std::bad_alloc",
     re.MULTILINE,
 )
+_CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
+"""What rules/private/tools/abi_check/check.zig says first."""
 _FEW: Final = 3
 _OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
 
@@ -59,6 +60,7 @@ class Finding:
 
     Attributes:
         severity: how bad it is.
+        code: which error it is.
         message: what it is, in one line.
         project: that it is about; None if that is unknown.
         file: where, as the user knows it; empty if there is no place.
@@ -71,6 +73,7 @@ class Finding:
     """
 
     severity: Severity
+    code: Code
     message: str
     project: Project | None
     file: str
@@ -81,16 +84,15 @@ class Finding:
     archs: tuple[str, ...]
     sources: tuple[str, ...]
 
-    def where(self, chosen: int, *, all_variants: bool = False) -> str:
+    def where(self, *, verbose: bool = False) -> str:
         """In which variants it was said, for which architectures; empty if that says nothing new.
 
         Args:
-            chosen: how many variants the build has.
-            all_variants: name them all, however many they are.
+            verbose: name all variants, however many they are.
         """
         parts = [f"compiling {_listed(self.sources)}"] if self.sources else []
-        if self.variants and chosen > 1:
-            few = all_variants or len(self.variants) <= _FEW
+        if self.variants and (self.project is None or len(self.project.chosen) > 1):
+            few = verbose or len(self.variants) <= _FEW
             number = f"{len(self.variants)} variant{'s' * (len(self.variants) != 1)}"
             parts.append(f"in {number}{': ' + ', '.join(self.variants) if few else ''}")
         if self.archs:
@@ -108,15 +110,20 @@ def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[st
     """
     found: dict[tuple[object, ...], list[tuple[Finding, Action]]] = {}
     for action in actions:
-        if own_diagnostics([action.text]):
-            continue
         seen: dict[tuple[object, ...], int] = {}
         for one in _of_action(action, paths, tuple(variants.get(action.output, ()))):
             prefix = one.project.prefix if one.project else ""
-            key = (prefix, one.severity, _release_less(one.file), one.line, _release_less(one.message))
+            key: tuple[object, ...] = (
+                prefix,
+                one.severity,
+                _release_less(one.file),
+                one.line,
+                _release_less(one.message),
+            )
+            key += one.lines if one.code is not Code.BUILD_FAILED else ()
             seen[key] = seen.get(key, 0) + 1
             found.setdefault((*key, seen[key]), []).append((one, action))
-    return [_merged(those) for those in found.values()]
+    return sorted((_merged(those) for those in found.values()), key=lambda one: (one.file, one.line, one.column))
 
 
 def _release_less(text: str) -> str:
@@ -127,10 +134,12 @@ def _release_less(text: str) -> str:
 def _merged(those: Sequence[tuple[Finding, Action]]) -> Finding:
     """One finding of several that are equal but for where they were made."""
     first = max((one for one, _ in those), key=lambda one: one.column > 0)
+    names = {name for one, _ in those for name in one.variants}
+    order = [variant.name for variant in first.project.chosen] if first.project else sorted(names)
     everywhere = any(not one.archs for one, _ in those)
     return replace(
         first,
-        variants=tuple(dict.fromkeys(name for one, _ in those for name in one.variants)),
+        variants=tuple(name for name in order if name in names),
         archs=() if everywhere else tuple(sorted({arch for one, _ in those for arch in one.archs}, key=_natural)),
         sources=tuple(dict.fromkeys(name for one, _ in those for name in one.sources)),
     )
@@ -146,6 +155,7 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
     arch = _arch(made)
     blank = Finding(
         severity=Severity.ERROR,
+        code=Code.BUILD_FAILED,
         message="",
         project=project,
         file=str(project.directory / made.source) if project and made else "",
@@ -156,6 +166,10 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         archs=(arch,) if arch else (),
         sources=(),
     )
+    if checked := _CHECK.search(action.text):
+        body = action.text[checked.end() :].rstrip().splitlines()
+        head = f"error[{Code.NOT_COMPLIANT.number}]: the extension fails the ABI check: {checked[1]}"
+        return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *body[1:]))]
     said, loose = parse(action.text)
     killed = not action.succeeded and (action.exit_code == KILLED or _KILLED.search(action.text))
     if killed:
@@ -217,16 +231,8 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
 
 def _after(line: str, paths: AuthorPaths, project: Project | None) -> str:
     """A line that follows, with objects named as what they are made of."""
-
-    def source(match: re.Match[str]) -> str:
-        made = paths.made(match[0])
-        owner = paths.file(made.source, project) if made else None
-        if made is None or owner is None:
-            return match[0]
-        return f"{owner[0].directory / made.source} of {section_of(owner[0], made.section)}"
-
     if line.startswith(">>>"):
-        line = _OBJECT.sub(source, line)
+        line = _OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
     return paths.line(line, project)
 
 
@@ -252,20 +258,19 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-def as_diagnostics(found: Iterable[Finding], chosen: int, *, verbose: bool = False) -> tuple[Diagnostic, ...]:
+def as_diagnostics(found: Iterable[Finding], *, verbose: bool = False) -> tuple[Diagnostic, ...]:
     """Errors among findings, as those of the driver.
 
     Args:
         found: what compilers said.
-        chosen: how many variants the build has.
         verbose: name all variants.
     """
     return tuple(
         Diagnostic(
-            code=Code.BUILD_FAILED,
+            code=one.code,
             message=one.message,
             span=Span(file=one.file, line=one.line, column=one.column) if one.file else None,
-            text=text_of(one, chosen, verbose=verbose),
+            text=text_of(one, verbose=verbose),
             variants=one.variants,
         )
         for one in found
@@ -273,7 +278,7 @@ def as_diagnostics(found: Iterable[Finding], chosen: int, *, verbose: bool = Fal
     )
 
 
-def text_of(one: Finding, chosen: int, *, verbose: bool = False) -> str:
+def text_of(one: Finding, *, verbose: bool = False) -> str:
     """A finding as it is printed: the compiler's lines, and where it was said."""
-    where = one.where(chosen, all_variants=verbose)
+    where = one.where(verbose=verbose)
     return "\n".join([*one.lines, *([f"  ({where})"] if where else [])])

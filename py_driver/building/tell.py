@@ -6,25 +6,29 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from py_driver.bazel.console import own_diagnostics
 from py_driver.bazel.run import Explained
 from py_driver.building.author_paths import AuthorPaths
 from py_driver.building.compiler_text import Severity
 from py_driver.building.executed import read_records
 from py_driver.building.findings import as_diagnostics, findings, text_of
+from py_driver.building.history import read_told, write_told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.bazel.events import Action, Events
     from py_driver.bazel.invocation import Choices
     from py_driver.building.author_paths import Project
+    from py_driver.building.findings import Finding
+    from py_driver.errors import Diagnostic
     from py_driver.output import Output
 
-_ACTION: Final = re.compile(r"^ERROR: .*? failed: \(", re.DOTALL)
+_SHOWN: Final = 5
+_UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
 _ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
 """That of every action: rules/private/actions.bzl."""
@@ -37,64 +41,159 @@ class Teller:
     Attributes:
         projects: that are built.
         choices: what the author wants to be told.
+        output: where.
     """
 
     projects: Sequence[Project]
     choices: Choices
-
-    @property
-    def _chosen(self) -> int:
-        """How many variants there are to be wrong in."""
-        return max((len(one.chosen) for one in self.projects), default=0)
+    output: Output
 
     def explain(self, events: Events, blocks: Sequence[str]) -> Explained:
-        """The errors of actions as those of the driver, and what Bazel wrote besides.
+        """The errors of actions as those of the driver; what Bazel wrote besides is shown.
 
         Args:
             events: of the build.
             blocks: what Bazel wrote of each error.
         """
-        failed = [_with_text(one, blocks) for one in events.told if not one.succeeded]
-        found = findings(failed, AuthorPaths(self.projects), self._variants(events))
-        errors = as_diagnostics(found, self._chosen, verbose=self.choices.verbose)
-        own = [one.text.rstrip() for one in failed if own_diagnostics([one.text])]
+        build = _build(events, self.projects)
+        failed = build.failed(events, blocks)
+        errors = as_diagnostics(build.findings(failed), verbose=self.choices.verbose)
+        said = self._warnings(build, events)
+        if self.choices.warnings:
+            self._show(said)
+        for block in blocks:
+            if self.choices.verbose or not any(_is_of(block, one) for one in failed):
+                self.output.say(block)
         if self.choices.verbose:
-            rest = [*blocks, *(_command(one, events.exec_root) for one in failed)]
-        else:
-            rest = [*(block for block in blocks if not ((own or errors) and _ACTION.match(block))), *dict.fromkeys(own)]
-        return Explained(errors=errors, rest=tuple(rest))
+            for one in failed:
+                self.output.say(_command(one, events.exec_root))
+        advice = "" if self.choices.verbose or not errors else "--verbose shows the commands that failed"
+        return Explained(errors=errors, summary=self._summary(events, self.projects), help=advice)
 
-    def warn(self, events: Events, notes: Sequence[str], output: Output) -> None:
-        """Show what compilers printed in a build, or say that they did.
+    def failure(self, project: Project, events: Events) -> tuple[tuple[Diagnostic, ...], str]:
+        """The errors of the actions of one of several projects, and which variants of it failed.
+
+        Args:
+            project: one of those that are built.
+            events: of the build.
+        """
+        build = _build(events, [project])
+        errors = as_diagnostics(build.findings(build.failed(events, ())), verbose=self.choices.verbose)
+        return errors, self._summary(events, [project])
+
+    def warn(self, events: Events) -> None:
+        """Show what compilers printed in a build that did not fail, or say that they did.
 
         Args:
             events: of the build.
-            notes: what Bazel wrote of actions that printed something and did not fail.
-            output: where to show it.
         """
-        actions = [one for one in events.told if one.text]
-        found = findings(actions, AuthorPaths(self.projects), self._variants(events))
-        found = [one for one in found if one.severity is not Severity.ERROR]
+        found = self._warnings(_build(events, self.projects), events)
         if self.choices.warnings:
-            for one in found:
-                output.quote(text_of(one, self._chosen, verbose=self.choices.verbose))
+            self._show(found)
         elif found:
-            output.say(_count(one.severity for one in found) + "; --warnings shows them")
-        if not actions:
-            for note in notes:
-                output.say(note)
+            self.output.say(f"{_count(one.severity for one in found)}; --warnings shows them")
 
-    def _variants(self, events: Events) -> dict[str, list[str]]:
-        """By the first output of an action, the variants that it is for, in the order of the plans."""
-        known: dict[str, dict[str, None]] = {}
-        records = read_records(events.groups.get("steps", ()))
+    def _show(self, found: Iterable[Finding]) -> None:
+        for one in found:
+            self.output.quote(text_of(one, verbose=self.choices.verbose))
+
+    def _warnings(self, build: _Build, events: Events) -> list[Finding]:
+        """What compilers printed that is no error: in this build, or when they made what was there before it."""
+        said = {one.output: one for one in events.told if one.text}
+        every: list[Action] = []
         for project in self.projects:
+            kept = {**read_told(project.plan.module, events.exec_root)}
+            for output in (*events.completed, *said):
+                kept.pop(output, None)
+            now = {name: one for name, one in said.items() if build.paths.project_of(one.label) is project}
+            kept |= {name: one for name, one in now.items() if one.succeeded}
+            write_told(project.plan.module, events.exec_root, kept)
+            every += (one for name, one in {**kept, **now}.items() if name in now or name in build.variants)
+        return [one for one in build.findings(every) if one.severity is not Severity.ERROR]
+
+    def _summary(self, events: Events, projects: Sequence[Project]) -> str:
+        """Which variants failed, and how many were not finished; empty if none is known to have failed."""
+        labels = {one.workspace.label(variant.name): variant.name for one in projects for variant in one.chosen}
+        failed = [labels[name] for label in events.failed if (name := label.lstrip("@")) in labels]
+        unfinished = sum(label.lstrip("@") in labels for label in events.unfinished)
+        if not failed:
+            return ""
+        names = failed if self.choices.verbose else failed[:_SHOWN]
+        more = f" and {len(failed) - len(names)} more" if len(names) < len(failed) else ""
+        others = f"; {unfinished} more {'was' if unfinished == 1 else 'were'} not finished" if unfinished else ""
+        return f"the build failed: {', '.join(names)}{more}{others}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Build:
+    """What is known of a build that has ended.
+
+    Attributes:
+        paths: of its projects.
+        records: what its variants are made of, by label.
+        causes: see `Events`.
+        root: that outputs are relative to.
+    """
+
+    paths: AuthorPaths
+    records: Mapping[str, Any]
+    causes: Mapping[str, Sequence[str]]
+    root: Path | None
+
+    @cached_property
+    def variants(self) -> dict[str, list[str]]:
+        """By the first output of an action, the variants that it is for, in the order of the plans."""
+        causes = {label.lstrip("@"): outputs for label, outputs in self.causes.items()}
+        known: dict[str, dict[str, None]] = {}
+        for project in self.paths.projects:
             for variant in project.chosen:
                 label = project.workspace.label(variant.name)
-                causes = events.causes.get(label) or events.causes.get(f"@@{label}") or ()
-                for output in (*records.get(label, {}).get("steps", ()), *causes):
+                steps = self.records.get(label, {}).get("steps", ())
+                hipified = (f"{step.partition('.objects/')[0]}.hipified" for step in steps)
+                for output in (*steps, *hipified, *causes.get(label, ())):
                     known.setdefault(output, {})[variant.name] = None
         return {output: list(names) for output, names in known.items()}
+
+    def failed(self, events: Events, blocks: Sequence[str]) -> list[Action]:
+        """The actions of the projects that failed, with all that is known of what they printed.
+
+        Args:
+            events: of the build.
+            blocks: what Bazel wrote of each error.
+        """
+        ours = [one for one in events.told if not one.succeeded and self.paths.project_of(one.label)]
+        return [self._with_users(_with_text(one, blocks)) for one in ours]
+
+    def findings(self, actions: Iterable[Action]) -> list[Finding]:
+        """What actions said, each thing once."""
+        return findings(actions, self.paths, self.variants)
+
+    def _with_users(self, action: Action) -> Action:
+        """An ABI check, with what uses the symbols that nothing defines, as far as objects are here."""
+        if self.root is None or not _UNDEFINED.search(action.text):
+            return action
+        steps = self.records.get(action.label.lstrip("@"), {}).get("steps", ())
+        objects = {step: self.root / step for step in steps if step.endswith(".o")}
+        contents = {step: path.read_bytes() for step, path in objects.items() if path.is_file()}
+
+        def users(match: re.Match[str]) -> str:
+            # In a table of symbols a name ends with a zero, and begins after one.
+            name = b"\0" + match[1].encode() + b"\0"
+            using = (self.paths.source_of(step) for step, content in contents.items() if name in content)
+            return "\n".join([match[0], *(f"    used by: {one}" for one in using if one)])
+
+        return replace(action, text=_UNDEFINED.sub(users, action.text))
+
+
+def _build(events: Events, projects: Sequence[Project]) -> _Build:
+    """What is known of a build that has ended.
+
+    Args:
+        events: of it.
+        projects: that are asked about.
+    """
+    records = read_records(events.groups.get("steps", ()))
+    return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes, root=events.exec_root)
 
 
 def _count(severities: Iterable[Severity]) -> str:
@@ -107,9 +206,16 @@ def _with_text(action: Action, blocks: Sequence[str]) -> Action:
     """An action with what it printed; where the events do not have that, as Bazel wrote it."""
     if action.text:
         return action
-    name = f" {action.mnemonic} command (from target {action.label})"
-    block = next((one for one in blocks if name in one or name.replace("(from target ", "(from target @@") in one), "")
+    block = next((one for one in blocks if _is_of(one, action)), "")
     return replace(action, text=block.partition("\n")[2].lstrip("\n"))
+
+
+def _is_of(block: str, action: Action) -> bool:
+    """Whether Bazel wrote it of an action."""
+    return (
+        re.search(rf" {action.mnemonic} command \(from target @*{re.escape(action.label.lstrip('@'))}\)", block)
+        is not None
+    )
 
 
 def _command(action: Action, exec_root: Path | None) -> str:
