@@ -31,6 +31,10 @@ _ACTIONS_SIZE: Final = "20G"
 """What Bazel lets results of actions grow to: when its server idles, it deletes those unused for the longest time."""
 
 
+KEEP_GOING: Final = "--keep_going"
+"""Bazel's option to build what it can after something has failed."""
+
+
 class CudaCompile(StrEnum):
     """Whether each phase of nvcc is an action of its own."""
 
@@ -61,6 +65,7 @@ class Choices:
         cuda_compile: if None, Bazel is not told, and a .bazelrc may.
         ptx_sharing: likewise.
         remote: a cache and an executor to use besides this machine.
+        keep_going: build what can be built after something has failed.
         verbose: show the commands of what fails, and all that Bazel writes of it.
         warnings: show the warnings of compilers.
     """
@@ -70,6 +75,7 @@ class Choices:
     cuda_compile: CudaCompile | None = None
     ptx_sharing: PtxSharing | None = None
     remote: Remote = field(default_factory=Remote)
+    keep_going: bool = False
     verbose: bool = False
     warnings: bool = False
 
@@ -101,6 +107,7 @@ class Choices:
         return (
             *([f"--jobs={jobs}"] if jobs else []),
             f"--local_resources=memory={step_memory(self.ram, running)}",
+            *([KEEP_GOING] if self.keep_going else []),
             *(f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in settings.items() if value),
         )
 
@@ -108,8 +115,8 @@ class Choices:
         return self.jobs or (REMOTE_JOBS if self.remote.executor else None)
 
 
-KEEP_GOING: Final = "--keep_going"
-"""Bazel's option to build what it can after something has failed."""
+_TOLD: Final = ("--output_groups=+steps", "--build_event_publish_all_actions")
+"""What a build tells: of what its variants are made, and of each action that ran."""
 
 
 def kept_results() -> Path:
@@ -128,8 +135,7 @@ def building(choices: Choices, running: int, scratch: Path, log: Path, output: O
         output: where a weak sandbox is said.
     """
     return [
-        "--output_groups=+steps",
-        "--build_event_publish_all_actions",
+        *_TOLD,
         *log_options(log),
         f"--disk_cache={kept_results()}",
         f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}",
@@ -148,7 +154,7 @@ def verifying(choices: Choices, running: int, output: Output) -> list[str]:
         output: where a weak sandbox is said.
     """
     none = ("--disk_cache=", "--remote_cache=", "--remote_executor=")
-    return ["--output_groups=+steps", *none, *isolation(output), *choices.options(running)]
+    return [*_TOLD, *none, *isolation(output), *choices.options(running)]
 
 
 def apart(bazel: Bazel, root: Path) -> Bazel:

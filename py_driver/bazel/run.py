@@ -96,13 +96,11 @@ class Completed:
     Attributes:
         stdout: what it wrote to standard output: the answer of a query.
         events: what it built.
-        notes: what actions that succeeded wrote, such as compiler warnings.
         failure: why it failed; None if it did not.
     """
 
     stdout: str
     events: Events
-    notes: tuple[str, ...] = ()
     failure: DriverError | None = None
 
 
@@ -165,7 +163,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and four options)
     failure = None if exit_code == _OK else _failure(exit_code, console, events, output, explain)
     if failure is not None and check:
         raise failure
-    return Completed(stdout=text, events=events, notes=console.notes, failure=failure)
+    return Completed(stdout=text, events=events, failure=failure)
 
 
 def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:

@@ -114,7 +114,8 @@ class Teller:
     def _summary(self, events: Events, projects: Sequence[Project]) -> str:
         """Which variants failed, and how many were not finished; empty if none is known to have failed."""
         labels = {one.workspace.label(variant.name): variant.name for one in projects for variant in one.chosen}
-        failed = [labels[name] for label in events.failed if (name := label.lstrip("@")) in labels]
+        of_bazel = {label.lstrip("@") for label in events.failed}
+        failed = [name for label, name in labels.items() if label in of_bazel]
         unfinished = sum(label.lstrip("@") in labels for label in events.unfinished)
         if not failed:
             return ""

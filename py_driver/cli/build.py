@@ -93,11 +93,17 @@ def add_choice(
         help="on: 8.0, 8.6, 8.9 and so on get the same PTX where their preprocessed text is the same; check: compile "
         f"each, and fail if the PTX differs (default: {PTX_SHARING})",
     )
-    add_messages(parser)
+    _add_messages(parser)
 
 
-def add_messages(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say what of compilers is shown."""
+def _add_messages(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what is shown of compilers, and when they stop."""
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="after an error build all that does not depend on it, to see all errors (default: stop; several projects "
+        "always keep going)",
+    )
     parser.add_argument(
         "--warnings", action="store_true", help="show the warnings of compilers, each once (default: their number)"
     )
@@ -142,6 +148,7 @@ def choices_of(args: argparse.Namespace) -> Choices:
         ram=args.ram,
         cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
         ptx_sharing=PtxSharing(args.ptx_sharing) if args.ptx_sharing else None,
+        keep_going=args.keep_going,
         verbose=args.verbose,
         warnings=args.warnings,
     )

@@ -49,7 +49,12 @@ def test_a_build_takes_results_from_caches_and_a_verification_from_none(tmp_path
     ]
     none = ["--disk_cache=", "--remote_cache=", "--remote_executor="]
     assert verifying(Choices(jobs=3, ram=4), 1, _output()) == [
-        *["--output_groups=+steps", *none, "--isolated", "--jobs=3", "--local_resources=memory=4000"]
+        "--output_groups=+steps",
+        "--build_event_publish_all_actions",
+        *none,
+        "--isolated",
+        "--jobs=3",
+        "--local_resources=memory=4000",
     ]
 
 
