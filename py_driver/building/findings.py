@@ -84,20 +84,31 @@ class Finding:
     archs: tuple[str, ...]
     sources: tuple[str, ...]
 
-    def where(self, *, verbose: bool = False) -> str:
-        """In which variants it was said, for which architectures; empty if that says nothing new.
-
-        Args:
-            verbose: name all variants, however many they are.
-        """
-        parts = [f"compiling {_listed(self.sources)}"] if self.sources else []
+    def where(self, told: Telling) -> str:
+        """In which variants it was said, for which architectures; empty if that says nothing new."""
+        places = []
         if self.variants and (self.project is None or len(self.project.chosen) > 1):
-            few = verbose or len(self.variants) <= _FEW
+            few = told.verbose or len(self.variants) <= _FEW
             number = f"{len(self.variants)} variant{'s' * (len(self.variants) != 1)}"
-            parts.append(f"in {number}{': ' + ', '.join(self.variants) if few else ''}")
+            places.append(f"in {number}{': ' + ', '.join(self.variants) if few else ''}")
         if self.archs:
-            parts.append(f"for {_listed(self.archs)}")
-        return "; ".join(parts)
+            places.append(f"for {_listed(self.archs)}")
+        if places and told.stopped:
+            places[0] = f"first seen {places[0]}"
+        return "; ".join([*([f"compiling {_listed(self.sources)}"] if self.sources else []), *places])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Telling:
+    """How findings are told.
+
+    Attributes:
+        verbose: name all variants, however many they are.
+        stopped: whether the build stopped at the first error, so that others may have the same.
+    """
+
+    verbose: bool = False
+    stopped: bool = False
 
 
 def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[str, Sequence[str]]) -> list[Finding]:
@@ -258,19 +269,19 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-def as_diagnostics(found: Iterable[Finding], *, verbose: bool = False) -> tuple[Diagnostic, ...]:
+def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic, ...]:
     """Errors among findings, as those of the driver.
 
     Args:
         found: what compilers said.
-        verbose: name all variants.
+        told: how.
     """
     return tuple(
         Diagnostic(
             code=one.code,
             message=one.message,
             span=Span(file=one.file, line=one.line, column=one.column) if one.file else None,
-            text=text_of(one, verbose=verbose),
+            text=text_of(one, told),
             variants=one.variants,
         )
         for one in found
@@ -278,7 +289,7 @@ def as_diagnostics(found: Iterable[Finding], *, verbose: bool = False) -> tuple[
     )
 
 
-def text_of(one: Finding, *, verbose: bool = False) -> str:
+def text_of(one: Finding, told: Telling) -> str:
     """A finding as it is printed: the compiler's lines, and where it was said."""
-    where = one.where(verbose=verbose)
+    where = one.where(told)
     return "\n".join([*one.lines, *([f"  ({where})"] if where else [])])

@@ -129,7 +129,7 @@ def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is
         ahead = [look_ahead(one.project, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
         output.say(describe(_sum([one.estimate for one in ahead]), variants, jobs))
-        teller = Teller(projects=[one.named for one in those], choices=choices, output=output)
+        teller = Teller(projects=[one.named for one in those], choices=replace(choices, keep_going=True), output=output)
         done, steps = _run(server, root, those, options, teller)
         if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
             raise done.failure

@@ -13,7 +13,7 @@ from py_driver.bazel.run import Explained
 from py_driver.building.author_paths import AuthorPaths
 from py_driver.building.compiler_text import Severity
 from py_driver.building.executed import read_records
-from py_driver.building.findings import as_diagnostics, findings, text_of
+from py_driver.building.findings import Telling, as_diagnostics, findings, text_of
 from py_driver.building.history import read_told, write_told
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from py_driver.errors import Diagnostic
     from py_driver.output import Output
 
+_ALL: Final = "--keep-going shows all errors, and all variants that have them"
+_COMMANDS: Final = "--verbose shows the commands"
 _SHOWN: Final = 5
 _UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
@@ -57,7 +59,7 @@ class Teller:
         """
         build = _build(events, self.projects)
         failed = build.failed(events, blocks)
-        errors = as_diagnostics(build.findings(failed), verbose=self.choices.verbose)
+        errors = as_diagnostics(build.findings(failed), self._telling)
         said = self._warnings(build, events)
         if self.choices.warnings:
             self._show(said)
@@ -67,8 +69,13 @@ class Teller:
         if self.choices.verbose:
             for one in failed:
                 self.output.say(_command(one, events.exec_root))
-        advice = "" if self.choices.verbose or not errors else "--verbose shows the commands that failed"
+        more = [*([] if self.choices.keep_going else [_ALL]), *([] if self.choices.verbose else [_COMMANDS])]
+        advice = "; ".join(more) if errors else ""
         return Explained(errors=errors, summary=self._summary(events, self.projects), help=advice)
+
+    @property
+    def _telling(self) -> Telling:
+        return Telling(verbose=self.choices.verbose, stopped=not self.choices.keep_going)
 
     def failure(self, project: Project, events: Events) -> tuple[tuple[Diagnostic, ...], str]:
         """The errors of the actions of one of several projects, and which variants of it failed.
@@ -78,7 +85,7 @@ class Teller:
             events: of the build.
         """
         build = _build(events, [project])
-        errors = as_diagnostics(build.findings(build.failed(events, ())), verbose=self.choices.verbose)
+        errors = as_diagnostics(build.findings(build.failed(events, ())), self._telling)
         return errors, self._summary(events, [project])
 
     def warn(self, events: Events) -> None:
@@ -95,7 +102,7 @@ class Teller:
 
     def _show(self, found: Iterable[Finding]) -> None:
         for one in found:
-            self.output.quote(text_of(one, verbose=self.choices.verbose))
+            self.output.quote(text_of(one, Telling(verbose=self.choices.verbose)))
 
     def _warnings(self, build: _Build, events: Events) -> list[Finding]:
         """What compilers printed that is no error: in this build, or when they made what was there before it."""

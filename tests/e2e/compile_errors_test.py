@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 
 CU132 = CU130.replace("cu130", "cu132")
 BOTH = ("--torch=2.13", "--backend=cuda", "--keep-going")
-ONE = ("--torch=2.13", "--backend=cpu")
+ONE = ("--torch=2.13", "--backend=cpu", "--keep-going")
 HEAD = re.compile(r"^([^\s:<>][^:]*):(\d+)(?::(\d+))?: ((?:fatal )?error|warning|note): ", re.MULTILINE)
 
 
@@ -67,7 +67,11 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return Author(project.relative_to(project.parent), capsys)
 
 
-def ending(*variants: str, advice: str = " = help: --verbose shows the commands that failed\n") -> str:
+ALL = " = help: --verbose shows the commands\n"
+FIRST = ALL.replace("--verbose", "--keep-going shows all errors, and all variants that have them; --verbose")
+
+
+def ending(*variants: str, advice: str = ALL) -> str:
     return f"error[E401]: the build failed: {', '.join(variants)}\n{advice}more: `driver explain E401`\n"
 
 
@@ -88,6 +92,9 @@ def test_cuda_source_in_two_variants(author: Author) -> None:
         "  ^\n"
         f"  (in 2 variants: {CU130}, {CU132})\n" + ending(CU130, CU132)
     )
+    stopped = author.told(*BOTH[:-1])
+    assert "\n  (first seen in 1 variant: torch213-" in stopped
+    assert re.search(rf"; 1 more was not finished\n{re.escape(FIRST)}more: ", stopped)
     first, summary = author.json(*BOTH)
     assert {key: first[key] for key in ("code", "message", "file", "line", "column", "variants")} == {
         "code": "E401",

@@ -9,7 +9,7 @@ import pytest
 from py_driver.bazel.events import Action
 from py_driver.building.author_paths import AuthorPaths, Project
 from py_driver.building.compiler_text import Severity, parse
-from py_driver.building.findings import WORK, Finding, findings, text_of
+from py_driver.building.findings import WORK, Finding, Telling, findings, text_of
 from py_driver.building.phases import phases
 from py_driver.building.workspace import Workspace
 from py_driver.matrix.releases import Releases
@@ -99,7 +99,7 @@ CICC = "two.objects/csrc/two.cu.phases/{}/device.ptx"
 
 def test_clang(project: Project) -> None:
     error, warning = found(project, action("KernelCxxCompile", ONE, "clang"))
-    assert text_of(error).splitlines() == [
+    assert text_of(error, Telling()).splitlines() == [
         "In file included from oops/csrc/one.cpp:1:",
         "In file included from oops/csrc/one.h:2:",
         "oops/csrc/deep/er.h:2:47: error: member reference base type 'int' is not a structure or union",
@@ -154,13 +154,13 @@ def test_all_that_fail_alike_are_one(project: Project) -> None:
     ]
     host = action("CudaFrontend", "two.objects/csrc/two.cu.phases/cudafe1.cpp", "cudafe", config="k132")
     warning, missing, header = found(project, *device, host, k130=[CU130], k132=[CU132])
-    assert text_of(missing).splitlines() == [
+    assert text_of(missing, Telling()).splitlines() == [
         'oops/csrc/two.cu:5:24: error: identifier "missing" is undefined',
         "      *out = helper(2) + missing;",
         "                         ^",
         f"  (in 2 variants: {CU130}, {CU132})",
     ]
-    assert text_of(header).splitlines() == [
+    assert text_of(header, Telling()).splitlines() == [
         'oops/csrc/two.cuh:2: error: expression must have class type but it has type "int"',
         "  template <class T> __attribute__((device)) T helper(T x) { return x.nothing(); }",
         "                                                                    ^",
@@ -177,8 +177,9 @@ def test_many_variants_are_counted_unless_all_are_asked_for(project: Project) ->
         directory=project.directory, plan=project.plan, chosen=project.plan.variants, workspace=project.workspace
     )
     [one, _] = found(wide, action("KernelCxxCompile", ONE, "clang"), k8=names[::-1])
-    assert text_of(one).endswith("\n  (compiling oops/csrc/one.cpp; in 5 variants)")
-    assert text_of(one, verbose=True).endswith(f"; in 5 variants: {', '.join(names)})")
+    assert text_of(one, Telling()).endswith("\n  (compiling oops/csrc/one.cpp; in 5 variants)")
+    assert text_of(one, Telling(stopped=True)).endswith("\n  (compiling oops/csrc/one.cpp; first seen in 5 variants)")
+    assert text_of(one, Telling(verbose=True)).endswith(f"; in 5 variants: {', '.join(names)})")
 
 
 def test_nvcc_as_a_whole(project: Project) -> None:
@@ -207,7 +208,7 @@ def test_ptxas(project: Project) -> None:
         for arch in ("80", "100a", "90")
     ]
     [one] = found(project, *made)
-    assert text_of(one).splitlines() == [
+    assert text_of(one, Telling()).splitlines() == [
         "oops/csrc/two.cu: ptxas fatal   : Unresolved extern function '_Z9elsewherei'",
         "  (for 8.0, 9.0 and 10.0a)",
     ]
@@ -224,7 +225,7 @@ def test_undefined_symbol_of_device_code(project: Project) -> None:
 
 def test_duplicate_symbol_names_sources_and_sections(project: Project) -> None:
     [one] = found(project, action("KernelLink", f"{CPU}.parts/extension.so", "lld_duplicate"), k8=[CPU])
-    assert text_of(one).splitlines() == [
+    assert text_of(one, Telling()).splitlines() == [
         "oops/torch-ext/binding.cpp: ld.lld: error: duplicate symbol: one()",
         ">>> defined at binding.cpp",
         ">>>            oops/torch-ext/binding.cpp, of [torch]:(one())",
@@ -237,7 +238,7 @@ def test_duplicate_symbol_names_sources_and_sections(project: Project) -> None:
 def test_abi_check_keeps_its_form(project: Project) -> None:
     [one] = found(project, action("KernelCheck", f"{CPU}.parts/checked", "check"), k8=[CPU, CU130])
     assert one.code.number == "E402"
-    assert text_of(one).splitlines() == [
+    assert text_of(one, Telling()).splitlines() == [
         "error[E402]: the extension fails the ABI check: 1 finding",
         "  undefined-symbol: _Z16missing_functioni: no library defines it",
         "    help: add the source that defines it to `src`, or remove the call",

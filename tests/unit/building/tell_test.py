@@ -150,7 +150,7 @@ def test_blocks_of_actions_are_replaced_and_others_stay(project: Project, capsys
     assert (error.code, error.message, error.span and error.span[:3]) == (Code.BUILD_FAILED, "no", ("pk/one.cpp", 2, 3))
     assert explained.summary == f"the build failed: {first.name}; 1 more was not finished"
     assert teller.failure(project, failed)[0] == explained.errors
-    verbose = Teller(projects=[project], choices=Choices(verbose=True), output=Output())
+    verbose = Teller(projects=[project], choices=Choices(keep_going=True, verbose=True), output=Output())
     assert verbose.explain(failed, [BLOCK, "ERROR: something else"]).help == ""
     err = capsys.readouterr().err
     assert BLOCK in err
@@ -163,7 +163,8 @@ def test_blocks_of_actions_are_replaced_and_others_stay(project: Project, capsys
 def test_text_that_the_events_do_not_have_is_that_of_the_block(project: Project) -> None:
     teller = Teller(projects=[project], choices=Choices(), output=Output())
     [error] = teller.explain(events(project, said("", ok=False), ran=False), [BLOCK]).errors
-    assert error.text.startswith("pk/one.cpp:2:3: error: no")
+    names = ", ".join(one.name for one in project.chosen)
+    assert error.text == f"pk/one.cpp:2:3: error: no\n  (first seen in {len(project.chosen)} variants: {names})"
 
 
 def test_actions_of_no_project_are_left_to_bazel(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
