@@ -17,7 +17,7 @@ The exit code of a run follows from the class of its errors:
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -143,6 +143,8 @@ class Diagnostic(NamedTuple):
         span: where, if it is in a file.
         label: what to write beside the caret, e.g. a did-you-mean.
         help: what to do about it.
+        text: what a compiler printed of it, which is shown instead of all this.
+        variants: in which a compiler said it.
     """
 
     code: Code
@@ -150,6 +152,8 @@ class Diagnostic(NamedTuple):
     span: Span | None = None
     label: str = ""
     help: str = ""
+    text: str = ""
+    variants: tuple[str, ...] = ()
 
 
 class DriverError(Exception):
@@ -166,12 +170,18 @@ class DriverError(Exception):
         super().__init__("; ".join(d.message for d in self.diagnostics))
 
 
-def as_json(diagnostic: Diagnostic) -> dict[str, str | int]:
-    """A diagnostic as a value for JSON; without a place it has no `file`, `line`, `column` and `length`."""
+def as_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    """A diagnostic as a value for JSON.
+
+    Without a place it has no `file`, `line`, `column` and `length`. What a compiler said has its text and the variants;
+    `line` and `column` are 0 where it told none.
+    """
     span = diagnostic.span
-    place: dict[str, str | int] = {}
+    place: dict[str, Any] = {}
     if span is not None:
         place = {"file": span.file, "line": span.line, "column": span.column, "length": span.length}
+    if diagnostic.text:
+        place |= {"text": diagnostic.text, "variants": list(diagnostic.variants)}
     return {
         "code": diagnostic.code.number,
         "name": diagnostic.code.name.lower().replace("_", "-"),

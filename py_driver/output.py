@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import threading
 import time
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from py_driver.errors import Diagnostic, DriverError, Note, Span
 
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
+_SEVERITY_STYLES = {"warning": "yellow", "note": "dim", "remark": "blue"}
+_COMPILER_HEAD = re.compile(
+    r"^((?:[^\s:][^:]*:(?:\d+:){0,2} )?(?:[\w.+-]+:? )?)((?:fatal )?error|fatal|warning|note|remark)(\s*: .*)$"
+)
+_COMPILER_CARET = re.compile(r"^ *(?:\| )? *[~^][~^ ]*$")
 _NO_TERMINAL = 80
 _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
@@ -190,11 +196,26 @@ class Output:
         for note in notes:
             self.say(f"{self._style(self._err, 'note', 'yellow')}: {printable(str(note))}")
 
+    def quote(self, text: str) -> None:
+        """Print what a compiler said to stderr, with the colours that compilers use."""
+        self.say("\n".join(self._compiler_line(printable(line)) for line in text.splitlines()))
+
+    def _compiler_line(self, line: str) -> str:
+        """A line of a compiler, coloured by its form."""
+        if match := _COMPILER_HEAD.match(line):
+            place, word, message = match.groups()
+            style = "red" if "error" in word or "fatal" in word else _SEVERITY_STYLES.get(word.split()[0], "blue")
+            return self._style(self._err, place, "bold") + self._style(self._err, word, style) + message
+        return self._style(self._err, line, "green") if _COMPILER_CARET.match(line) else line
+
     def fail(self, failure: DriverError) -> None:
         """Print every diagnostic of an error, and how many there are if more than one."""
         for diagnostic in failure.diagnostics:
-            self.say(self._render(diagnostic))
-        if len(failure.diagnostics) > 1:
+            if diagnostic.text:
+                self.quote(diagnostic.text)
+            else:
+                self.say(self._render(diagnostic))
+        if len(failure.diagnostics) > 1 and not failure.diagnostics[0].text:
             self.say(f"{len(failure.diagnostics)} errors")
         codes = dict.fromkeys(diagnostic.code.number for diagnostic in failure.diagnostics)
         self.say(f"more: {'; '.join(f'`driver explain {code}`' for code in codes)}", "dim")

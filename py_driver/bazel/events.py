@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_NOT_TRIED: Final = "INCOMPLETE"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Action:
+    """An action that failed, or that printed something.
+
+    Attributes:
+        output: its first output, relative to the execution root.
+        label: of the target that it belongs to.
+        mnemonic: which kind of action it is.
+        succeeded: whether it did not fail.
+        exit_code: of its program; 128 and more where a signal ended it.
+        command: its command line.
+        text: what it printed; empty if that is not to be had.
+    """
+
+    output: str
+    label: str
+    mnemonic: str
+    succeeded: bool
+    exit_code: int
+    command: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,21 +45,27 @@ class Events:
 
     Attributes:
         failed: labels of the targets that failed to build or whose test failed.
+        unfinished: labels of those that were not built because others had failed before.
         outputs: label to the files of its default output groups, of the targets named on the command line.
         groups: name of an output group to its files, over all those targets.
         exec_root: the directory that paths of actions are relative to; None if nothing was built.
         completed: primary output (relative to exec_root) to the command of each action that was not up to date; needs
             --build_event_publish_all_actions.
+        told: the actions that failed or printed something, in the order in which they ended.
+        causes: label of a target to the first outputs of the actions whose failure kept it from being built.
     """
 
     failed: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
     outputs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     groups: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     exec_root: Path | None = None
     completed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    told: tuple[Action, ...] = ()
+    causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind of event)
+def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for each kind of event)
     """Read a file of events, one JSON object a line; commands that build nothing write none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -40,9 +73,12 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
         return Events()
     sets: dict[str, dict[str, Any]] = {}
     failed: dict[str, None] = {}
+    unfinished: dict[str, None] = {}
     outputs: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
     completed_actions: dict[str, tuple[str, ...]] = {}
+    told: list[Action] = []
+    causes: dict[str, tuple[str, ...]] = {}
     exec_root: Path | None = None
     for event in _events(lines):
         name = event["id"]
@@ -51,27 +87,61 @@ def read_events(path: Path) -> Events:  # noqa: C901  (one branch for each kind 
         elif "targetCompleted" in name:
             label = name["targetCompleted"]["label"]
             completed = event.get("completed", {})
-            if not completed.get("success", False):
+            if event.get("aborted", {}).get("reason") == _NOT_TRIED:
+                unfinished[label] = None
+            elif not completed.get("success", False):
                 failed[label] = None
+                children = (one.get("actionCompleted", {}) for one in event.get("children", []))
+                causes[label] = tuple(one["primaryOutput"] for one in children if "primaryOutput" in one)
             for group in completed.get("outputGroup", []):
                 ids = [s["id"] for s in group.get("fileSets", [])]
                 groups.setdefault(group.get("name", ""), []).extend(ids)
                 if group.get("name") == "default":
                     outputs.setdefault(label, []).extend(ids)
-        elif "actionCompleted" in name and event.get("action", {}).get("success", False):
-            command = tuple(event["action"].get("commandLine", []))
-            completed_actions[name["actionCompleted"].get("primaryOutput", "")] = command
+        elif "actionCompleted" in name and "action" in event:
+            action = _action(name["actionCompleted"].get("primaryOutput", ""), event["action"])
+            if action.succeeded:
+                completed_actions[action.output] = action.command
+            if action.text or not action.succeeded:
+                told.append(action)
         elif "workspace" in name and (root := event.get("workspaceInfo", {}).get("localExecRoot")):
             exec_root = Path(root)
         elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
             failed[name["testSummary"]["label"]] = None
     return Events(
         failed=tuple(failed),
+        unfinished=tuple(unfinished),
         outputs={label: tuple(dict.fromkeys(_files(ids, sets))) for label, ids in outputs.items()},
         groups={group: tuple(dict.fromkeys(_files(ids, sets))) for group, ids in groups.items()},
         exec_root=exec_root,
         completed=completed_actions,
+        told=tuple(told),
+        causes=causes,
     )
+
+
+def _action(output: str, said: Mapping[str, Any]) -> Action:
+    """An action, from what an event says of it."""
+    return Action(
+        output=output,
+        label=said.get("label", ""),
+        mnemonic=said.get("type", ""),
+        succeeded=said.get("success", False),
+        exit_code=said.get("failureDetail", {}).get("spawn", {}).get("spawnExitCode", said.get("exitCode", 0)),
+        command=tuple(said.get("commandLine", [])),
+        text="".join(_content(said[stream]) for stream in ("stdout", "stderr") if stream in said),
+    )
+
+
+def _content(file: Mapping[str, Any]) -> str:
+    """What an action printed: it stands in the event, or in a file that Bazel keeps until its next command."""
+    parts = urlsplit(file.get("uri", ""))
+    if parts.scheme == "file":
+        with suppress(OSError):
+            return Path(unquote(parts.path)).read_text(encoding="utf-8", errors="replace")
+    with suppress(ValueError, TypeError):
+        return base64.b64decode(file.get("contents", ""), validate=True).decode(errors="replace")
+    return ""
 
 
 def _events(lines: list[str]) -> Iterator[dict[str, Any]]:

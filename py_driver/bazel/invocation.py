@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.bazel.find import Bazel
-    from py_driver.bazel.run import Completed
+    from py_driver.bazel.run import Completed, Explain
     from py_driver.output import Output
 
 _PYTHON_VARIABLE: Final = "RULES_TORCH_KERNELS_PYTHON"
@@ -29,6 +29,10 @@ _PYTHON_VARIABLE: Final = "RULES_TORCH_KERNELS_PYTHON"
 
 _ACTIONS_SIZE: Final = "20G"
 """What Bazel lets results of actions grow to: when its server idles, it deletes those unused for the longest time."""
+
+
+KEEP_GOING: Final = "--keep_going"
+"""Bazel's option to build what it can after something has failed."""
 
 
 class CudaCompile(StrEnum):
@@ -70,6 +74,9 @@ class Choices:
         ptx_sharing: likewise.
         cxx: likewise.
         remote: a cache and an executor to use besides this machine.
+        keep_going: build what can be built after something has failed.
+        verbose: show the commands of what fails, and all that Bazel writes of it.
+        warnings: show the warnings of compilers.
     """
 
     jobs: int | None = None
@@ -78,6 +85,9 @@ class Choices:
     ptx_sharing: PtxSharing | None = None
     cxx: Cxx | None = None
     remote: Remote = field(default_factory=Remote)
+    keep_going: bool = False
+    verbose: bool = False
+    warnings: bool = False
 
     @property
     def split(self) -> bool:
@@ -112,6 +122,7 @@ class Choices:
         return (
             *([f"--jobs={jobs}"] if jobs else []),
             f"--local_resources=memory={step_memory(self.ram, running)}",
+            *([KEEP_GOING] if self.keep_going else []),
             *(f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in settings.items() if value),
         )
 
@@ -119,8 +130,8 @@ class Choices:
         return self.jobs or (REMOTE_JOBS if self.remote.executor else None)
 
 
-KEEP_GOING: Final = "--keep_going"
-"""Bazel's option to build what it can after something has failed."""
+_TOLD: Final = ("--output_groups=+steps", "--build_event_publish_all_actions")
+"""What a build tells: of what its variants are made, and of each action that ran."""
 
 
 def kept_results() -> Path:
@@ -139,8 +150,7 @@ def building(choices: Choices, running: int, scratch: Path, log: Path, output: O
         output: where a weak sandbox is said.
     """
     return [
-        "--output_groups=+steps",
-        "--build_event_publish_all_actions",
+        *_TOLD,
         *log_options(log),
         f"--disk_cache={kept_results()}",
         f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}",
@@ -159,7 +169,7 @@ def verifying(choices: Choices, running: int, output: Output) -> list[str]:
         output: where a weak sandbox is said.
     """
     none = ("--disk_cache=", "--remote_cache=", "--remote_executor=")
-    return ["--output_groups=+steps", *none, *isolation(output), *choices.options(running)]
+    return [*_TOLD, *none, *isolation(output), *choices.options(running)]
 
 
 def apart(bazel: Bazel, root: Path) -> Bazel:
@@ -181,6 +191,7 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
     title: str,
     options: Iterable[str] = (),
     check: bool = True,
+    explain: Explain | None = None,
 ) -> Completed:
     """Let Bazel build targets.
 
@@ -192,10 +203,11 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         title: what the work is called.
         options: see `building` and `verifying`.
         check: raise the failure, instead of returning it.
+        explain: says what actions that failed are about.
 
     Raises:
         DriverError: see `py_driver.bazel.run`.
     """
     args = ["build", "--experimental_convenience_symlinks=ignore", *options, *labels]
     environment = {_PYTHON_VARIABLE: os.environ.get(_PYTHON_VARIABLE, sys.executable)}
-    return run_bazel(bazel, args, root, output, env=environment, title=title, check=check)
+    return run_bazel(bazel, args, root, output, env=environment, title=title, check=check, explain=explain)

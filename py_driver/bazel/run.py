@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -22,15 +23,16 @@ from py_driver.system.environment import curated
 from py_driver.system.memory import machine_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from py_driver.bazel.find import Bazel
     from py_driver.output import Output
 
 _OK = 0
+_BUILD_FAILED = 1
 _INTERRUPTED = 8
 _FAILURES = {
-    1: (Code.BUILD_FAILED, "the build failed"),
+    _BUILD_FAILED: (Code.BUILD_FAILED, "the build failed"),
     2: (Code.USAGE, "Bazel does not understand its command line or a .bazelrc"),
     3: (Code.BUILD_FAILED, "tests failed"),
     4: (Code.NO_VARIANTS, "the targets hold no tests"),
@@ -69,23 +71,40 @@ _FULL_DISK = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Explained:
+    """What actions that failed said, for whoever wrote what they read.
+
+    Attributes:
+        errors: what they said.
+        summary: which variants failed.
+        help: what to do about that.
+    """
+
+    errors: tuple[Diagnostic, ...] = ()
+    summary: str = ""
+    help: str = ""
+
+
+Explain = Callable[[Events, Sequence[str]], Explained]
+"""Makes that of events, and of what Bazel wrote of each error; shows what is about no action."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Completed:
     """A run of Bazel that ended by itself.
 
     Attributes:
         stdout: what it wrote to standard output: the answer of a query.
         events: what it built.
-        notes: what actions that succeeded wrote, such as compiler warnings.
         failure: why it failed; None if it did not.
     """
 
     stdout: str
     events: Events
-    notes: tuple[str, ...] = ()
     failure: DriverError | None = None
 
 
-def run(  # noqa: PLR0913  (the four that a program needs, and three options)
+def run(  # noqa: PLR0913  (the four that a program needs, and four options)
     bazel: Bazel,
     args: Sequence[str],
     cwd: Path,
@@ -94,6 +113,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
     env: Mapping[str, str] | None = None,
     title: str = "bazel",
     check: bool = True,
+    explain: Explain | None = None,
 ) -> Completed:
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
@@ -107,6 +127,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
         env: variables to set besides the curated environment.
         title: what the work is called.
         check: raise the failure, instead of returning it.
+        explain: says what actions that failed are about; without it, their errors are shown as Bazel wrote them.
 
     Returns:
         What came of it.
@@ -139,10 +160,10 @@ def run(  # noqa: PLR0913  (the four that a program needs, and three options)
             output.say(printable(note))
         events = read_events(events_file)
         text = stdout_file.read_text(encoding="utf-8", errors="replace")
-    failure = None if exit_code == _OK else _failure(exit_code, console, events, output)
+    failure = None if exit_code == _OK else _failure(exit_code, console, events, output, explain)
     if failure is not None and check:
         raise failure
-    return Completed(stdout=text, events=events, notes=console.notes, failure=failure)
+    return Completed(stdout=text, events=events, failure=failure)
 
 
 def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
@@ -196,13 +217,17 @@ def _read(process: subprocess.Popen[bytes], console: Console) -> None:
             console.feed(line.decode(errors="replace").rstrip("\r\n"))
 
 
-def _failure(exit_code: int, console: Console, events: Events, output: Output) -> DriverError:
+def _failure(exit_code: int, console: Console, events: Events, output: Output, explain: Explain | None) -> DriverError:
     """The error for an exit code; shows Bazel's own errors, unless they hold errors of ours, which say it better."""
     own = own_diagnostics(console.errors)
     if own and all(d.code.exit_code is not ExitCode.BUILD for d in own):
         return DriverError(own)
-    for block in console.errors:
-        output.say(block)
+    explained = Explained()
+    if explain is not None and exit_code == _BUILD_FAILED and not console.no_space:
+        explained = explain(events, console.errors)
+    else:
+        for block in console.errors:
+            output.say(block)
     if console.no_space:
         message = "a disk is full: Bazel, or a program it ran, found no space left"
         return error(Code.NO_SPACE, message, help=_FULL_DISK)
@@ -213,8 +238,11 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output) -
         shown = ", ".join(events.failed[:_LABELS_SHOWN])
         more = len(events.failed) - _LABELS_SHOWN
         message += f": {shown}" + (f" and {more} more" if more > 0 else "")
-    advice = _ALONE if exit_code in {34, 39} else ""
+    message = explained.summary or message
+    advice = _ALONE if exit_code in {34, 39} else explained.help
     if code is Code.BUILD_FAILED and any(_KILLED.search(block) for block in console.errors):
         message += "; a compiler was killed"
         advice = _MEMORY.format(machine_memory() // 1024)
-    return DriverError([Diagnostic(code=code, message=message, help=advice), *own])
+    said = {one.code for one in explained.errors}
+    rest = [one for one in own if one.code not in said]
+    return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])

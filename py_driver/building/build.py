@@ -13,6 +13,7 @@ from py_driver.bazel.invocation import PTX_SHARING, Choices, building, kept_resu
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
+from py_driver.building.author_paths import Project
 from py_driver.building.collect import check_place, collect
 from py_driver.building.estimate import Estimate, describe, estimate, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
@@ -21,6 +22,7 @@ from py_driver.building.history import read_calls, read_history, write_calls, wr
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, unsplit
+from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.fetch.prefetch import fetch_all
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from py_driver.building.estimate import History
     from py_driver.building.executed import CellStep, Place
     from py_driver.building.expected import Step
-    from py_driver.building.workspace import Workspace
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
@@ -190,10 +191,9 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
             )
         ahead = look_ahead(prepared, releases, options.choices, memory)
         output.say(describe(ahead.estimate, len(chosen), jobs))
-        done, counted, done_steps = _run(server, workspace, plan, chosen, options, output)
+        project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
+        done, counted, done_steps = _run(server, project, options, output)
         cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
-    for note in done.notes:
-        output.say(note)
     placed = places_of(counted, done_steps)
     learn(prepared, ahead, placed)
     if options.report is not None:
@@ -209,18 +209,21 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
     )
 
 
-def _run(  # noqa: PLR0913  (where, what, how, and where it is shown)
-    server: Server, workspace: Workspace, plan: Plan, chosen: Sequence[Variant], options: Options, output: Output
+def _run(
+    server: Server, project: Project, options: Options, output: Output
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
-    names = [variant.name for variant in chosen]
+    names = [variant.name for variant in project.chosen]
+    teller = Teller(projects=[project], choices=options.choices, output=output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
         log = Path(name, "spawns.bin")
         choices = replace(options.choices, remote=remote)
         args = building(choices, server.running, Path(name), log, output)
-        labels = [workspace.label(variant) for variant in names]
-        title = f"building {plan.name}"
-        done = build_targets(server.bazel, workspace.root, labels, output, title=title, options=args)
+        labels = [project.workspace.label(variant) for variant in names]
+        title = f"building {project.plan.name}"
+        root, explain = project.workspace.root, teller.explain
+        done = build_targets(server.bazel, root, labels, output, title=title, options=args, explain=explain)
+        teller.warn(done.events)
         server.built_in(done.events.exec_root)
         return done, *cells_of(done.events, names, log, calls=options.report is not None)
 

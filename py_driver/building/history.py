@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py_driver.bazel.events import Action
 from py_driver.bazel.spawns import Call
 from py_driver.building.estimate import History, Known
 from py_driver.system.cache import cache_root, storage_errors
@@ -13,7 +15,6 @@ from py_driver.system.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from py_driver.building.rerun_reasons import Calls
 
@@ -21,6 +22,10 @@ VERSION = 1
 """Of the shape of the file; one of another version is as good as none."""
 
 _CALLS = ".calls"
+_TOLD = ".told"
+_TOLD_ACTIONS = 1000
+_TOLD_LENGTH = 100_000
+"""Of what one action printed, in characters."""
 _BARS = 4  # in `Step.place`
 
 
@@ -68,6 +73,46 @@ def write_history(project: str, history: History) -> None:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
     _write(_path(project), history)
+
+
+def read_told(project: str, root: Path | None) -> dict[str, Action]:
+    """What actions printed that made what is there, by their first outputs; nothing as above.
+
+    Args:
+        project: name of its Python package.
+        root: where outputs are.
+    """
+    kept = _read(_path(project, _TOLD)).get(str(root), {})
+    try:
+        return {
+            str(output): Action(
+                output=str(output),
+                label=str(label),
+                mnemonic=str(mnemonic),
+                succeeded=True,
+                exit_code=0,
+                command=(),
+                text=str(text),
+            )
+            for output, (label, mnemonic, text) in kept.items()
+        }
+    except (AttributeError, ValueError, TypeError):
+        return {}
+
+
+def write_told(project: str, root: Path | None, told: Mapping[str, Action]) -> None:
+    """Keep what actions printed, of the last that did; Bazel tells it only when they run.
+
+    Raises:
+        DriverError: see `write_history`.
+    """
+    path = _path(project, _TOLD)
+    before = _read(path)
+    last = list(told.values())[-_TOLD_ACTIONS:]
+    now = {one.output: (one.label, one.mnemonic, one.text[:_TOLD_LENGTH]) for one in last}
+    roots = {name: kept for name, kept in before.items() if Path(name).is_dir()}
+    if now or str(root) in roots:
+        _write(path, {**roots, str(root): now})
 
 
 def read_calls(project: str) -> Calls:

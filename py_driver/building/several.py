@@ -15,10 +15,12 @@ from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
+from py_driver.building.author_paths import Project
 from py_driver.building.build import Build, collect_built, learn, look_ahead, say_untested
 from py_driver.building.estimate import Estimate, describe
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
+from py_driver.building.tell import Teller
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch.prefetch import fetch_all
@@ -51,6 +53,12 @@ class _Placed:
     project: Prepared
     workspace: Workspace
     bytes_fetched: int
+
+    @property
+    def named(self) -> Project:
+        """The project, with what it is called here and there."""
+        project = self.project
+        return Project(directory=project.directory, plan=project.plan, chosen=project.chosen, workspace=self.workspace)
 
     @property
     def labels(self) -> list[str]:
@@ -121,19 +129,18 @@ def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is
         ahead = [look_ahead(one.project, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
         output.say(describe(_sum([one.estimate for one in ahead]), variants, jobs))
-        done, steps = _run(server, root, those, options, output)
+        teller = Teller(projects=[one.named for one in those], choices=replace(choices, keep_going=True), output=output)
+        done, steps = _run(server, root, those, options, teller)
         if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
             raise done.failure
         results: dict[Path, Result] = {}
         for one, before in zip(those, ahead, strict=True):
             directory = one.project.directory
-            failure = _failure(one, done, steps[directory][0], those)
+            failure = _failure(one, done, steps[directory][0], those, teller)
             try:
                 results[directory] = failure or _collected(one, before, done, steps[directory], start)
             except DriverError as refused:
                 results[directory] = refused
-    for note in done.notes:
-        output.say(note)
     return results
 
 
@@ -151,16 +158,21 @@ def _sum(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def _run(
-    server: Server, root: Path, those: Sequence[_Placed], options: Options, output: Output
+    server: Server, root: Path, those: Sequence[_Placed], options: Options, teller: Teller
 ) -> tuple[Completed, dict[Path, tuple[list[CellSteps], list[CellStep]]]]:
     """Let Bazel build all of it; what came of that, and the steps of each project's variants that were built."""
+    output, explain = teller.output, teller.explain
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
         log = Path(name, "spawns.bin")
         args = building(replace(options.choices, remote=remote), server.running, Path(name), log, output)
         labels = [label for one in those for label in one.labels]
         title = f"building {len(those)} project{'s' * (len(those) != 1)}"
         args = [*args, KEEP_GOING]
-        done = build_targets(server.bazel, root, labels, output, title=title, options=args, check=False)
+        done = build_targets(
+            server.bazel, root, labels, output, title=title, options=args, check=False, explain=explain
+        )
+        if done.failure is None:
+            teller.warn(done.events)
         server.built_in(done.events.exec_root)
         by_label = read_records(done.events.groups.get("steps", ()))
         records = {
@@ -175,7 +187,7 @@ def _run(
 
 
 def _failure(
-    one: _Placed, done: Completed, counted: Sequence[CellSteps], those: Sequence[_Placed]
+    one: _Placed, done: Completed, counted: Sequence[CellSteps], those: Sequence[_Placed], teller: Teller
 ) -> DriverError | None:
     """Why a project was not built; None if it was."""
     if done.failure is None:
@@ -184,13 +196,15 @@ def _failure(
     failed = {label.lstrip("@") for label in done.events.failed}
     if not (wrong := [label for label in one.labels if label in failed or label not in built]):
         return None
-    first, *own = done.failure.diagnostics
-    if first.code is not Code.BUILD_FAILED:
+    whole = next((each for each in done.failure.diagnostics if not each.text), None)
+    if whole is None or whole.code is not Code.BUILD_FAILED:
         return done.failure
+    own = [each for each in done.failure.diagnostics if not each.text and each is not whole]
     others = tuple(f"/{each.workspace.package}/" for each in those if each is not one)
-    message = f"the build failed: {', '.join(wrong)}"
+    errors, summary = teller.failure(one.named, done.events)
+    message = summary or f"the build failed: {', '.join(wrong)}"
     mine = [each for each in own if not any(other in each.message for other in others)]
-    return DriverError([Diagnostic(code=first.code, message=message, help=first.help), *mine])
+    return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *mine])
 
 
 def _collected(

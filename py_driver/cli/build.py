@@ -99,6 +99,25 @@ def add_choice(
         help="what compiles C++ sources; clang always compiles the host code of .cu and .hip files, and gcc what asks "
         f"for OpenMP (default: {CXX})",
     )
+    _add_messages(parser)
+
+
+def _add_messages(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what is shown of compilers, and when they stop."""
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="after an error build all that does not depend on it, to see all errors (default: stop; several projects "
+        "always keep going)",
+    )
+    parser.add_argument(
+        "--warnings", action="store_true", help="show the warnings of compilers, each once (default: their number)"
+    )
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="show the command of each action that fails, and all that Bazel writes of it",
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -136,6 +155,9 @@ def choices_of(args: argparse.Namespace) -> Choices:
         cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
         ptx_sharing=PtxSharing(args.ptx_sharing) if args.ptx_sharing else None,
         cxx=Cxx(args.cxx) if args.cxx else None,
+        keep_going=args.keep_going,
+        verbose=args.verbose,
+        warnings=args.warnings,
     )
 
 

@@ -15,8 +15,10 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import Cxx, apart, build, verifying
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
+from py_driver.building.author_paths import Project
 from py_driver.building.executed import read_steps
 from py_driver.building.selection import archives, choose
+from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, differences, present, read_metadata
 from py_driver.building.workspace import one_at_a_time, workspace_for
@@ -161,7 +163,11 @@ def _made(  # noqa: PLR0913  (what, for which releases, how, and where it is sho
             title = f"building {plan.name} without any cache"
             with build_turn(output) as mine:
                 options = verifying(choices, mine.running, output)
-                done = build(bazel, workspace.root, labels, output, title=title, options=options)
+                project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
+                tell = Teller(projects=[project], choices=choices, output=output)
+                root, explain = workspace.root, tell.explain
+                done = build(bazel, root, labels, output, title=title, options=options, explain=explain)
+                tell.warn(done.events)
             root = done.events.exec_root or workspace.root
             records = read_steps(done.events.groups.get("steps", ()), [variant.name for variant in chosen])
             with ExitStack() as stack:

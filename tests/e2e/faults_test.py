@@ -89,7 +89,7 @@ def test_compile_error_is_shown_and_the_old_build_is_kept(
     failed = installed.run("build", project, f"--variant={cell}", code=5)
     assert "error[E401]" in failed.stderr
     assert "no_such_name" in failed.stderr
-    assert any(f"{file}{place}" in failed.stderr for place in (f":{line}:", f"({line})")), failed.stderr
+    assert f"{project / file}:{line}:" in failed.stderr
     assert "undeclared identifier" in failed.stderr or "is undefined" in failed.stderr
     assert failed.stdout == ""
     assert digests(project / "build") == before
@@ -113,8 +113,8 @@ def test_compiler_that_is_killed(installed: Driver, project: Path) -> None:
         os.kill(wait_for_process("/cicc", "csrc/two.cu"), signal.SIGKILL)
         _, err = process.communicate(timeout=300)
     assert process.returncode == 5
-    assert "Compiling for sm_90 csrc/two.cu" in err
-    assert "a compiler was killed" in err
+    assert f"{project}/csrc/two.cu: error: the device compile for 9.0 was killed, or ran out of memory\n" in err
+    assert "; a compiler was killed\n" in err
     assert "let the build take less with --ram, or do less at once with --jobs" in err
     assert "Traceback" not in err
     source.write_text(text)

@@ -49,7 +49,12 @@ def test_a_build_takes_results_from_caches_and_a_verification_from_none(tmp_path
     ]
     none = ["--disk_cache=", "--remote_cache=", "--remote_executor="]
     assert verifying(Choices(jobs=3, ram=4), 1, _output()) == [
-        *["--output_groups=+steps", *none, "--isolated", "--jobs=3", "--local_resources=memory=4000"]
+        "--output_groups=+steps",
+        "--build_event_publish_all_actions",
+        *none,
+        "--isolated",
+        "--jobs=3",
+        "--local_resources=memory=4000",
     ]
 
 
@@ -96,8 +101,8 @@ def test_a_bazel_apart_reads_no_settings_of_others() -> None:
 def test_repository_rules_are_run_by_this_python(named: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
-    def run(_bazel: Bazel, args: Sequence[str], *_: object, env: Mapping[str, str], title: str, check: bool) -> None:
-        assert check
+    def run(_bazel: Bazel, args: Sequence[str], *_: object, env: Mapping[str, str], title: str, **how: object) -> None:
+        assert how == {"check": True, "explain": None}
         seen.extend((args, env, title))
 
     monkeypatch.setattr(invocation, "run_bazel", run)

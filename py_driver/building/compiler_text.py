@@ -1,0 +1,194 @@
+"""What compilers, assemblers and linkers print, cut into what each says about a place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    OTHER = "message"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """One thing that a program said.
+
+    Attributes:
+        severity: how bad it is.
+        head: the line that says so.
+        what: the word in it for how bad it is.
+        message: what it is, in one line, as the program put it.
+        file: where, as the program named it; empty if it named no place.
+        line: of that file; 0 if there is none.
+        column: of that line, 1-based; 0 if the program told none.
+        before: lines that lead there: `In file included from`.
+        after: lines that follow: the source line, the caret, notes.
+    """
+
+    severity: Severity
+    head: str
+    what: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+# clang, gcc: `file:1:2: error: text`; the column may be missing.
+_PLACED: Final = re.compile(
+    r"^(?P<file>[^\s:(][^:(]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<what>(?:fatal )?error|warning|note|remark): "
+    r"(?P<message>.*)$"
+)
+# cudafe++, cicc and nvcc, whose C++ front end is EDG's: `file(1): error #20-D: text`.
+_EDG: Final = re.compile(
+    r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<what>(?:catastrophic |internal )?error|warning|remark|note)"
+    r"(?: (?P<number>#[\w-]+))?: (?P<message>.*)$"
+)
+# `ptxas error   : text`, `ptxas FILE, line 3; error   : text`, `nvcc fatal   : text`.
+_NVIDIA: Final = re.compile(
+    r"^(?P<tool>ptxas|nvcc|nvlink|fatbinary|cicc|cudafe\+\+)(?: \S+, line \d+;)? "
+    r"(?P<what>error|fatal|warning|info)\s*: (?P<message>.*)$"
+)
+# `ld.lld: error: text`, `clang: error: text`.
+_TOOL: Final = re.compile(
+    r"^(?:\S*/)?(?P<tool>ld\.lld|lld|zig|clang(?:\+\+)?|gcc|g\+\+|cc1plus|as|hipify): "
+    r"(?P<what>(?:fatal )?error|warning): (?P<message>.*)$"
+)
+# The programs of the rules: tools/common.zig.
+_STEP: Final = re.compile(r"^step: (?P<message>.*)$")
+_BARE: Final = re.compile(r"^(?P<what>(?:fatal )?error|warning): (?P<message>.*)$")
+_HEADS: Final = (_PLACED, _EDG, _NVIDIA, _TOOL, _STEP, _BARE)
+_BEFORE: Final = re.compile(
+    r"^In file included from |^ +from \S+:\d+[:,]|^In module |^[^\s:]+: (?:In|At) .*:$|^[^\s:]+: At global scope"
+    r"|^[^\s:]+:\d+:\d+: +(?:required|recursively required|instantiated) "
+)
+_COUNTS: Final = re.compile(
+    r"^\d+ (?:warnings?|errors?)(?: and \d+ errors?)? generated(?: when compiling for \S+)?\.$"
+    r"|^\d+ (?:errors?|catastrophic errors?) detected in the compilation of |^compilation terminated\.$"
+    r"|^Remark: The warnings can be suppressed with |^Error limit reached\.$|^Compilation terminated\.$"
+)
+_LAST: Final = re.compile(r"^Ptx assembly aborted due to errors$|^linker command failed with exit code ")
+_EDG_INDENT: Final = 2
+_CARET: Final = re.compile(r"^( *)\^")
+
+
+def parse(text: str) -> tuple[list[Said], list[str]]:
+    """Cut what a program printed into what it said.
+
+    Args:
+        text: as it printed it.
+
+    Returns:
+        What it said, in its order; and the lines that belong to none of that.
+    """
+    cutter = _Cutter()
+    for line in text.splitlines():
+        if not _COUNTS.match(line):
+            cutter.feed(line)
+    cutter.end()
+    found = cutter.found
+    if any(one.severity is Severity.ERROR and not _LAST.match(one.message) for one in found):
+        found = [one for one in found if not _LAST.match(one.message)]
+    return found, cutter.loose
+
+
+class _Cutter:
+    """Cuts lines into what they say.
+
+    Attributes:
+        found: what was said.
+        loose: lines before the first thing that was.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Said] = []
+        self.loose: list[str] = []
+        self._head: re.Match[str] | None = None
+        self._leading: list[str] = []
+        self._before: list[str] = []
+        self._body: list[str] = []
+
+    def feed(self, line: str) -> None:
+        """Take the next line."""
+        head = next((match for shape in _HEADS if (match := shape.match(line))), None)
+        if head is not None and (self._head is None or head.groupdict().get("what") != "note"):
+            leading, self._before = self._before, []
+            self.end()
+            self._head, self._leading = head, leading
+        elif head is None and (_BEFORE.match(line) or (self._before and self._head is None)):
+            self._before.append(line)
+        elif self._head is not None:
+            self._body += [*self._before, line]
+            self._before = []
+        elif line.strip():
+            self.loose.append(line)
+
+    def end(self) -> None:
+        """What was begun is whole."""
+        if self._head is not None:
+            self.found.append(_said(self._head, self._leading, [*self._body, *self._before]))
+        else:
+            self.loose += self._before
+        self._head, self._body, self._before = None, [], []
+
+
+def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Said:
+    """What a first line and those around it say."""
+    groups = head.groupdict()
+    what = groups.get("what") or "error"
+    severity = Severity.OTHER
+    if "error" in what or what == "fatal":
+        severity = Severity.ERROR
+    elif what == "warning":
+        severity = Severity.WARNING
+    after = list(body)
+    while after and not after[-1].strip():
+        after.pop()
+    column = int(groups.get("column") or 0)
+    message = groups["message"].strip()
+    if head.re is _EDG:
+        column = _edg_column(after)
+        message = f"{message} [{groups['number']}]" if groups["number"] else message
+    return Said(
+        severity=severity,
+        head=head.string,
+        what=what,
+        message=message,
+        file=groups.get("file") or "",
+        line=int(groups.get("line") or 0),
+        column=column,
+        before=tuple(before),
+        after=tuple(after),
+    )
+
+
+def _edg_column(after: Iterable[str]) -> int:
+    """The column that the caret of EDG's front end points at: it indents the source line."""
+    carets = (match for line in after if (match := _CARET.match(line)))
+    first = next(carets, None)
+    return max(0, len(first[1]) - _EDG_INDENT + 1) if first else 0
+
+
+_CLANG_SOURCE: Final = re.compile(r"^ *(\d+) \| (.*)$")
+
+
+def source_line(said: Said) -> str | None:
+    """The source line that a program showed first; None if it showed none."""
+    if not said.after:
+        return None
+    first = said.after[0]
+    if match := _CLANG_SOURCE.match(first):
+        return match[2] if int(match[1]) == said.line else None
+    return first[_EDG_INDENT:] if first.startswith(" " * _EDG_INDENT) and len(said.after) > 1 else None

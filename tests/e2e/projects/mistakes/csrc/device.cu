@@ -1,0 +1,5 @@
+#include "device.cuh"
+
+__global__ void device(int* out) {
+    *out = halve(4);
+}

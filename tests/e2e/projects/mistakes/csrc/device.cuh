@@ -1,0 +1,3 @@
+#pragma once
+
+template <class T> __device__ T halve(T t) { return t / 2; }

@@ -1,0 +1,5 @@
+#include "host.h"
+
+int host() {
+    return twice(2);
+}

@@ -1,0 +1,4 @@
+#pragma once
+
+template <class T> T twice(T t) { return t + t; }
+int host();
