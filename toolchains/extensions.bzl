@@ -4,6 +4,7 @@ load("//toolchains/cc:repository.bzl", "cc_host_repository", "cc_sdk_repository"
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
 load("//toolchains/library:repository.bzl", "library_repository")
+load("//toolchains/python:repository.bzl", "python_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
@@ -81,7 +82,7 @@ _extend = tag_class(
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "hipify"] + _EXTENSIBLE
+        for kind in ["cc", "hipify", "python"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
@@ -130,7 +131,8 @@ def _toolchains_impl(mctx):
                 version = version,
                 zig = _ZIG,
             )
-    libraries = {}
+    libraries = {"python": "torch_kernels_python"}
+    python_repository(name = libraries["python"], lock = json.encode(lock["python"]))
     for version, entry in lock["cutlass"].items():
         depends = "cutlass_" + version.replace(".", "_")
         libraries[depends] = "torch_kernels_" + depends

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from py_driver.matrix.cells import Cell
 
 PARTS = tuple(
-    sorted({"cc", "cutlass", "library", "torch", *(part for one in TOOLKITS for part in (one.family, *one.shared))})
+    sorted(
+        {
+            *("cc", "cutlass", "library", "python", "torch"),
+            *(part for one in TOOLKITS for part in (one.family, *one.shared)),
+        }
+    )
 )
 """The parts of the lock, each a file of toolchains/lock."""
 
@@ -35,6 +40,11 @@ class Lock(NamedTuple):
         """What kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
         cutlass = {f"cutlass_{version.replace('.', '_')}": one for version, one in self.parts["cutlass"].items()}
         return {**cutlass, **self.parts["library"]}
+
+    @property
+    def implied(self) -> Mapping[str, Any]:
+        """What sources may depend on by including it, and no `depends` of build.toml names."""
+        return {"python": {"archive": self.parts["python"]["headers"][0], **self.parts["python"]}}
 
     def entries_for(self, cells: Iterable[Cell]) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.
@@ -69,7 +79,7 @@ class Lock(NamedTuple):
 
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
         """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
-        libraries = self.libraries
+        libraries = {**self.libraries, **self.implied}
         return [parse_entry(libraries[name]["archive"]) for name in sorted(set(depends) & set(libraries))]
 
     def toolchain_digests(self) -> dict[str, str]:
@@ -77,7 +87,7 @@ class Lock(NamedTuple):
 
         The libraries of a release are left out: no compile action reads what they define.
         """
-        found: dict[str, Any] = {"cc": self.parts["cc"], **self.parts["torch"], **self.libraries}
+        found: dict[str, Any] = {"cc": self.parts["cc"], **self.parts["torch"], **self.libraries, **self.implied}
         for backend in TOOLKITS:
             shared = [self.parts[part] for part in backend.shared]
             for version, one in self.parts[backend.family].items():

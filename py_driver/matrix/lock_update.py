@@ -206,6 +206,11 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
         "library": {one["name"]: _library(one) for one in table.get("library", ())},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
+        "python": {
+            "headers": _packages(table["python"]["headers"], "python"),
+            "limited_api": table["python"]["limited-api"],
+            "version": table["python"]["version"],
+        },
         "torch": torches,
     }
 

@@ -15,7 +15,7 @@ from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.includes import TORCH_FOLDERS, first_use, is_opaque, scan
+from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
@@ -30,10 +30,20 @@ if TYPE_CHECKING:
 
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
+_PYTHON = "python"
+"""What a section depends on that includes Python's headers; upstream has them in sight of every source."""
+
+_PYBIND11 = "PYBIND11_MODULE"
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
 _ALWAYS = "csrc"
 """Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
 upstream's generated CMake (kernel-builder, templates/utils.cmake)."""
+
+_NO_PYBIND11 = (
+    f"`{_PYBIND11}` makes an extension for one version of Python, and a kernel has one for all of them",
+    'include "registration.h", register the ops with `TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def(...);'
+    " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md",
+)
 
 REGISTRATION = "torch-ext/registration.h"
 """Upstream's builder writes this file, over one that a project has; the rules bring their own."""
@@ -193,6 +203,8 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
             todo |= dict.fromkeys(files.others)
             below = any(one.startswith(f"{_ALWAYS}/") for one in files.others)
             includes |= {_ALWAYS: None} if below and _ALWAYS not in section.include else {}
+        if (module := use(files.text(path), _PYBIND11)) and backend in module.backends:
+            _complain(files, path, module, (Code.UNSUPPORTED, *_NO_PYBIND11), findings)
         for include in files.includes(path):
             if backend not in include.backends:
                 continue
@@ -203,6 +215,8 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
                 waiting += [target] if target not in todo else []
                 todo[target] = None
                 continue
+            if target is None and PYTHON_HEADERS.fullmatch(include.path):
+                depends[_PYTHON] = None
             needed = _undeclared(section, include) if target is None else ""
             if needed and needed not in depends:
                 depends[needed] = None
@@ -229,7 +243,8 @@ def _complain(files: _Files, path: str, include: Include, wrong: tuple[Code, str
     code, message, advice = wrong
     span = files.span(path, include)
     if include.conditional:
-        findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
+        where = "this is an error" if code is Code.UNSUPPORTED else "the compiler will not find it"
+        findings.note(f"{message}; where this `#if` holds, {where}", span)
     else:
         findings.add(code, message, span, advice=advice)
 
