@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
+from py_driver.matrix.matrix import TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 PARTS = tuple(
     sorted(
         {
-            *("cc", "cutlass", "library", "python", "torch"),
+            *("cc", "cutlass", "library", "python", "torch", TVM_FFI_PART),
             *(part for one in TOOLKITS for part in (one.family, *one.shared)),
         }
     )
@@ -44,7 +45,8 @@ class Lock(NamedTuple):
     @property
     def implied(self) -> Mapping[str, Any]:
         """What sources may depend on by including it, and no `depends` of build.toml names."""
-        return {"python": {"archive": self.parts["python"]["headers"][0], **self.parts["python"]}}
+        python, [tvm_ffi] = self.parts["python"], self.parts[TVM_FFI_PART].values()
+        return {"python": {"archive": python["headers"][0], **python}, TVM_FFI_PART: {"archive": tvm_ffi["archive"]}}
 
     def entries_for(self, cells: Iterable[Cell]) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.

@@ -212,6 +212,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "version": table["python"]["version"],
         },
         "torch": torches,
+        "tvm_ffi": {table["tvm-ffi"]["version"]: _tvm_ffi(table["tvm-ffi"])},
     }
 
 
@@ -222,6 +223,19 @@ def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
         _Place(need=Requirement(origin=Origin.DEBIAN, name=name, archive=archive), near=(near,), more={})
         for name in table["packages"]
     ]
+
+
+def _tvm_ffi(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The release of tvm-ffi: its headers, and the archive of its library."""
+    name, _, version = table["wheel"].partition("==")
+    near = ("tvm_ffi", table["version"])
+
+    def place(include: Sequence[str]) -> _Place:
+        tag, parts = table["python-tag"], tuple(include)
+        need = Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version, python_tag=tag, include=parts)
+        return _Place(need=need, near=near, more={})
+
+    return {"archive": place(table["include"]), "libraries": [place(table["library"])]}
 
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> _Place:

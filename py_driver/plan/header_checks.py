@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.manifest.locate import Source
-from py_driver.manifest.model import TORCH, values
+from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
@@ -79,17 +79,18 @@ def check_includes(
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
-    if framework.table != TORCH or not compiled:
+    if framework.noarch or not compiled:
         return {}
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))} - {REGISTRATION}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
     files = _Files(directory, src, plain)
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
-    binding = _Section(f"[{TORCH}]", framework.src, framework.include, (TORCH,), cutlass)
+    bound = framework.table
+    binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass)
     backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {f"binding_{one}": _reach(files, binding, one, findings) for one in backends}
     for one in compiled:
-        section = _Section(one.title, one.src, one.include, values(one.depends), cutlass)
+        section = _Section(one.title, (one.src, one.include), values(one.depends), bound, cutlass)
         found[one.name.value] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
         (path, BUILT[one.backend.value])
@@ -98,7 +99,8 @@ def check_includes(
         for path in (*_device_sources(one), *found[one.name.value].files)
     ):
         _check_arch_list(files, path, backend, findings)
-    if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
+    binds = framework.src and bound == TORCH
+    if binds and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
         findings.note(message, framework.src[0].span)
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
@@ -114,9 +116,13 @@ def _device_sources(kernel: Kernel) -> list[str]:
 class _Section:
     """What decides which headers the files of a section find."""
 
-    def __init__(self, title: str, src: Texts, include: Texts, depends: tuple[str, ...], cutlass: list[str]) -> None:
+    def __init__(
+        self, title: str, files: tuple[Texts, Texts], depends: tuple[str, ...], bound: str, cutlass: list[str]
+    ) -> None:
+        src, include = files
         self.title = title
-        self.torch = TORCH in depends
+        self.tvm_ffi = bound == TVM_FFI
+        self.torch = TORCH in depends and not self.tvm_ffi
         self.sources = [text.value for text in src if text.value.endswith(SOURCES)]
         self.include = [text.value for text in include]
         self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
@@ -230,7 +236,7 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
 
 def _undeclared(section: _Section, include: Include) -> str:
     """The value of `depends` that a section lacks for an include, or nothing."""
-    if include.path.startswith(TORCH_FOLDERS) and not section.torch:
+    if include.path.startswith(TORCH_FOLDERS) and not section.torch and not section.tvm_ffi:
         return TORCH
     return section.others if include.path.startswith(_CUTLASS_FOLDERS) else ""
 
@@ -260,6 +266,9 @@ def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findi
 
 def _problem(files: _Files, section: _Section, target: str | None, include: Include) -> tuple[Code, str, str] | None:
     """What is wrong with an include that reaches no listed file, if anything: which error, its message, and help."""
+    if section.tvm_ffi and target is None and include.path.startswith(TORCH_FOLDERS):
+        message = f"`{include.path}` is included here, and no header of torch is in sight of a [{TVM_FFI}] project"
+        return Code.UNSUPPORTED, message, f"bind the kernel with [{TORCH}], or use DLPack's types and those of tvm-ffi"
     if include.path.startswith("/"):
         message = f"`{include.path}` is included here by a path that is not relative to the project"
         return Code.PATH_ESCAPES, message, "include a copy in the project"
