@@ -105,3 +105,11 @@ class Lock(NamedTuple):
         """
         release: str = self.parts["torch"][version]["archive"]["version"]
         return release
+
+    def tvm_ffi_requirement(self, version: str) -> str:
+        """The package that a version of tvm-ffi is locked to, as pip understands it.
+
+        Raises:
+            KeyError: it is not locked.
+        """
+        return "{name}=={version}".format_map(self.parts[TVM_FFI_PART][version]["archive"])
