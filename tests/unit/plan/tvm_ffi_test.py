@@ -50,6 +50,7 @@ def test_every_group_sees_tvm_ffi_and_none_torch(tmp_path: Path) -> None:
     assert [note.message for note in made.notes] == [
         "`torch` in `depends` of [kernel.g] has no effect: no header of torch is in sight of a [tvm-ffi] project"
     ]
+    assert {one.settings["framework"] for one in made.identities} == {"tvm-ffi"}
     [binding] = [group for group in made.groups if group.name == "binding_cpu"]
     assert (binding.sources, binding.cxx_flags, binding.identity) == (("tvm-ffi-ext/b.cpp",), ("-DX",), "cpu_id")
     text = render(made, "")
