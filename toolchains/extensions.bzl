@@ -5,8 +5,10 @@ load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/gcc:repository.bzl", "gcc_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
 load("//toolchains/library:repository.bzl", "library_repository")
+load("//toolchains/python:repository.bzl", "python_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
+load("//toolchains/tvm_ffi:repository.bzl", "tvm_ffi_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
 
 _SDK_REPOSITORIES = {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}
@@ -25,6 +27,8 @@ declare_toolchains(
 """
 
 _LIBRARIES = """\"\"\"What a section's `depends` may name besides torch; each is fetched when a target first names it.\"\"\"
+
+TVM_FFI = Label("@torch_kernels_tvm_ffi//:link")
 
 LIBRARIES = {{
 {entries}}}
@@ -86,7 +90,7 @@ _extend = tag_class(
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "gcc", "hipify"] + _EXTENSIBLE
+        for kind in ["cc", "gcc", "hipify", "python", "tvm_ffi"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
@@ -142,7 +146,16 @@ def _toolchains_impl(mctx):
                 version = version,
                 zig = _ZIG,
             )
-    libraries = {}
+    libraries = {"python": "torch_kernels_python"}
+    python_repository(name = libraries["python"], lock = json.encode(lock["python"]))
+    for version, entry in lock["tvm_ffi"].items():
+        libraries["tvm_ffi"] = "torch_kernels_tvm_ffi"
+        tvm_ffi_repository(
+            name = libraries["tvm_ffi"],
+            lock = json.encode(entry),
+            symbols = _symbols("tvm_ffi", version, entry),
+            zig = _ZIG,
+        )
     for version, entry in lock["cutlass"].items():
         depends = "cutlass_" + version.replace(".", "_")
         libraries[depends] = "torch_kernels_" + depends

@@ -17,6 +17,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import ARCH, BUILT
 from py_driver.matrix.cells import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
+from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.releases import exports_file
 from py_driver.plan.metadata import METADATA
 from py_driver.system.environment import curated
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from py_driver.matrix.cells import Cell
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
@@ -36,6 +38,7 @@ _POLICY = {
     "--versions": "symbol_versions.txt",
 }
 _MODULE = ".abi3.so"
+_FRAMEWORK = "--framework"
 _ARCH = re.compile(ARCH)
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
 
@@ -98,14 +101,7 @@ def expectations(library: Path) -> dict[str, str]:
     if library.name.endswith(_MODULE):
         wanted["--init"] = library.name.removesuffix(_MODULE)
     if is_identifier(directory.name):
-        cell = parse(directory.name)
-        if cell.abi:
-            wanted["--cxx-abi"] = cell.abi
-        if cell.torch:
-            wanted["--torch"] = cell.torch
-            wanted["--backend"] = cell.backend
-        if cell.stable and cell.torch:
-            wanted["--torch-stable-abi"] = cell.torch
+        wanted |= _of_cell(parse(directory.name))
     metadata = _metadata(directory)
     if isinstance(identity := metadata.get("id"), str):
         wanted["--init"] = identity
@@ -117,6 +113,14 @@ def expectations(library: Path) -> dict[str, str]:
         elif known and isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(one)) for one in archs):
             wanted["--metadata-archs"] = ",".join(dict.fromkeys(map(known.plain, archs)))
     return wanted
+
+
+def _of_cell(cell: Cell) -> dict[str, str]:
+    """What the libraries of a cell are to be."""
+    wanted = {"--cxx-abi": cell.abi, "--torch": cell.torch, _FRAMEWORK: "tvm-ffi" if cell.tvm_ffi else None}
+    wanted["--torch-stable-abi"] = cell.torch if cell.stable else None
+    wanted["--backend"] = None if cell.is_noarch else cell.backend
+    return {option: value for option, value in wanted.items() if value}
 
 
 def _metadata(directory: Path) -> dict[str, Any]:
@@ -156,7 +160,8 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     command += [word for pair in flags.items() for word in pair]
     # Of a library that is in no variant's directory the backend is not known; the names of what it needs say the rest.
     known, backend = releases.symbols_files(), options.get("--backend")
-    tables = known.values() if backend is None else [known[backend]] if backend in known else []
+    names = list(known) if backend is None else [backend, *([TVM_FFI_PART] if _FRAMEWORK in options else [])]
+    tables = [known[name] for name in names if name in known]
     command += [word for table in tables for word in ("--gpu-symbols", str(table))]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())
     if done.returncode not in {_FOUND_NOTHING, _FOUND_SOMETHING}:

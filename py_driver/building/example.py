@@ -97,6 +97,7 @@ def python_for(cells: Sequence[Cell], releases: Releases, output: Output) -> str
     """
     facts = tomli.loads(resource("load.toml"))
     requirements = [f"kernels=={facts['kernels']}", *facts["requirements"]]
+    requirements += sorted({releases.lock.tvm_ffi_requirement(cell.tvm_ffi) for cell in cells if cell.tvm_ffi})
     there = importable_torch()
     if there and any(fits(there, cell) for cell in cells):
         return str(ensure_venv("load", requirements, output, python=there.python, inherit=True))

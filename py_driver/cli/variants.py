@@ -100,6 +100,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
             "default": one.bundled,
             "torch": one.cell.torch,
             "abi": one.cell.abi,
+            "tvm-ffi": one.cell.tvm_ffi,
             "backend": one.cell.backend,
             "archs": None if one.archs is None else list(one.archs),
             "sections": [

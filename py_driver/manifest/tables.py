@@ -367,7 +367,7 @@ TABLES = (
     ),
     Table(
         path="tvm-ffi",
-        doc="The framework table of kernels bound with tvm-ffi. The driver reads it, and cannot build it.",
+        doc="The framework table of kernels bound with tvm-ffi.",
         keys=(
             Key(
                 name="src",

@@ -18,6 +18,7 @@ _STABLE = (
     rf"torch-stable-abi(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<backend>{_BACKEND})"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
+_TVM_FFI = rf"tvm-ffi(?P<major>\d)(?P<minor>0|[1-9]\d*)-(?P<backend>{_BACKEND})-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 _NOARCH = rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})"
 
 
@@ -37,6 +38,7 @@ class Cell(NamedTuple):
         abi: the C++ ABI, `cxx11` or `cxx98`, or None; a stable cell has none.
         cpu: the processor architecture, or None.
         os: the operating system, or None.
+        tvm_ffi: the release of tvm-ffi as `0.1`, for what is bound with that and not with torch; else None.
     """
 
     backend: str
@@ -45,11 +47,12 @@ class Cell(NamedTuple):
     abi: str | None = None
     cpu: str | None = None
     os: str | None = None
+    tvm_ffi: str | None = None
 
     @property
     def is_noarch(self) -> bool:
         """Whether the cell has Python files only."""
-        return self.torch is None
+        return self.torch is None and self.tvm_ffi is None
 
     @property
     def family(self) -> str:
@@ -60,6 +63,8 @@ class Cell(NamedTuple):
 
 def spell(cell: Cell) -> str:
     """The identifier of a cell, as the `kernels` client reads it."""
+    if cell.tvm_ffi:
+        return f"tvm-ffi{cell.tvm_ffi.replace('.', '')}-{cell.backend}-{cell.cpu}-{cell.os}"
     if cell.torch is None:
         return f"torch-{cell.backend}"
     number = cell.torch.replace(".", "")
@@ -69,7 +74,7 @@ def spell(cell: Cell) -> str:
 
 def is_identifier(text: str) -> bool:
     """Whether a text is the identifier of some cell."""
-    return any(re.fullmatch(pattern, text) for pattern in (_CELL, _STABLE, _NOARCH))
+    return any(re.fullmatch(pattern, text) for pattern in (_CELL, _STABLE, _TVM_FFI, _NOARCH))
 
 
 def parse(identifier: str) -> Cell:
@@ -84,6 +89,9 @@ def parse(identifier: str) -> Cell:
         parts = found.groupdict()
         torch = f"{parts.pop('major')}.{parts.pop('minor')}"
         return Cell(torch=torch, stable="abi" not in parts, **parts)
+    if found := re.fullmatch(_TVM_FFI, identifier):
+        version = f"{found['major']}.{found['minor']}"
+        return Cell(tvm_ffi=version, backend=found["backend"], cpu=found["cpu"], os=found["os"])
     raise error(
         Code.NO_SUCH_VARIANT,
         f"`{identifier}` is not the identifier of a variant",

@@ -1,4 +1,4 @@
-"""Which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/cuda_13.0.symbols and its like.
+"""Which symbols the libraries of CUDA, ROCm or tvm-ffi define: toolchains/lock/cuda_13.0.symbols and its like.
 
 The file is text. The first line is the name of the release. A line `[SONAME] PACKAGE VERSION SHA256` begins a library
 and names the archive that it was read from; its symbols follow, one a line, ascending. The ABI check,
@@ -23,6 +23,7 @@ from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.installation import module_root
+from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.torch_symbols import defined, soname
 from py_driver.system.cache import cache_root
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
-NAMES: Final = {one.family: one.title for one in TOOLKITS}
+NAMES: Final = {**{one.family: one.title for one in TOOLKITS}, TVM_FFI_PART: "tvm-ffi"}
 """What the parts of the lock with libraries are called."""
 
 _DRIVER: Final = "libcuda.so.1"

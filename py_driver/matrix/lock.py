@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
+from py_driver.matrix.matrix import TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.cells import Cell
 
-_OF_TOOLKITS = {part for one in TOOLKITS for part in (one.family, *one.shared)}
-
-PARTS = tuple(sorted({"cc", "cutlass", "gcc", "library", "torch", *_OF_TOOLKITS}))
+PARTS = tuple(
+    sorted(
+        {
+            *("cc", "cutlass", "gcc", "library", "python", "torch", TVM_FFI_PART),
+            *(part for one in TOOLKITS for part in (one.family, *one.shared)),
+        }
+    )
+)
 """The parts of the lock, each a file of toolchains/lock."""
 
 
@@ -35,6 +41,12 @@ class Lock(NamedTuple):
         """What kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
         cutlass = {f"cutlass_{version.replace('.', '_')}": one for version, one in self.parts["cutlass"].items()}
         return {**cutlass, **self.parts["library"]}
+
+    @property
+    def implied(self) -> Mapping[str, Any]:
+        """What sources may depend on by including it, and no `depends` of build.toml names."""
+        python, [tvm_ffi] = self.parts["python"], self.parts[TVM_FFI_PART].values()
+        return {"python": {"archive": python["headers"][0], **python}, TVM_FFI_PART: {"archive": tvm_ffi["archive"]}}
 
     def entries_for(self, cells: Iterable[Cell]) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.
@@ -69,7 +81,7 @@ class Lock(NamedTuple):
 
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
         """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
-        libraries = self.libraries
+        libraries = {**self.libraries, **self.implied}
         return [parse_entry(libraries[name]["archive"]) for name in sorted(set(depends) & set(libraries))]
 
     def gcc_entries(self) -> list[Entry]:
@@ -86,6 +98,7 @@ class Lock(NamedTuple):
             "gcc": self.parts["gcc"],
             **self.parts["torch"],
             **self.libraries,
+            **self.implied,
         }
         for backend in TOOLKITS:
             shared = [self.parts[part] for part in backend.shared]
@@ -102,3 +115,11 @@ class Lock(NamedTuple):
         """
         release: str = self.parts["torch"][version]["archive"]["version"]
         return release
+
+    def tvm_ffi_requirement(self, version: str) -> str:
+        """The package that a version of tvm-ffi is locked to, as pip understands it.
+
+        Raises:
+            KeyError: it is not locked.
+        """
+        return "{name}=={version}".format_map(self.parts[TVM_FFI_PART][version]["archive"])

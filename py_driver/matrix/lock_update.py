@@ -207,7 +207,13 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         "library": {one["name"]: _library(one) for one in table.get("library", ())},
         "gcc": {"packages": _packages(table["gcc"]["packages"], "gcc")},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
+        "python": {
+            "headers": _packages(table["python"]["headers"], "python"),
+            "limited_api": table["python"]["limited-api"],
+            "version": table["python"]["version"],
+        },
         "torch": torches,
+        "tvm_ffi": {table["tvm-ffi"]["version"]: _tvm_ffi(table["tvm-ffi"])},
     }
 
 
@@ -218,6 +224,19 @@ def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
         _Place(need=Requirement(origin=Origin.DEBIAN, name=name, archive=archive), near=(near,), more={})
         for name in table["packages"]
     ]
+
+
+def _tvm_ffi(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The release of tvm-ffi: its headers, and the archive of its library."""
+    name, _, version = table["wheel"].partition("==")
+    near = ("tvm_ffi", table["version"])
+
+    def place(include: Sequence[str]) -> _Place:
+        tag, parts = table["python-tag"], tuple(include)
+        need = Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version, python_tag=tag, include=parts)
+        return _Place(need=need, near=near, more={})
+
+    return {"archive": place(table["include"]), "libraries": [place(table["library"])]}
 
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> _Place:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from py_driver.matrix.toolkits import Known, Toolkit
 
 
+TVM_FFI_PART = "tvm_ffi"
+"""The part of the lock with the release of tvm-ffi, and what groups depend on that see its headers."""
+
+
 class Torch(NamedTuple):
     """A torch release.
 
@@ -35,6 +39,20 @@ class Torch(NamedTuple):
     bundled: bool
 
 
+class TvmFfi(NamedTuple):
+    """The release of tvm-ffi.
+
+    Attributes:
+        version: major and minor, e.g. `0.1`.
+        backends: what it is built for by default: `cpu`, `cu130`, ...
+        named: what it is built for when named.
+    """
+
+    version: str
+    backends: tuple[str, ...]
+    named: tuple[str, ...]
+
+
 class Matrix(NamedTuple):
     """The releases that are built for, and the one platform.
 
@@ -45,6 +63,7 @@ class Matrix(NamedTuple):
         libraries: what sections may depend on by a user's matrix, with the oldest CUDA that it is for, or nothing.
         cpu: the processor architecture.
         os: the operating system.
+        tvm_ffi: the release of tvm-ffi.
     """
 
     torch: tuple[Torch, ...]
@@ -53,6 +72,7 @@ class Matrix(NamedTuple):
     libraries: Mapping[str, str]
     cpu: str
     os: str
+    tvm_ffi: TvmFfi
 
     def toolkits_of(self, family: str) -> tuple[Toolkit, ...]:
         """The toolkits of a backend: `cuda`, `rocm`."""
@@ -63,7 +83,7 @@ class Matrix(NamedTuple):
         return None if backend in BUILT else next(one for one in self.toolkits if one.backend == backend)
 
     def cells(self) -> Iterator[tuple[Cell, bool]]:
-        """Every compiled cell with whether it is bundled: bundled ones first, then by torch, ABI and backend."""
+        """Every cell that is compiled against torch, with whether it is bundled: first those that are."""
         found = [
             (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled)
             for torch in self.torch
@@ -72,6 +92,13 @@ class Matrix(NamedTuple):
             for backend in backends
         ]
         yield from sorted(found, key=lambda pair: not pair[1])
+
+    def tvm_ffi_cells(self) -> Iterator[tuple[Cell, bool]]:
+        """Every cell that is compiled against tvm-ffi, with whether it is bundled; bundled ones first."""
+        one = self.tvm_ffi
+        for backends, bundled in ((one.backends, True), (one.named, False)):
+            for backend in backends:
+                yield Cell(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=one.version), bundled
 
 
 def make_matrix(table: Mapping[str, Any]) -> Matrix:
@@ -98,4 +125,9 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
         libraries={one["name"]: one.get("minimum-cuda", "") for one in table.get("library", ())},
         cpu=table["platform"]["cpu"],
         os=table["platform"]["os"],
+        tvm_ffi=TvmFfi(
+            version=table["tvm-ffi"]["version"],
+            backends=tuple(table["tvm-ffi"]["backends"]),
+            named=tuple(table["tvm-ffi"]["named"]),
+        ),
     )

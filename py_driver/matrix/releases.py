@@ -10,7 +10,7 @@ import tomli
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.installation import module_root
-from py_driver.matrix.matrix import Matrix, make_matrix
+from py_driver.matrix.matrix import TVM_FFI_PART, Matrix, make_matrix
 from py_driver.matrix.user_matrix import extended, read_extension
 
 if TYPE_CHECKING:
@@ -144,17 +144,19 @@ class Releases:
         return self.user.with_suffix(f".{name}") if self.user and own else lock_file(kind).with_name(name)
 
     def symbols_files(self) -> dict[str, Path]:
-        """The files of `symbols_file` of all releases that have one, by backend: `cu130`, `rocm72`.
+        """The files of `symbols_file` of all releases that have one, by backend (`cu130`, `rocm72`), and `tvm_ffi`.
 
         Raises:
             DriverError: see `lock`.
         """
-        return {
+        toolkits = {
             backend.name_of(version): self.symbols_file(backend.family, version)
             for backend in TOOLKITS
             for version, release in self.lock.parts[backend.family].items()
             if release.get("libraries")
         }
+        [tvm_ffi] = self.lock.parts[TVM_FFI_PART]
+        return {**toolkits, TVM_FFI_PART: self.symbols_file(TVM_FFI_PART, tvm_ffi)}
 
     def user_symbols(self) -> dict[str, bytes]:
         """The contents of these files for the releases of the user's matrix, each by `KIND_VERSION.symbols`.

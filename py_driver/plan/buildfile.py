@@ -85,6 +85,7 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
         "name": variant.name,
         "archs": variant.exact_archs,
         "torch": variant.needs.torch or "",
+        "tvm_ffi": variant.needs.tvm_ffi or "",
         "cxx_abi": variant.needs.abi or "",
         "stable_abi": cell.torch if cell.torch and cell.stable else "",
         "backend": cell.backend,

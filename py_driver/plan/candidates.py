@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from py_driver.manifest.model import TVM_FFI
 from py_driver.matrix.cells import Cell
 from py_driver.matrix.toolkits import numbers
 
@@ -46,6 +47,9 @@ def candidates(framework: Framework, matrix: Matrix, families: Collection[str]) 
         matrix: the releases to build for.
         families: the backends, without their versions, that it compiles something for.
     """
+    if framework.table == TVM_FFI:
+        cells = ((cell, bundled) for cell, bundled in matrix.tvm_ffi_cells() if cell.family in families)
+        return [Candidate(cell=cell, needs=cell, bundled=bundled) for cell, bundled in cells]
     found: list[Candidate] = []
     stable: dict[str, list[tuple[Cell, bool]]] = {}
     for cell, bundled in matrix.cells():

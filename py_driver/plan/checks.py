@@ -12,7 +12,7 @@ from py_driver.matrix.cells import ALL, is_identifier
 from py_driver.matrix.toolkits import numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from py_driver.manifest.model import Kernel, Located, Manifest, Texts, Version
     from py_driver.manifest.section import Findings
@@ -47,19 +47,16 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
         if known and kernel.backend.value in manifest.built:
             _check_some_arch_is_left(manifest, kernel, toolkits, findings)
         if kernel.backend.value in BUILT:
-            _check_depends(kernel, releases, findings)
+            _check_depends(kernel, manifest.framework.table, releases, findings)
     for backend in BUILT:
         _check_archs(backend, manifest.framework.archs(backend), matrix, findings)
-    _note_backends(manifest, findings)
+    _note_backends(manifest, matrix, findings)
     if manifest.edition < CURRENT and manifest.license == "unknown":
         findings.note("the file names no licence; metadata.json will say `unknown`", manifest.name.span)
 
 
 def _check_framework(manifest: Manifest, findings: Findings) -> None:
     framework = manifest.framework
-    if framework.table == TVM_FFI:
-        advice = "only [torch] and [torch-noarch] are"
-        findings.add(Code.UNSUPPORTED, "[tvm-ffi] is not supported", framework.span, advice=advice)
     stable = [framework.stable_abi[one] for one in BUILT if one in framework.stable_abi and one in manifest.built]
     for version in dict.fromkeys(stable):
         if findings.is_right(version.span):
@@ -68,13 +65,14 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
         message = f"`pyext` in [{framework.table}] does not have `py`: `__init__.py` would not be shipped"
         findings.add(Code.BAD_VALUE, message, pyext.span, advice='add "py"')
     compiled = any(kernel.backend.value in manifest.built for kernel in manifest.kernels)
-    table, src = (TORCH,), (TORCH, "src")
+    table, src = (framework.table,), (framework.table, "src")
     said = findings.has(table) and findings.value(table) == framework.span
-    if said and compiled and not _has_source(framework.src):
+    if said and compiled and not framework.noarch and not _has_source(framework.src):
         span = findings.value(src)
         if not findings.has(src) or findings.is_right(span):
-            message = "`src` in [torch] has no source that registers the operators"
-            advice = 'list it, e.g. src = ["torch-ext/torch_binding.cpp"]'
+            message = f"`src` in [{framework.table}] has no source that registers the operators"
+            folder = manifest.python_root.partition("/")[0]
+            advice = f'list it, e.g. src = ["{folder}/{framework.table.replace("-", "_")}_binding.cpp"]'
             findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
@@ -150,9 +148,12 @@ def _check_some_arch_is_left(
             findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
 
 
-def _check_depends(kernel: Kernel, releases: Releases, findings: Findings) -> None:
+def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Findings) -> None:
     for depend in kernel.depends:
         if depend.value == TORCH:
+            if bound == TVM_FFI:
+                message = f"`torch` in `depends` of {kernel.title} has no effect: no header of torch is in sight"
+                findings.note(f"{message} of a [{TVM_FFI}] project", depend.span)
             continue
         locked = releases.lock.libraries
         name, *version = depend.value.split("_")
@@ -173,12 +174,21 @@ def _check_depends(kernel: Kernel, releases: Releases, findings: Findings) -> No
         findings.add(Code.UNSUPPORTED, message, depend.span, advice=advice)
 
 
-def _note_backends(manifest: Manifest, findings: Findings) -> None:
+def _of_tvm_ffi(manifest: Manifest, backend: str, families: Collection[str]) -> bool:
+    """Whether a project that is bound with tvm-ffi has variants for a backend."""
+    return backend in families and bool(manifest.sections(backend))
+
+
+def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     """Note what is read and not built, and where `backends` and the sections disagree."""
+    families = {cell.family for cell, _ in matrix.tvm_ffi_cells()}
     asked = [backend.value for backend in manifest.backends]
     for backend in manifest.backends:
         if backend.value not in (*BUILT, UNIVERSAL):
             findings.note(f"the backend `{backend.value}` is excluded: the driver does not build it yet", backend.span)
+        elif manifest.framework.table == TVM_FFI and not _of_tvm_ffi(manifest, backend.value, families):
+            why = "no [kernel.*] section is for it" if backend.value in families else "tvm-ffi has no variant for it"
+            findings.note(f"the backend `{backend.value}` is excluded: {why}", backend.span)
         elif manifest.framework.table == TORCH and not manifest.sections(backend.value):
             message = (
                 f"no [kernel.*] section is for `{backend.value}`: torch-{backend.value} will have Python files only"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.manifest.locate import Source
-from py_driver.manifest.model import TORCH, values
+from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.includes import TORCH_FOLDERS, first_use, is_opaque, scan
+from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
@@ -30,10 +30,20 @@ if TYPE_CHECKING:
 
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _SIZE_LIMIT = 4 * 1024 * 1024
+_PYTHON = "python"
+"""What a section depends on that includes Python's headers; upstream has them in sight of every source."""
+
+_PYBIND11 = "PYBIND11_MODULE"
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
 _ALWAYS = "csrc"
 """Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
 upstream's generated CMake (kernel-builder, templates/utils.cmake)."""
+
+_NO_PYBIND11 = (
+    f"`{_PYBIND11}` makes an extension for one version of Python, and a kernel has one for all of them",
+    'include "registration.h", register the ops with `TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def(...);'
+    " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md",
+)
 
 REGISTRATION = "torch-ext/registration.h"
 """Upstream's builder writes this file, over one that a project has; the rules bring their own."""
@@ -70,18 +80,19 @@ def check_includes(
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
-    if framework.table != TORCH or not compiled:
+    if framework.noarch or not compiled:
         return {}
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
     src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
     files = _Files(directory, src, plain)
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
-    binding = _Section(f"[{TORCH}]", framework.src, framework.include, (TORCH,), cutlass)
+    bound = framework.table
+    binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass)
     backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {f"binding_{one}": _reach(files, binding, one, findings) for one in backends}
     for one in compiled:
-        section = _Section(one.title, one.src, one.include, values(one.depends), cutlass)
+        section = _Section(one.title, (one.src, one.include), values(one.depends), bound, cutlass)
         found[one.name.value] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
         (path, BUILT[one.backend.value])
@@ -90,7 +101,8 @@ def check_includes(
         for path in (*_device_sources(one), *found[one.name.value].files)
     ):
         _check_arch_list(files, path, backend, findings)
-    if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
+    binds = framework.src and bound == TORCH
+    if binds and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
         findings.note(message, framework.src[0].span)
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
@@ -106,9 +118,13 @@ def _device_sources(kernel: Kernel) -> list[str]:
 class _Section:
     """What decides which headers the files of a section find."""
 
-    def __init__(self, title: str, src: Texts, include: Texts, depends: tuple[str, ...], cutlass: list[str]) -> None:
+    def __init__(
+        self, title: str, files: tuple[Texts, Texts], depends: tuple[str, ...], bound: str, cutlass: list[str]
+    ) -> None:
+        src, include = files
         self.title = title
-        self.torch = TORCH in depends
+        self.tvm_ffi = bound == TVM_FFI
+        self.torch = TORCH in depends and not self.tvm_ffi
         self.sources = [text.value for text in src if text.value.endswith(SOURCES)]
         self.include = [text.value for text in include]
         self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
@@ -195,6 +211,8 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
             todo |= dict.fromkeys(files.others)
             below = any(one.startswith(f"{_ALWAYS}/") for one in files.others)
             includes |= {_ALWAYS: None} if below and _ALWAYS not in section.include else {}
+        if (module := use(files.text(path), _PYBIND11)) and backend in module.backends:
+            _complain(files, path, module, (Code.UNSUPPORTED, *_NO_PYBIND11), findings)
         for include in files.includes(path):
             if backend not in include.backends:
                 continue
@@ -205,6 +223,8 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
                 waiting += [target] if target not in todo else []
                 todo[target] = None
                 continue
+            if target is None and PYTHON_HEADERS.fullmatch(include.path):
+                depends[_PYTHON] = None
             needed = _undeclared(section, include) if target is None else ""
             if needed and needed not in depends:
                 depends[needed] = None
@@ -218,7 +238,7 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
 
 def _undeclared(section: _Section, include: Include) -> str:
     """The value of `depends` that a section lacks for an include, or nothing."""
-    if include.path.startswith(TORCH_FOLDERS) and not section.torch:
+    if include.path.startswith(TORCH_FOLDERS) and not section.torch and not section.tvm_ffi:
         return TORCH
     return section.others if include.path.startswith(_CUTLASS_FOLDERS) else ""
 
@@ -231,7 +251,8 @@ def _complain(files: _Files, path: str, include: Include, wrong: tuple[Code, str
     code, message, advice = wrong
     span = files.span(path, include)
     if include.conditional:
-        findings.note(f"{message}; where this `#if` holds, the compiler will not find it", span)
+        where = "this is an error" if code is Code.UNSUPPORTED else "the compiler will not find it"
+        findings.note(f"{message}; where this `#if` holds, {where}", span)
     else:
         findings.add(code, message, span, advice=advice)
 
@@ -247,6 +268,9 @@ def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findi
 
 def _problem(files: _Files, section: _Section, target: str | None, include: Include) -> tuple[Code, str, str] | None:
     """What is wrong with an include that reaches no listed file, if anything: which error, its message, and help."""
+    if section.tvm_ffi and target is None and include.path.startswith(TORCH_FOLDERS):
+        message = f"`{include.path}` is included here, and no header of torch is in sight of a [{TVM_FFI}] project"
+        return Code.UNSUPPORTED, message, f"bind the kernel with [{TORCH}], or use DLPack's types and those of tvm-ffi"
     if include.path.startswith("/"):
         message = f"`{include.path}` is included here by a path that is not relative to the project"
         return Code.PATH_ESCAPES, message, "include a copy in the project"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.manifest.model import values
+from py_driver.manifest.model import TVM_FFI, values
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.staging import staged
 
@@ -93,6 +93,7 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
         "binding": [sorted(values(binding)), values(framework.include), values(framework.cxx_flags)],
         **({"stable-abi": stable.value} if compiled and (stable := framework.stable_abi.get(family)) else {}),
         **({"implied-depends": implied} if implied else {}),
+        **({"framework": TVM_FFI} if framework.table == TVM_FFI else {}),
         "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
     }
     return Identity(name=f"{family}_id", backend=family, settings=settings, files=tuple(sorted(files)))

@@ -36,6 +36,11 @@ _DEFINED = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*(?P<macro>\w+)\s*\)?
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
 """What the paths of torch's headers begin with."""
 
+PYTHON_HEADERS = re.compile(
+    r"(Python|structmember)\.h|pybind11/.*|torch/(extension|python)\.h|torch/csrc/(.*/)?(pybind|python_\w+)\.h"
+)
+"""Python's headers, and those of pybind11 and torch that include them."""
+
 
 class Include(NamedTuple):
     """An `#include` line.
@@ -146,6 +151,15 @@ def first_use(text: str, macro: str) -> int | None:
     asked = r"(?:defined[ \t]*+\(?|ifn?def|elifn?def|define|undef)[ \t]*+"
     uses = re.finditer(rf"(?P<asked>\b{asked})?+\b{macro}\b", plain)
     return next((found.start() for found in uses if not found["asked"]), None)
+
+
+def use(text: str, macro: str) -> Include | None:
+    """The first use of a macro, as `scan` would tell of an include in its line; None if there is no use."""
+    if (start := first_use(text, macro)) is None:
+        return None
+    line = text.rfind("\n", 0, start) + 1
+    found = scan(f"{text[:line]}#include <{macro}>\n{text[line:]}")
+    return next(one._replace(start=start) for one in found if one.path == macro)
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.model import TORCH, values
+from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
 from py_driver.matrix.cells import Cell, spell
+from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
 from py_driver.plan.header_checks import REGISTRATION
@@ -244,7 +245,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
         groups = (f"binding_{cell.family}", *compiled)
         variants.append(_variant(manifest, candidate, groups=groups, archs=archs))
     for backend in manifest.built:
-        if backend not in aot:
+        if backend not in aot and manifest.framework.table != TVM_FFI:
             cell = Cell(backend=backend)
             archs = sorted(values(manifest.framework.archs(backend))) or None
             variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
@@ -336,18 +337,26 @@ def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: 
         cxx_flags=values(framework.cxx_flags),
         cuda_flags=(),
         hip_flags=(),
-        depends=tuple(sorted({TORCH, *reach.depends})),
+        depends=_depends(manifest, (TORCH, *reach.depends)),
         archs={},
         identity=f"{family}_id",
     )
     backends = {one.cell.backend: one for one in variants}
     linked = [(one.cell, frozenset(one.groups)) for _, one in sorted(backends.items())]
     compiled = (section for section in manifest.sections(family) if _split(section.src)[0])
-    return (binding, *(_group(section, project.reach[section.name.value], linked, matrix) for section in compiled))
+    return (binding, *(_group(project, section, linked, matrix) for section in compiled))
 
 
-def _group(section: Kernel, reach: Reach, linked: Iterable[tuple[Cell, frozenset[str]]], matrix: Matrix) -> Group:
+def _depends(manifest: Manifest, depends: Iterable[str]) -> tuple[str, ...]:
+    """What a group sees: in a project that is bound with tvm-ffi that in the place of torch, in every group."""
+    if manifest.framework.table == TVM_FFI:
+        depends = {TVM_FFI_PART, *depends} - {TORCH}
+    return tuple(sorted(set(depends)))
+
+
+def _group(project: Project, section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matrix: Matrix) -> Group:
     """A kernel section, given one cell of each backend and the groups that such cells link."""
+    reach = project.reach[section.name.value]
     sources, headers = _split(section.src)
     # hipify gets all sources of a section anyway.
     reached = set(reach.files) - (set(sources) if BUILT[section.backend.value].rewrites else set())
@@ -363,7 +372,7 @@ def _group(section: Kernel, reach: Reach, linked: Iterable[tuple[Cell, frozenset
         cxx_flags=values(section.cxx_flags),
         cuda_flags=values(section.cuda_flags),
         hip_flags=values(section.hip_flags),
-        depends=tuple(sorted({*values(section.depends), *reach.depends})),
+        depends=_depends(project.manifest, (*values(section.depends), *reach.depends)),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity="",
     )

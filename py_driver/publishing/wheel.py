@@ -72,6 +72,9 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], directory: Pat
         advice = "publish it: `kernels.get_kernel` loads what it depends on as well"
         raise error(Code.UNSUPPORTED, message, help=advice)
     cells = [parse(one.name) for one in built]
+    if any(cell.tvm_ffi for cell in cells):
+        advice = "publish it: `kernels.get_kernel` loads it"
+        raise error(Code.UNSUPPORTED, "there is no wheel of a kernel that is bound with tvm-ffi", help=advice)
     compiled = any(not cell.is_noarch for cell in cells)
     tag = _COMPILED if compiled else _ANY
     version = f"{manifest.version}.0" + (f"+{_local(cells[0])}" if len(cells) == 1 else "")

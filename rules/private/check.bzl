@@ -49,11 +49,16 @@ def check_extension(ctx, extension, objects, id):
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
         arguments.add_all(objects, before_each = "--object")
     arguments.add("--torch-exports", ctx.file._torch_exports)
-    arguments.add("--torch", ctx.attr.torch)
-    arguments.add("--torch-wheel", ctx.toolchains[TORCH].sdk.wheel)
+    symbols = []
+    if ctx.attr.tvm_ffi:
+        arguments.add("--framework", "tvm-ffi")
+        symbols += [one for one in ctx.files._tvm_ffi if one.extension != "so"]
+    else:
+        arguments.add("--torch", ctx.attr.torch)
+        arguments.add("--torch-wheel", ctx.toolchains[TORCH].sdk.wheel)
     arguments.add("--backend", ctx.attr.backend)
     gpu = gpu_sdk(ctx)
-    symbols = [gpu.symbols] if gpu and gpu.symbols else []
+    symbols += [gpu.symbols] if gpu and gpu.symbols else []
     arguments.add_all(symbols, before_each = "--gpu-symbols")
     if ctx.attr.stable_abi:
         arguments.add("--torch-stable-abi", ctx.attr.stable_abi)

@@ -97,6 +97,8 @@ def preprocessor_flags(arguments, job):
     if job.cxx_abi != "none":
         arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
     arguments.add_all(job.target_version)
+    for library in job.libraries:
+        arguments.add_all(library.defines)
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
     if job.hipified:
         for include in job.includes:

@@ -150,7 +150,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, `cutlass_3_6`, ... Without torch all its versions of one C++ ABI share the objects.",
+            doc = "What the sources include: `torch`, `python`, `cutlass_3_6`, ... Without torch all its versions of one C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = True,

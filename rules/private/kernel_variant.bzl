@@ -1,6 +1,7 @@
 """kernel_variant: one cell, linked and laid out as the `kernels` client loads it."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
 load(":actions.bzl", "ACTION", "package_path")
 load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
@@ -11,6 +12,10 @@ load(":transitions.bzl", "cell_transition")
 load(":version.bzl", "VERSION")
 
 _GENERATED = ["_ops.py", "metadata.json"]
+
+def _tvm_ffi_link(tvm_ffi):
+    """What a variant is linked with that is bound with tvm-ffi; only then it is ever fetched."""
+    return [TVM_FFI] if tvm_ffi else []
 
 def _python_names(ctx):
     """For each Python file its path in the variant directory."""
@@ -50,7 +55,8 @@ def _kernel_variant_impl(ctx):
     extension = link_extension(ctx, objects, identity.objects, openmp) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     absent = {} if objects else {"from . import @ID@\n": ""}
-    ctx.actions.expand_template(output = ops, substitutions = absent, template = ctx.file._ops)
+    own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops
+    ctx.actions.expand_template(output = ops, substitutions = absent, template = own)
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
 
@@ -70,7 +76,7 @@ def _kernel_variant_impl(ctx):
     arguments.add("--file", "_ops.py")
     arguments.add(ops)
     if extension:
-        arguments.add("--extension", extension)
+        arguments.add("--library" if ctx.attr.tvm_ffi else "--extension", extension)
     ctx.actions.run(
         executable = ctx.executable._assemble,
         arguments = [arguments],
@@ -139,6 +145,9 @@ kernel_variant = rule(
         "torch": attr.string(
             doc = "Version of torch to build against, e.g. `2.13`; empty for variants without an extension.",
         ),
+        "tvm_ffi": attr.string(
+            doc = "Version of tvm-ffi, e.g. `0.1`, that the extension is bound with; empty for one that is bound with torch.",
+        ),
         "_abi_check": attr.label(
             default = "//rules/private/tools:abi_check",
             executable = True,
@@ -154,8 +163,16 @@ kernel_variant = rule(
             default = "//rules/private/include:exports.map",
             allow_single_file = True,
         ),
+        "_exports_tvm_ffi": attr.label(
+            default = "//rules/private/include:exports_tvm_ffi.map",
+            allow_single_file = True,
+        ),
         "_ops": attr.label(
             default = "//rules/private/include:_ops.py.template",
+            allow_single_file = True,
+        ),
+        "_ops_tvm_ffi": attr.label(
+            default = "//rules/private/include:_ops_tvm_ffi.py.template",
             allow_single_file = True,
         ),
         "_policy": attr.label(default = "//rules/private/policy"),
@@ -163,6 +180,7 @@ kernel_variant = rule(
             default = "//toolchains/lock:torch_exports.bin",
             allow_single_file = True,
         ),
+        "_tvm_ffi": attr.label_list(default = _tvm_ffi_link, allow_files = True),
     },
     toolchains = TOOLCHAINS,
     doc = """One variant of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.

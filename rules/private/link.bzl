@@ -23,8 +23,30 @@ def gpu_sdk(ctx):
     backend = BACKENDS[name]
     return find_sdk(ctx, backend.toolchain, "backend", ctx.attr.backend, backend.title)
 
+def _torch_libraries(ctx, gpu):
+    """The stubs of torch's libraries, of which an extension needs those of its backend.
+
+    Args:
+        ctx: context of kernel_variant.
+        gpu: what `gpu_sdk` returned.
+
+    Returns:
+        list of File.
+    """
+    if not ctx.attr.torch:
+        fail_with(ctx.label, "torch", "a variant with objects needs a version", "name one, e.g. `2.13`")
+    torch = find_sdk(ctx, TORCH, "torch", ctx.attr.torch, "torch")
+    if ctx.attr.cxx_abi not in torch.cxx_abis:
+        fail_with(
+            ctx.label,
+            "cxx_abi",
+            "torch %s has no build with `%s`" % (torch.version, ctx.attr.cxx_abi),
+            "choose from " + ", ".join(torch.cxx_abis),
+        )
+    return torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
+
 def link_extension(ctx, objects, optional, openmp):
-    """Links objects to one shared library that exports nothing but its PyInit function.
+    """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi looks up.
 
     Torch and the GPU runtime are named as needed libraries by stubs, and of CUDA's or ROCm's other libraries those that
     are called; their symbols are bound when torch, which has loaded them, loads the library. The stubs of glibc and of gcc's
@@ -40,18 +62,12 @@ def link_extension(ctx, objects, optional, openmp):
         File, the shared library.
     """
     cc = ctx.toolchains[CC].sdk
-    if not ctx.attr.torch:
-        fail_with(ctx.label, "torch", "a variant with objects needs a version", "name one, e.g. `2.13`")
-    torch = find_sdk(ctx, TORCH, "torch", ctx.attr.torch, "torch")
-    if ctx.attr.cxx_abi not in torch.cxx_abis:
-        fail_with(
-            ctx.label,
-            "cxx_abi",
-            "torch %s has no build with `%s`" % (torch.version, ctx.attr.cxx_abi),
-            "choose from " + ", ".join(torch.cxx_abis),
-        )
     gpu = gpu_sdk(ctx)
-    libraries = torch.cpu_libraries + (torch.gpu_libraries + [gpu.runtime] if gpu else [])
+    runtime = [gpu.runtime] if gpu else []
+    if ctx.attr.tvm_ffi:
+        libraries, exports = [one for one in ctx.files._tvm_ffi if one.extension == "so"] + runtime, ctx.file._exports_tvm_ffi
+    else:
+        libraries, exports = _torch_libraries(ctx, gpu) + runtime, ctx.file._exports
     stubs = [gcc.openmp.get(ctx.attr.torch, gcc.openmp_oldest) for gcc in openmp[:1]]
     called = stubs + (gpu.libraries if gpu else [])
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
@@ -63,7 +79,7 @@ def link_extension(ctx, objects, optional, openmp):
     # An object may name libraries to link, by any path (`#pragma comment(lib, "...")`); only inputs are linked.
     arguments.add("--no-dependent-libraries")
     arguments.add_all(["-z", "now", "-z", "relro", "-z", "noexecstack", "--strip-debug"])
-    arguments.add("--version-script", ctx.file._exports)
+    arguments.add("--version-script", exports)
     arguments.add("-o", library)
     arguments.add_all(cc.link_inputs[:1])
     arguments.add_all(objects)
@@ -77,7 +93,7 @@ def link_extension(ctx, objects, optional, openmp):
     ctx.actions.run(
         executable = cc.compiler,
         arguments = ["ld.lld", arguments],
-        inputs = objects + optional + libraries + called + cc.link_inputs + [ctx.file._exports],
+        inputs = objects + optional + libraries + called + cc.link_inputs + [exports],
         outputs = [library],
         mnemonic = "KernelLink",
         progress_message = "Linking %{label}",

@@ -5,6 +5,7 @@ load("//toolchains:includes.bzl", "include_paths")
 LibrarySdkInfo = provider(
     doc = "What including one library needs.",
     fields = {
+        "defines": "list of string; options that define macros for it",
         "headers": "depset of File; all headers: files, or directories of them",
         "includes": "list of string; include directories from the execution root, in the order of the search",
         "name": "string; what a section's `depends` calls it, e.g. `cutlass_3_6`",
@@ -15,6 +16,7 @@ LibrarySdkInfo = provider(
 def _library_sdk_impl(ctx):
     headers = depset(ctx.files.headers)
     return [LibrarySdkInfo(
+        defines = ["-D" + one for one in ctx.attr.defines],
         headers = headers,
         includes = include_paths(ctx, ctx.attr.includes),
         name = ctx.attr.depends,
@@ -24,10 +26,11 @@ def _library_sdk_impl(ctx):
 library_sdk = rule(
     implementation = _library_sdk_impl,
     attrs = {
+        "defines": attr.string_list(doc = "Macros to define for it, e.g. `NAME=VALUE`."),
         "depends": attr.string(mandatory = True, doc = "What a section's `depends` calls it, e.g. `cutlass_3_6`."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers: files, or directories of them."),
         "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
     },
     provides = [LibrarySdkInfo],
-    doc = "The headers of a library: of a CUTLASS release, or of one that a user's matrix names.",
+    doc = "The headers of a library: of a CUTLASS release, of one that a user's matrix names, or of Python.",
 )

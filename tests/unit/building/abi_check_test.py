@@ -403,6 +403,8 @@ def test_expectations() -> None:
         "--torch": "2.5",
         "--backend": "cu118",
     }
+    bound = Path("x/tvm-ffi01-cu130-x86_64-linux/_a_cuda_1.so")
+    assert abi_check.expectations(bound) == {"--framework": "tvm-ffi", "--backend": "cu130"}
     assert abi_check.expectations(Path("libfoo.so")) == {}
 
 

@@ -81,9 +81,9 @@ def definers(symbol: str) -> dict[str, set[str]]:
 
 def test_every_release_is_recorded_but_those_that_cannot_be_had() -> None:
     recorded = set(Releases().symbols_files())
-    assert recorded == {*(f"cu{one.replace('.', '')}" for one in Releases().lock.parts["cuda"]), "rocm72"}
+    assert recorded == {*(f"cu{one.replace('.', '')}" for one in Releases().lock.parts["cuda"]), "rocm72", "tvm_ffi"}
     assert set(Releases().lock.parts["rocm"]) == {"7.1", "7.2"}
-    for kind in ("cuda", "rocm"):
+    for kind in ("cuda", "rocm", "tvm_ffi"):
         for version, one in Releases().lock.parts[kind].items():
             assert is_current(Releases().symbols_file(kind, version), one), version
 
@@ -95,6 +95,8 @@ def test_every_library_is_recorded_in_each_release() -> None:
         if backend.startswith("cu"):
             names = "cublas cublasLt cuda cudart cudnn cufft curand cusolver cusparse nvrtc"
             names += " nvJitLink" if backend != "cu118" else ""
+        elif backend == "tvm_ffi":
+            names = "tvm_ffi"
         else:
             names = "amdhip64 hipblas hipblaslt hipfft hiprand hiprtc hipsolver hipsparse"
             names += " rocblas rocfft rocrand rocsolver rocsparse"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver import __main__
+from py_driver.building.selection import archives
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.includes import is_opaque, scan
@@ -560,3 +561,36 @@ def test_strict_archs_of_what_is_built(project: Path, verb: list[str], capsys: p
     assert capsys.readouterr().err.count("error[E204]") == 1
     assert __main__.main([*verb, str(project)]) != 0
     assert "error[E204]" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "depends"),
+    [
+        ("#include <Python.h>", ("python",)),
+        ("#include <torch/extension.h>", ("python", "torch")),
+        ("#include <pybind11/stl.h>", ("python",)),
+        ("#include <torch/csrc/utils/pybind.h>", ("python", "torch")),
+        ("#include <torch/csrc/autograd/python_variable.h>", ("python", "torch")),
+        ("#include <torch/all.h>", ("torch",)),
+        ("// #include <Python.h>", ()),
+        ("#ifdef CPU_KERNEL\n#include <Python.h>\n#endif", ()),
+    ],
+)
+def test_a_section_gets_python_where_it_reaches_for_it(project: Path, line: str, depends: tuple[str, ...]) -> None:
+    (project / "csrc/relu.h").write_text(f"#pragma once\n{line}\n", encoding="utf-8")
+    made = plan(project)
+    assert next(group.depends for group in made.groups if group.name == "relu") == depends
+    needed = archives(made, made.variants[:1], Releases().lock)
+    assert ("libpython3.11-dev" in {entry.name for entry in needed}) == ("python" in depends)
+
+
+def test_pybind11_is_an_error_where_it_is_compiled(project: Path) -> None:
+    header, use = project / "csrc/relu.h", "PYBIND11_MODULE(x, m) { m.def(); }"
+    header.write_text(f"#ifndef H\n#define H\n{use}\n#endif\n", encoding="utf-8")
+    assert codes(project) == [Code.UNSUPPORTED]
+    header.write_text(f"#ifdef OLD\n{use}\n#endif\n", encoding="utf-8")
+    [note] = notes(project)
+    assert note.startswith("`PYBIND11_MODULE` makes an extension for one version of Python")
+    for text in (f"// {use}\n", f"#ifdef CPU_KERNEL\n{use}\n#endif\n", "#ifdef PYBIND11_MODULE\n#endif\n"):
+        header.write_text(text, encoding="utf-8")
+        assert notes(project) == []

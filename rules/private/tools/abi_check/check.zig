@@ -4,7 +4,7 @@
 //!
 //!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
 //!             [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
-//!             [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
+//!             [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
 //! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
@@ -111,6 +111,9 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
         } else if (common.is(flag, "--backend")) {
             options.wanted.gpu = !common.is(value, "cpu");
             options.wanted.rocm = std.mem.startsWith(u8, value, "rocm");
+        } else if (common.is(flag, "--framework")) {
+            if (!common.is(value, "tvm-ffi")) return common.fail("check: --framework is tvm-ffi, not {s}", .{value});
+            options.wanted.tvm_ffi = true;
         } else if (common.is(flag, "--archs")) {
             options.wanted.code = try codes(allocator, flag, value);
         } else if (common.is(flag, "--metadata-archs")) {

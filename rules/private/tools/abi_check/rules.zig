@@ -27,6 +27,8 @@ pub const Wanted = struct {
     /// The SHA-256 of the wheel of that torch, if it is known: of another build of it nothing is recorded.
     torch_wheel: ?[]const u8 = null,
     gpu: bool = true,
+    /// Whether tvm-ffi loads it, and not Python and torch.
+    tvm_ffi: bool = false,
     /// Whether the GPUs are AMD's.
     rocm: bool = false,
     code: ?[]const device.Code = null,
@@ -192,6 +194,7 @@ pub const Check = struct {
     }
 
     fn exported(self: *Check) elf.Error!void {
+        if (self.wanted.tvm_ffi) return self.exportedToTvmFfi();
         const prefix = "PyInit_";
         const help = "hide it: `-fvisibility=hidden` and a version script with `global: PyInit_*; local: *;`";
         var found = false;
@@ -209,6 +212,30 @@ pub const Check = struct {
             "not exported, so Python cannot import the library",
             .{},
             "end the binding with `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`",
+        );
+    }
+
+    fn exportedToTvmFfi(self: *Check) elf.Error!void {
+        const prefix = "__tvm_ffi_";
+        var found = false;
+        for (self.library.symbols) |symbol| {
+            if (!symbol.defined or symbol.binding == std.elf.STB_LOCAL or !symbol.visible) continue;
+            if (std.mem.startsWith(u8, symbol.name, prefix)) {
+                found = true;
+            } else try self.add(
+                "exported-symbol",
+                symbol.name,
+                "exported; other libraries could bind to it",
+                .{},
+                "hide it: `-fvisibility=hidden` and a version script with `global: __tvm_ffi_*; local: *;`",
+            );
+        }
+        if (!found) try self.add(
+            "init-function",
+            prefix ++ "*",
+            "no function is exported, so tvm-ffi finds none",
+            .{},
+            "export one in the binding: `TVM_FFI_DLL_EXPORT_TYPED_FUNC(name, function)`",
         );
     }
 
@@ -309,6 +336,7 @@ pub const Check = struct {
 
     /// Symbols without a version must be torch's, or of a library of CUDA or ROCm that is needed.
     fn undefinedSymbols(self: *Check) elf.Error!void {
+        if (self.wanted.tvm_ffi) return self.undefinedWithoutTorch();
         const torch = self.wanted.torch orelse return;
         const table = self.exports orelse return;
         const wheel = self.wanted.torch_wheel;
@@ -342,6 +370,20 @@ pub const Check = struct {
                 symbol.name,
                 "no library defines it",
                 .{},
+                "add the source that defines it to `src`, or remove the call",
+            );
+        }
+    }
+
+    fn undefinedWithoutTorch(self: *Check) elf.Error!void {
+        for (self.library.symbols) |symbol| {
+            if (symbol.defined or symbol.binding != std.elf.STB_GLOBAL or self.isVersioned(symbol)) continue;
+            if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
+            if (!try self.isOfGpuLibrary(symbol.name)) try self.add(
+                "undefined-symbol",
+                symbol.name,
+                "{s}",
+                .{if (mangled.isTorch(symbol.name)) "torch defines it, which is not loaded for tvm-ffi" else "no library defines it"},
                 "add the source that defines it to `src`, or remove the call",
             );
         }

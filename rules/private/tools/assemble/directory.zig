@@ -29,6 +29,9 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *common.Arguments) !void
         } else if (common.is(flag, "--extension")) {
             try names.append(try std.fmt.allocPrint(allocator, "{s}.abi3.so", .{id}));
             try paths.append(value);
+        } else if (common.is(flag, "--library")) {
+            try names.append(try std.fmt.allocPrint(allocator, "{s}.so", .{id}));
+            try paths.append(value);
         } else return common.fail("variant: no such flag: {s}", .{flag});
     }
     const root = try open(out);

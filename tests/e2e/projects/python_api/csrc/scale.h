@@ -1,0 +1,5 @@
+#pragma once
+
+#include <torch/extension.h>
+
+torch::Tensor scale(torch::Tensor const& input, double factor);

@@ -1,0 +1,86 @@
+"""The repository rule of Python's headers, with which sources stay within the limited API.
+
+An extension is for every Python from 3.9 on. pybind11 cannot be: it reads what the limited API hides, and does not compile
+with it. Sources that include torch/extension.h, which includes pybind11, seldom use more of it than torch's own headers.
+So its place, and that of pybind11's headers, is taken by short ones: with torch's headers, and with a PYBIND11_MODULE
+that says what to write instead.
+"""
+
+load("//toolchains:fetch.bzl", "fetch", "reproducible")
+
+_BUILD = """load("@rules_torch_kernels//toolchains/library:sdk.bzl", "library_sdk")
+
+package(default_visibility = ["//visibility:public"])
+
+library_sdk(
+    name = "sdk",
+    defines = ["Py_LIMITED_API={limited_api}"],
+    depends = "python",
+    headers = ["limited", "usr/include"],
+    includes = ["limited", "usr/include/python{version}", "usr/include"],
+)
+"""
+
+# registration.h declares PyModule_Create2 with types of its own, as no Python headers are there by default. Here Python's
+# is an overload: C++ tells them apart by their arguments, and both are the one function that Python has.
+_PYTHON = """#pragma once
+#define PyModule_Create2 rules_torch_kernels_PyModule_Create2
+#include_next <Python.h>
+#undef PyModule_Create2
+extern "C" PyObject* rules_torch_kernels_create_module(PyModuleDef*, int) __asm__("PyModule_Create2");
+static inline PyObject* PyModule_Create2(PyModuleDef* definition, int api_version) {
+  return rules_torch_kernels_create_module(definition, api_version);
+}
+"""
+
+_PYBIND11 = """#pragma once
+#include <Python.h>
+namespace pybind11 {}
+#define PYBIND11_MODULE(NAME, MODULE, ...) \\
+  static_assert(false, "pybind11 is for one Python version, and a kernel for all: register the ops with " \\
+      "TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops), then REGISTER_EXTENSION(TORCH_EXTENSION_NAME)"); \\
+  template <typename T> static void rules_torch_kernels_no_pybind11(T& MODULE)
+"""
+
+_TORCH = """#pragma once
+#include <torch/all.h>
+#include <pybind11/pybind11.h>
+namespace py = pybind11;
+"""
+
+_OTHERS = [
+    "cast",
+    "chrono",
+    "complex",
+    "eigen",
+    "eval",
+    "functional",
+    "gil",
+    "iostream",
+    "numpy",
+    "operators",
+    "pytypes",
+    "stl",
+    "stl_bind",
+]
+
+def _python_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    for entry in lock["headers"]:
+        fetch(rctx, entry, ".", include = ["usr/include"])
+    rctx.file("limited/Python.h", _PYTHON, executable = False)
+    rctx.file("limited/pybind11/pybind11.h", _PYBIND11, executable = False)
+    for name in _OTHERS:
+        rctx.file("limited/pybind11/%s.h" % name, "#include <pybind11/pybind11.h>\n", executable = False)
+    for name in ["torch/extension.h", "torch/python.h", "torch/csrc/utils/pybind.h"]:
+        rctx.file("limited/" + name, _TORCH, executable = False)
+    rctx.file("BUILD.bazel", _BUILD.format(limited_api = lock["limited_api"], version = lock["version"]))
+    return reproducible(rctx)
+
+python_repository = repository_rule(
+    implementation = _python_repository_impl,
+    attrs = {
+        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/python.json."),
+    },
+    doc = "Python's headers for the limited API.",
+)

@@ -1,0 +1,40 @@
+"""The repository rule of tvm-ffi: headers out of the wheel, and a link stub instead of its library."""
+
+load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains/cc:stub.bzl", "symbol_stubs")
+
+# registration.h's name for the id, by the one that upstream defines in such a project.
+_BUILD = """load("@rules_torch_kernels//toolchains/library:sdk.bzl", "library_sdk")
+
+package(default_visibility = ["//visibility:public"])
+
+library_sdk(
+    name = "sdk",
+    defines = ["TVM_FFI_EXTENSION_NAME=TORCH_EXTENSION_NAME"],
+    depends = "tvm_ffi",
+    headers = ["include"],
+    includes = ["include"],
+)
+
+filegroup(
+    name = "link",
+    srcs = {stubs} + ["symbols"],
+)
+"""
+
+def _tvm_ffi_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    fetch(rctx, lock["archive"], ".", strip_prefix = "tvm_ffi")
+    stubs = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, "")
+    rctx.file("BUILD.bazel", _BUILD.format(stubs = json.encode(stubs)))
+    return reproducible(rctx)
+
+tvm_ffi_repository = repository_rule(
+    implementation = _tvm_ffi_repository_impl,
+    attrs = {
+        "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/tvm_ffi.json."),
+        "symbols": attr.label(mandatory = True, doc = "What the library defines."),
+        "zig": attr.label(mandatory = True, doc = "The program that makes the stub."),
+    },
+    doc = "The headers of tvm-ffi, and a stub of its library.",
+)
