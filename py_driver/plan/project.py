@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.errors import Code, DriverError, error
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
 from py_driver.manifest.text import SIZE_LIMIT, check_size
@@ -46,6 +46,11 @@ class Project(NamedTuple):
     python: tuple[str, ...]
     reach: Mapping[str, Reach]
     notes: tuple[Note, ...]
+
+    @property
+    def doubts(self) -> list[Diagnostic]:
+        """The notes on what upstream's builder takes and is probably a mistake, as errors."""
+        return [Diagnostic(code=one.code, message=one.message, span=one.span) for one in self.notes if one.code]
 
 
 def load(directory: Path, releases: Releases) -> Project:
