@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from py_driver.manifest.targets import section_target
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 
 if TYPE_CHECKING:
@@ -150,7 +152,7 @@ class Kernel(NamedTuple):
     """A `[kernel.<name>]` section.
 
     Attributes:
-        name: its label; also the name of the Bazel target.
+        name: its label.
         span: its header.
         backend: one of KERNEL_BACKENDS, and where it is said.
         depends: what its sources include besides their own headers.
@@ -182,7 +184,14 @@ class Kernel(NamedTuple):
     @property
     def title(self) -> str:
         """The section as its header names it."""
-        return f"[kernel.{self.name.value}]"
+        name = self.name.value
+        escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+        return f"[kernel.{name}]" if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'[kernel."{escaped}"]'
+
+    @property
+    def target(self) -> str:
+        """What Bazel calls it."""
+        return section_target(self.name.value)
 
     @property
     def requested(self) -> tuple[str, ...] | None:

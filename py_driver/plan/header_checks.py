@@ -14,8 +14,10 @@ from py_driver.errors import Code
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
+from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import TORCH_FOLDERS, first_use, is_opaque, scan
+from py_driver.plan.units import REGISTRATION, split
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
@@ -34,9 +36,6 @@ _BINDS = ("REGISTER_EXTENSION", "PyInit_")
 _ALWAYS = "csrc"
 """Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
 upstream's generated CMake (kernel-builder, templates/utils.cmake)."""
-
-REGISTRATION = "torch-ext/registration.h"
-"""Upstream's builder writes this file, over one that a project has; the rules bring their own."""
 
 
 class Reach(NamedTuple):
@@ -77,15 +76,15 @@ def check_includes(
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
     binding = _Section(f"[{TORCH}]", framework.src, framework.include, (TORCH,), cutlass)
     backends = dict.fromkeys(one.backend.value for one in compiled)
-    found = {f"binding_{one}": _reach(files, binding, one, findings) for one in backends}
+    found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
     for one in compiled:
         section = _Section(one.title, one.src, one.include, values(one.depends), cutlass)
-        found[one.name.value] = _reach(files, section, one.backend.value, findings)
+        found[one.target] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
         (path, BUILT[one.backend.value])
         for one in compiled
         if BUILT[one.backend.value].arch_list_macro
-        for path in (*_device_sources(one), *found[one.name.value].files)
+        for path in (*_device_sources(one), *found[one.target].files)
     ):
         _check_arch_list(files, path, backend, findings)
     if framework.src and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
@@ -107,7 +106,7 @@ class _Section:
     def __init__(self, title: str, src: Texts, include: Texts, depends: tuple[str, ...], cutlass: list[str]) -> None:
         self.title = title
         self.torch = TORCH in depends
-        self.sources = [text.value for text in src if text.value.endswith(SOURCES)]
+        self.src = src
         self.include = [text.value for text in include]
         self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
         self.others = "" if self.cutlass else next(iter(cutlass), "")
@@ -182,7 +181,7 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
     found: dict[str, None] = {}
     includes: dict[str, None] = {}
     depends: dict[str, None] = {}
-    todo = dict.fromkeys(section.sources)
+    todo = dict.fromkeys(split(section.src, backend)[0])
     waiting = list(todo)
     perhaps: set[str] = set()
     for path in waiting:

@@ -78,7 +78,8 @@ def load(directory: Path, releases: Releases) -> Project:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
             checker.check_commas(kernel.backend.value, kernel.src, kernel.include)
-    checker.check_languages("the binding is C++ only", framework.src)
+    checker.check_binding(manifest)
+    checker.check_common(manifest)
     checker.check_case(manifest)
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
     python = package_files(directory, manifest, findings) if named else ()
