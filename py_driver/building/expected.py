@@ -61,7 +61,7 @@ class Settings(NamedTuple):
         whole: CUDA releases whose nvcc compiles as a whole nonetheless.
         ptx_sharing: `off`, `on` or `check`.
         standards: the C++ standard of each torch release.
-        toolchains: digests of what is pinned, by `cc`, backend (`cu130`), torch release (`2.13`) and other dependency.
+        toolchains: digests of what is pinned; see `Lock.toolchain_digests`.
         rules: digest of the rules themselves.
     """
 
@@ -179,7 +179,8 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     bases = _bases(names) if settings.ptx_sharing != "off" else {}
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
-    headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
+    pinned = [needs.torch or "" if one == TORCH else f"library {one}" for one in group.depends]
+    headers = [settings.toolchains.get(one) for one in pinned]
     for source in group.sources:
         content = contents.of(group, source)
         way = way_of(source, BUILT[group.backend], whole=whole)

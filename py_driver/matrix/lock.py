@@ -73,11 +73,12 @@ class Lock(NamedTuple):
         return [parse_entry(libraries[name]["archive"]) for name in sorted(set(depends) & set(libraries))]
 
     def toolchain_digests(self) -> dict[str, str]:
-        """A digest of what is pinned of `cc` and of each backend (`cu130`), torch release (`2.13`) and `cutlass_4_0`.
+        """Digests of what is pinned of `cc`, each backend (`cu130`), torch release (`2.13`) and `library cutlass_4_0`.
 
         The libraries of a release are left out: no compile action reads what they define.
         """
-        found: dict[str, Any] = {"cc": self.parts["cc"], **self.parts["torch"], **self.libraries}
+        libraries = {f"library {name}": one for name, one in self.libraries.items()}
+        found: dict[str, Any] = {"cc": self.parts["cc"], **self.parts["torch"], **libraries}
         for backend in TOOLKITS:
             shared = [self.parts[part] for part in backend.shared]
             for version, one in self.parts[backend.family].items():

@@ -60,6 +60,7 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [one["variants"][0]["steps"]["run"] > 0 for one in again["projects"]] == [True, False]
 
 
+@pytest.mark.slow
 def test_verify_several_with_one_bazel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     same, odd, changed = (project(tmp_path / name, f"several_{name}") for name in ("same", "odd", "changed"))
     data = 'E=8,N=1,device="H 100"@größe.json'
