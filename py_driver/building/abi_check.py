@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.find import find_bazel
@@ -131,8 +132,9 @@ def _metadata(directory: Path) -> dict[str, Any]:
     return metadata or {}
 
 
+@cache
 def build_program(output: Output) -> Path:
-    """The program, built by Bazel if it is not there.
+    """The program, built by Bazel if it is not there; Bazel is asked once in a run of the driver.
 
     Raises:
         DriverError: there is no Bazel, or it fails.

@@ -102,13 +102,15 @@ class Build:
     """A build that ended well.
 
     Attributes:
-        plan: of the project.
+        directory: of the project.
+        plan: of it.
         cells: what was built, in the plan's order.
         estimate: what it was expected to do.
         bytes_fetched: of archives, from the network.
         seconds: from beginning to end.
     """
 
+    directory: Path
     plan: Plan
     estimate: Estimate
     cells: tuple[Built, ...]
@@ -124,11 +126,13 @@ class Prepared:
         directory: of the project.
         plan: of it.
         chosen: the variants to build.
+        report: page to write, as `Options.report`.
     """
 
     directory: Path
     plan: Plan
     chosen: tuple[Variant, ...]
+    report: Path | None = None
 
 
 def build(
@@ -167,7 +171,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
     check_place(directory)
-    return Prepared(directory=directory, plan=plan, chosen=tuple(chosen))
+    return Prepared(directory=directory, plan=plan, chosen=tuple(chosen), report=options.report)
 
 
 def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, options: Options) -> None:
@@ -196,11 +200,9 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
         cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
     placed = places_of(counted, done_steps)
     learn(prepared, ahead, placed)
-    if options.report is not None:
-        earlier = read_calls(plan.module)
-        write_report(options.report, plan.name, counted, done_steps, earlier, output)
-        write_calls(plan.module, calls_of(placed, earlier, plan.sources))
+    report(prepared, counted, placed, output)
     return Build(
+        directory=directory,
         plan=plan,
         estimate=ahead.estimate,
         cells=cells,
@@ -273,6 +275,28 @@ def learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, CellSt
     known = learned(ahead.history, ahead.steps, placed, prepared.plan.sources)
     if known != ahead.history:
         write_history(prepared.plan.module, known)
+
+
+def report(
+    prepared: Prepared, counted: Sequence[CellSteps], placed: Sequence[tuple[Place, CellStep]], output: Output
+) -> None:
+    """Write the report of a project that was built, if it is to have one.
+
+    Args:
+        prepared: what was built.
+        counted: the steps of each variant.
+        placed: each step with what it compiled.
+        output: where the paths are said.
+
+    Raises:
+        DriverError: see `write_report`; NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    if prepared.report is None:
+        return
+    plan = prepared.plan
+    earlier = read_calls(plan.module)
+    write_report(prepared.report, plan.name, counted, [step for _, step in placed], earlier, output)
+    write_calls(plan.module, calls_of(placed, earlier, plan.sources))
 
 
 def _expected(

@@ -64,43 +64,76 @@ class Estimate(NamedTuple):
     measured: bool
 
 
-def estimate(steps: Iterable[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
-    """What a build of some steps will do.
+class Work(NamedTuple):
+    """What a build does of a project.
+
+    Attributes:
+        project: name of its Python package.
+        steps: see `expected_steps`.
+        history: what earlier builds of it did.
+    """
+
+    project: str
+    steps: Sequence[Step]
+    history: History
+
+
+class _Priced(NamedTuple):
+    """A step that runs: of which project, for how many seconds, in how many megabytes."""
+
+    project: str
+    step: Step
+    seconds: float
+    memory: int
+
+
+def estimate(steps: Sequence[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
+    """What a build of some steps of one project will do; see `together`."""
+    return together([Work("", steps, history)], jobs=jobs, memory=memory)
+
+
+def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimate:
+    """What a build of some projects will do.
+
+    Steps of two projects are the same if they had the same key the last time. Of those that never ran nobody knows:
+    their outputs lie in the directory of the project, so they are taken for different ones.
 
     Args:
-        steps: see `expected_steps`.
-        history: what earlier builds did.
+        works: its projects.
         jobs: steps at once.
         memory: megabytes that they may take together, None for as many as they like; a step that is taken for more runs
             alone.
     """
     counts: Counter[Did] = Counter()
     seen: set[str] = set()
-    running = []
-    for step in steps:
-        known = history.get(step.place)
-        # What did the same the last time is taken to do the same again, whatever has changed.
-        same = f"{step.mnemonic}|{step.arch}|{known.key}" if known and known.key else f"{step.place}|{step.reads}"
-        if same in seen:
-            did = Did.SHARED
-        elif known and step.reads in known.reads:
-            did = Did.CACHED
-        else:
-            did = Did.RUN
-            running.append(step)
-        seen.add(same)
-        counts[did] += 1
-    guess = _Seconds(history)
-    priced = [(step, guess.of(step), phases()[step.mnemonic].memory[step.torch]) for step in running]
+    priced: list[_Priced] = []
+    measured = 0.0
+    for project, steps, history in works:
+        guess = _Seconds(history)
+        for step in steps:
+            known = history.get(step.place)
+            # What did the same the last time is taken to do the same again, whatever has changed.
+            own = f"{project}|{step.place}|{step.reads}"
+            same = f"{step.mnemonic}|{step.arch}|{known.key}" if known and known.key else own
+            if same in seen:
+                did = Did.SHARED
+            elif known and step.reads in known.reads:
+                did = Did.CACHED
+            else:
+                did = Did.RUN
+                one = _Priced(project, step, guess.of(step), phases()[step.mnemonic].memory[step.torch])
+                priced.append(one)
+                measured += one.seconds if guess.is_measured(step) else 0.0
+            seen.add(same)
+            counts[did] += 1
     seconds, peak = _simulate(priced, jobs, memory)
-    spent = sum(took for _, took, _ in priced)
     return Estimate(
         run=counts[Did.RUN],
         shared=counts[Did.SHARED],
         cached=counts[Did.CACHED],
         seconds=seconds,
         memory=peak if memory is not None else None,
-        measured=2 * sum(took for step, took, _ in priced if guess.is_measured(step)) >= spent,
+        measured=2 * measured >= sum(one.seconds for one in priced),
     )
 
 
@@ -159,21 +192,21 @@ class _Seconds:
         return phases()[step.mnemonic].seconds[step.torch]
 
 
-def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int | None) -> tuple[float, int]:
+def _simulate(steps: Sequence[_Priced], jobs: int, memory: int | None) -> tuple[float, int]:
     """The seconds until all steps have run, and the most memory that those which ran at once are taken for."""
-    followers, waiting = _order([step for step, _, _ in steps])
+    followers, waiting = _order(steps)
     ready = [at for at in range(len(steps)) if not waiting[at]]
     running: list[tuple[float, int]] = []
     now, used, peak = 0.0, 0, 0
     most = math.inf if memory is None else memory
     while ready or running:
-        while ready and len(running) < jobs and (not running or used + steps[ready[0]][2] <= most):
+        while ready and len(running) < jobs and (not running or used + steps[ready[0]].memory <= most):
             at = heapq.heappop(ready)
-            heapq.heappush(running, (now + steps[at][1], at))
-            used += steps[at][2]
+            heapq.heappush(running, (now + steps[at].seconds, at))
+            used += steps[at].memory
             peak = max(peak, used)
         now, at = heapq.heappop(running)
-        used -= steps[at][2]
+        used -= steps[at].memory
         for follower in followers[at]:
             waiting[follower] -= 1
             if not waiting[follower]:
@@ -181,17 +214,17 @@ def _simulate(steps: Sequence[tuple[Step, float, int]], jobs: int, memory: int |
     return now, peak
 
 
-def _order(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
+def _order(steps: Sequence[_Priced]) -> tuple[list[list[int]], list[int]]:
     """For each step, by its index, those that read what it makes, and how many it waits for."""
     makers: dict[tuple[str, ...], list[int]] = {}
-    for at, step in enumerate(steps):
-        makers.setdefault((step.variant, step.section, step.source, step.mnemonic), []).append(at)
+    for at, (project, step, *_) in enumerate(steps):
+        makers.setdefault((project, step.variant, step.section, step.source, step.mnemonic), []).append(at)
     followers: list[list[int]] = [[] for _ in steps]
     waiting = [0] * len(steps)
-    for at, step in enumerate(steps):
+    for at, (project, step, *_) in enumerate(steps):
         for mnemonic in phases()[step.mnemonic].after:
-            for maker in makers.get((step.variant, step.section, step.source, mnemonic), ()):
-                if step.arch is None or steps[maker].arch in {None, step.arch}:
+            for maker in makers.get((project, step.variant, step.section, step.source, mnemonic), ()):
+                if step.arch is None or steps[maker].step.arch in {None, step.arch}:
                     followers[maker].append(at)
                     waiting[at] += 1
     return followers, waiting

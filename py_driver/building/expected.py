@@ -63,8 +63,7 @@ class Settings(NamedTuple):
         ptx_sharing: `off`, `on` or `check`.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
         standards: the C++ standard of each torch release.
-        toolchains: digests of what is pinned, by `cc`, `gcc`, backend (`cu130`), torch release (`2.13`) and other
-            dependency.
+        toolchains: digests of what is pinned; see `Lock.toolchain_digests`.
         rules: digest of the rules themselves.
     """
 
@@ -183,7 +182,8 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     bases = _bases(names) if settings.ptx_sharing != "off" else {}
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
-    headers = [settings.toolchains.get(needs.torch or "" if one == TORCH else one) for one in group.depends]
+    pinned = [needs.torch or "" if one == TORCH else f"library {one}" for one in group.depends]
+    headers = [settings.toolchains.get(one) for one in pinned]
     gcc = settings.gcc or asks_for_openmp(group.cxx_flags)
     for source in group.sources:
         content = contents.of(group, source)

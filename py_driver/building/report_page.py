@@ -45,6 +45,24 @@ def check_page(page: Path) -> None:
         raise error(Code.PERMISSION, f"cannot write {page}: its directory is not writable")
 
 
+def own_page(page: Path, project: str, taken: set[Path]) -> Path:
+    """The page of one of several projects, beside that which the user names: `build-relu.html`.
+
+    Args:
+        page: that the user names.
+        project: name of its Python package.
+        taken: pages of others; this one is added.
+
+    Raises:
+        DriverError: see `check_page`.
+    """
+    names = (f"{page.stem}-{project}{more}" for more in ("", *(f"-{number}" for number in range(2, len(taken) + 3))))
+    own = next(one for name in names if (one := page.with_stem(name)) not in taken)
+    taken.add(own)
+    check_page(own)
+    return own
+
+
 def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, and what says so)
     page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], earlier: Calls, output: Output
 ) -> None:

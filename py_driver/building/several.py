@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, building
@@ -16,8 +16,8 @@ from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.building.author_paths import Project
-from py_driver.building.build import Build, collect_built, learn, look_ahead, say_untested
-from py_driver.building.estimate import Estimate, describe
+from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_untested
+from py_driver.building.estimate import Work, describe, together
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
 from py_driver.building.tell import Teller
@@ -26,7 +26,7 @@ from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch.prefetch import fetch_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from py_driver.building.workspace import Workspace
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Plan
 
 Result = Build | DriverError
 """What came of a project."""
@@ -75,7 +76,7 @@ def build_several(
         projects: each in a directory of its own.
         releases: to build for.
         output: where progress is shown.
-        options: how; there is no report.
+        options: how; which reports are written, the projects say.
 
     Returns:
         What came of each, by its directory.
@@ -108,7 +109,18 @@ def build_several(
     return results
 
 
-def batches(projects: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+class _Planned(Protocol):
+    """What `batches` has to know of a project."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of it."""
+
+
+P = TypeVar("P", bound=_Planned)
+
+
+def batches(projects: Iterable[P]) -> Iterator[list[P]]:
     """Projects that can be built at once: in a workspace a project has its name alone, so no two of the same name."""
     left = list(projects)
     while left:
@@ -128,7 +140,8 @@ def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is
         jobs, memory = choices.at_once(), choices.memory(server.running)
         ahead = [look_ahead(one.project, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
-        output.say(describe(_sum([one.estimate for one in ahead]), variants, jobs))
+        works = [Work(one.project.plan.module, its.steps, its.history) for one, its in zip(those, ahead, strict=True)]
+        output.say(describe(together(works, jobs=jobs, memory=memory), variants, jobs))
         teller = Teller(projects=[one.named for one in those], choices=replace(choices, keep_going=True), output=output)
         done, steps = _run(server, root, those, options, teller)
         if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
@@ -136,25 +149,14 @@ def _build(  # noqa: PLR0913  (where, what, for which releases, how, where it is
         results: dict[Path, Result] = {}
         for one, before in zip(those, ahead, strict=True):
             directory = one.project.directory
-            failure = _failure(one, done, steps[directory][0], those, teller)
+            built = {one.workspace.label(each.variant) for each in steps[directory][0]}
+            others = [each.workspace.package for each in those if each is not one]
+            failure = failure_of(one.named, others, done, built, teller)
             try:
-                results[directory] = failure or _collected(one, before, done, steps[directory], start)
+                results[directory] = failure or _collected(one, before, done, steps[directory], start, output)
             except DriverError as refused:
                 results[directory] = refused
     return results
-
-
-def _sum(estimates: Sequence[Estimate]) -> Estimate:
-    """What builds will do together; what projects share is not known before."""
-    memory = [one.memory for one in estimates if one.memory is not None]
-    return Estimate(
-        run=sum(one.run for one in estimates),
-        shared=sum(one.shared for one in estimates),
-        cached=sum(one.cached for one in estimates),
-        seconds=sum(one.seconds for one in estimates),
-        memory=max(memory, default=None),
-        measured=all(one.measured for one in estimates),
-    )
 
 
 def _run(
@@ -179,42 +181,59 @@ def _run(
             one.project.directory: [by_label[label] for label in one.labels if label in by_label] for one in those
         }
         every = [one for some in records.values() for one in some]
-        traced = iter(trace_steps(every, done.events.completed, read_spawns(log)))
+        calls = any(one.project.report for one in those)
+        traced = iter(trace_steps(every, done.events.completed, read_spawns(log, calls=calls)))
         # The steps come in the order of the records.
         steps = {directory: [next(traced) for one in some for _ in one["steps"]] for directory, some in records.items()}
     counted = {directory: count_steps(some, steps[directory]) for directory, some in records.items()}
     return done, {directory: (counted[directory], own) for directory, own in steps.items()}
 
 
-def _failure(
-    one: _Placed, done: Completed, counted: Sequence[CellSteps], those: Sequence[_Placed], teller: Teller
+def failure_of(
+    project: Project, packages: Iterable[str], done: Completed, built: Container[str], teller: Teller
 ) -> DriverError | None:
-    """Why a project was not built; None if it was."""
+    """Why a project was not built; None if it was.
+
+    Args:
+        project: which.
+        packages: of the other projects, whose errors are not its own.
+        done: what came of the build.
+        built: labels of variants of which there is a record.
+        teller: tells of the errors of its actions.
+    """
     if done.failure is None:
         return None
-    built = {one.workspace.label(each.variant) for each in counted}
     failed = {label.lstrip("@") for label in done.events.failed}
-    if not (wrong := [label for label in one.labels if label in failed or label not in built]):
+    labels = [project.workspace.label(variant.name) for variant in project.chosen]
+    if not (wrong := [label for label in labels if label in failed or label not in built]):
         return None
     whole = next((each for each in done.failure.diagnostics if not each.text), None)
     if whole is None or whole.code is not Code.BUILD_FAILED:
         return done.failure
     own = [each for each in done.failure.diagnostics if not each.text and each is not whole]
-    others = tuple(f"/{each.workspace.package}/" for each in those if each is not one)
-    errors, summary = teller.failure(one.named, done.events)
+    others = tuple(f"/{package}/" for package in packages)
+    errors, summary = teller.failure(project, done.events)
     message = summary or f"the build failed: {', '.join(wrong)}"
     mine = [each for each in own if not any(other in each.message for other in others)]
     return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *mine])
 
 
-def _collected(
-    one: _Placed, ahead: Ahead, done: Completed, steps: tuple[list[CellSteps], list[CellStep]], start: float
+def _collected(  # noqa: PLR0913  (what, what was expected of it, what was done, since when, where the report is said)
+    one: _Placed,
+    ahead: Ahead,
+    done: Completed,
+    steps: tuple[list[CellSteps], list[CellStep]],
+    start: float,
+    output: Output,
 ) -> Build:
-    """Bring what was built of a project into its `build/`, and remember what that took."""
+    """Bring what was built of a project into its `build/`, remember what that took, and write its report."""
     project, (counted, done_steps) = one.project, steps
     cells = collect_built(project, done.events.exec_root or one.workspace.root, counted)
-    learn(project, ahead, places_of(counted, done_steps))
+    placed = places_of(counted, done_steps)
+    learn(project, ahead, placed)
+    report(project, counted, placed, output)
     return Build(
+        directory=project.directory,
         plan=project.plan,
         estimate=ahead.estimate,
         cells=cells,

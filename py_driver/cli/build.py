@@ -12,14 +12,14 @@ from py_driver.bazel.invocation import CUDA_COMPILE, CXX, PTX_SHARING, Choices, 
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
-from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
 from py_driver.output import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from py_driver.building.build import Build, Built, Options
+    from py_driver.building.build import Build, Built, Options, Prepared
     from py_driver.building.several import Result
     from py_driver.cli import Subparsers
     from py_driver.cli.several import Outcome
@@ -203,7 +203,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     projects = several(args)
     if projects is not None:
-        return _run_several(projects, args, output)
+        built = build_projects(projects, args, output)
+        if args.json:
+            output.json({"projects": [one.as_json(_as_json) for one in built]})
+        else:
+            show_several(built, output)
+        return exit_code(built)
     done = build(args.directories[0], args.variant, releases_of(args), output, options_of(args))
     if args.json:
         output.json(_as_json(done))
@@ -212,24 +217,28 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _run_several(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
-    """Build several projects: first all are planned, then those that can be are built; the exit code."""
+def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Outcome[Build]]:
+    """Build several projects: first all are planned, then those that can be are built.
+
+    Raises:
+        DriverError: what is wrong for all of them.
+    """
     from py_driver.building.build import prepare  # noqa: PLC0415
+    from py_driver.building.report_page import own_page  # noqa: PLC0415
     from py_driver.building.several import build_several  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
 
-    if args.report is not None:
-        raise error(Code.USAGE, "--report is about one project", help="name one directory, without --changed-since")
     releases, options = releases_of(args), options_of(args)
     check_user_lock(releases)
-    planned = each(projects, lambda one: prepare(one, args.variant, releases, output, options), output)
+    page, pages = options.report, set[Path]()
+
+    def prepared(one: Path) -> Prepared:
+        ready = prepare(one, args.variant, releases, output, replace(options, report=None))
+        return replace(ready, report=own_page(page, ready.plan.module, pages) if page else None)
+
+    planned = each(projects, prepared, output)
     results = build_several([one.value for one in planned if one.value], releases, output, options)
-    built = then(planned, lambda one: _built(results[one.directory]), output)
-    if args.json:
-        output.json({"projects": [one.as_json(_as_json) for one in built]})
-    else:
-        _show_several(built, output)
-    return exit_code(built)
+    return then(planned, lambda one: _built(results[one.directory]), output)
 
 
 def _built(result: Result) -> Build:
@@ -243,15 +252,21 @@ def _built(result: Result) -> Build:
     return result
 
 
-def _show_several(outcomes: Sequence[Outcome[Build]], output: Output) -> None:
-    """Print one table of the builds of several projects."""
+def show_several(outcomes: Sequence[Outcome[Build]], output: Output, done: str = "built") -> None:
+    """Print one table of the builds of several projects.
+
+    Args:
+        outcomes: of all.
+        output: where.
+        done: what those are that did not fail.
+    """
     rows = [[printable(str(one.directory)), *row] for one in outcomes if one.value for row in _rows(one.value.cells)]
     if rows:
         cells = [cell for one in outcomes if one.value for cell in one.value.cells]
         output.table(
             ["project", *_HEADER], [*rows, ["total", "", *_figures(cells, "")]], right=tuple(at + 1 for at in _NUMBERS)
         )
-    output.say(summary(outcomes, "built"))
+    output.say(summary(outcomes, done))
 
 
 def _kilobytes(size: int) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.cli.several import each, exit_code, several, summary
-from py_driver.errors import Code, Diagnostic, DriverError, ExitCode
+from py_driver.errors import Code, DriverError, ExitCode
 from py_driver.output import printable
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     from py_driver.plan.project import load  # noqa: PLC0415
 
     project = load(directory, releases)
-    doubts = [Diagnostic(code=one.code, message=one.message, span=one.span) for one in project.notes if one.code]
-    if strict and doubts:
-        raise DriverError(doubts)
+    if strict and project.doubts:
+        raise DriverError(project.doubts)
     try:
         variants = make_plan(project, releases.matrix, strict_archs=strict_archs).variants
     except DriverError as failure:

@@ -5,38 +5,66 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.cli import COMMANDS, releases_of, sentence
-from py_driver.cli.build import add_arguments, options_of, show
+from py_driver.cli.build import add_arguments, build_projects, options_of, show, show_several
+from py_driver.cli.several import exit_code, several, then
 from py_driver.errors import ExitCode
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
 
+    from py_driver.building.build import Build
     from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("demo", help=COMMANDS["demo"], description=sentence("demo"))
-    add_arguments(parser)
+    add_arguments(parser, several=True)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Build, load, run, and print what came of it; the exit code.
 
     Raises:
-        DriverError: see `building.build`; LOAD_FAILED if the example fails.
+        DriverError: see `building.build`; LOAD_FAILED if the example fails; with several projects only what is wrong
+            for all of them.
     """
     from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.building.example import python_for, run_example  # noqa: PLC0415
 
+    projects = several(args)
     releases = releases_of(args)
-    done = build(args.directory, args.variant, releases, output, options_of(args))
+    if projects is None:
+        done = build(args.directories[0], args.variant, releases, output, options_of(args))
+        _run_example(done, releases, output)
+        show(done, output)
+        return ExitCode.OK
+    outcomes = then(
+        build_projects(projects, args, output),
+        lambda one: _run_example(one, releases, output, title=f"{printable(str(one.directory))}:"),
+        output,
+    )
+    show_several(outcomes, output, "built, and their examples run")
+    return exit_code(outcomes)
+
+
+def _run_example(done: Build, releases: Releases, output: Output, title: str = "") -> Build:
+    """Run the example of a project with what was built, and print what it says; the build.
+
+    Args:
+        done: the build.
+        releases: that it was built for.
+        output: where it is printed.
+        title: what stands above that.
+    """
+    from py_driver.building.example import python_for, run_example  # noqa: PLC0415  (as above)
+
     python = python_for([built.variant.cell for built in done.cells], releases, output)
-    with output.task("running the example") as task:
-        said = run_example(args.directory, python)
+    with output.task(f"running the example of {done.plan.name}") as task:
+        said = run_example(done.directory, python)
         task.done("done")
-    output.data(said)
-    output.data("")
-    show(done, output)
-    return ExitCode.OK
+    for text in (*filter(None, [title]), said, ""):
+        output.data(text)
+    return done

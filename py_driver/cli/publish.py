@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
-from py_driver.errors import ExitCode
+from py_driver.cli.several import each, exit_code, several, summary
+from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.cli.several import Outcome
     from py_driver.output import Output
-    from py_driver.publishing.publish import Publication
+    from py_driver.publishing.publish import Publication, Published
+
+_HEADER = ("project", "repository", "branch", "added", "deleted", "same", "outcome")
+_NUMBERS = (3, 4, 5)
+"""The columns of the table that hold numbers."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -23,7 +30,7 @@ def add(subparsers: Subparsers) -> None:
         help=COMMANDS["publish"],
         description=f"{sentence('publish')} It uses the token of `hf auth login`, or HF_TOKEN.",
     )
-    add_variants(parser, default="all that are in build/")
+    add_variants(parser, default="all that are in build/", several=True)
     parser.add_argument(
         "--repo-id", metavar="OWNER/NAME", default="", help="the repository (default: as build.toml says)"
     )
@@ -38,6 +45,9 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
     parser.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
+    parser.add_argument(
+        "--strict", action="store_true", help="publish nothing of a project for which `driver check --strict` fails"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -45,13 +55,17 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Publish; the exit code.
 
     Raises:
-        DriverError: see `py_driver.publishing.publish`.
+        DriverError: see `py_driver.publishing.publish`; with several projects only what is wrong for all of them.
     """
     from py_driver.publishing.publish import (  # noqa: PLC0415  (`driver --help` needs none of these)
         PublishOptions,
         publish,
     )
 
+    projects = several(args)
+    if projects is not None and args.repo_id:
+        raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
+    releases = releases_of(args)
     options = PublishOptions(
         repo_id=args.repo_id,
         branch=args.branch,
@@ -59,16 +73,30 @@ def run(args: argparse.Namespace, output: Output) -> int:
         create_pr=args.create_pr,
         dry_run=args.dry_run,
         allow_dirty=args.allow_dirty,
+        strict=args.strict,
         strict_archs=args.strict_archs,
         words=words_of(args),
     )
-    done = publish(args.directory, args.variant, releases_of(args), output, options)
-    if args.json:
-        output.json(_as_json(done, dry_run=args.dry_run))
+    if projects is None:
+        done = publish(args.directories[0], args.variant, releases, output, options)
+        if args.json:
+            output.json(_as_json(done, dry_run=args.dry_run))
+        else:
+            _show(done, output, dry_run=args.dry_run)
         return ExitCode.OK
+    outcomes = each(projects, lambda one: publish(one, args.variant, releases, output, options), output)
+    if args.json:
+        output.json({"projects": [one.as_json(lambda done: _as_json(done, dry_run=args.dry_run)) for one in outcomes]})
+    else:
+        _show_several(outcomes, output, dry_run=args.dry_run)
+    return exit_code(outcomes)
+
+
+def _show(done: Publication, output: Output, *, dry_run: bool) -> None:
+    """Print what was published of a project, file by file."""
     for note in done.notes:
         output.say(f"note: {note}")
-    verb = "would" if args.dry_run else "did"
+    verb = "would" if dry_run else "did"
     for branch in done.branches:
         for file in branch.changes.added:
             output.data(f"{verb} add     {branch.branch}  {file.path}  {file.size} bytes")
@@ -78,7 +106,39 @@ def run(args: argparse.Namespace, output: Output) -> int:
             output.say(f"{branch.branch}: {branch.url}")
     if not any(branch.changes.added or branch.changes.deleted for branch in done.branches):
         output.say(f"{done.address} is up to date")
-    return ExitCode.OK
+
+
+def _show_several(outcomes: Sequence[Outcome[Publication]], output: Output, *, dry_run: bool) -> None:
+    """Print one table of what was published of several projects, also of those of which nothing was."""
+    for done in (one.value for one in outcomes if one.value):
+        for note in done.notes:
+            output.say(f"note: {done.repo_id}: {note}")
+        for branch in done.branches:
+            if branch.url:
+                output.say(f"{done.repo_id} {branch.branch}: {branch.url}")
+    if outcomes:
+        rows = [[printable(cell) for cell in row] for one in outcomes for row in _rows(one, dry_run=dry_run)]
+        output.table(_HEADER, rows, right=_NUMBERS)
+    output.say(summary(outcomes, "checked" if dry_run else "published"))
+
+
+def _rows(one: Outcome[Publication], *, dry_run: bool) -> Iterator[list[str]]:
+    """The rows of a project: one for each branch, or one that says why there is none."""
+    if one.value is None:
+        yield [str(one.directory), "-", "-", "-", "-", "-", one.described()]
+        return
+    for branch in one.value.branches:
+        changes = branch.changes
+        counts = (len(changes.added), len(changes.deleted), changes.same)
+        shown = _outcome(branch, dry_run=dry_run)
+        yield [str(one.directory), one.value.repo_id, branch.branch, *map(str, counts), shown]
+
+
+def _outcome(branch: Published, *, dry_run: bool) -> str:
+    """What came of a branch, in a few words."""
+    if not (branch.changes.added or branch.changes.deleted):
+        return "pull request is open" if branch.url else "up to date"
+    return "would change" if dry_run else "changed"
 
 
 def _as_json(done: Publication, *, dry_run: bool) -> dict[str, Any]:

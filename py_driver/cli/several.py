@@ -36,6 +36,11 @@ class Outcome(NamedTuple, Generic[T]):
         """Whether there was nothing to do: no variant of the project is meant, or it has none."""
         return self.failure is not None and self.failure.exit_code is ExitCode.SELECTION
 
+    def described(self) -> str:
+        """What came of it, for a table, if nothing was made: `failed: E401`."""
+        codes = sorted({one.code.number for one in self.failure.diagnostics}) if self.failure else []
+        return f"{'skipped' if self.skipped else 'failed'}: {', '.join(codes)}"
+
     def as_json(self, shown: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
         """The outcome as a value for JSON: the directory, and what is shown of a value, or the errors."""
         directory = {"directory": str(self.directory)}

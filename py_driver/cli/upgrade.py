@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_directory, sentence
+from py_driver.cli import COMMANDS, add_directory, add_matrix, releases_of, sentence
 from py_driver.errors import DriverError, ExitCode
 from py_driver.output import printable
 
@@ -19,6 +19,7 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("upgrade", help=COMMANDS["upgrade"], description=sentence("upgrade"))
     add_directory(parser)
+    add_matrix(parser)
     parser.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
 
 
@@ -39,10 +40,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     path = args.directory / MANIFEST
     content = read_manifest(args.directory)
-    manifest, findings = read(content, str(path))
+    libraries = tuple(releases_of(args).matrix.libraries)
+    manifest, findings = read(content, str(path), libraries)
     if findings.has_errors:
         raise DriverError(findings.diagnostics())
-    new = upgrade(content, manifest)
+    new = upgrade(content, manifest, libraries)
     if new == content:
         output.say(f"{printable(str(path))} already has edition {manifest.edition}")
         return ExitCode.OK

@@ -140,8 +140,9 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
 def _archs_of(plan: Plan, variant: Variant) -> list[str]:
     """The lines that explain the archs of a variant."""
     lines = []
+    titles = {group.name: group.title for group in plan.groups}
     for name, archs in _sections(plan, variant):
-        lines.append(f"  [kernel.{name}]")
+        lines.append(f"  {titles[name]}")
         lines.append(f"    requested  {' '.join(archs.requested)}")
         lines.append(f"    kept       {' '.join(archs.kept)}")
         lines += [f"    excluded   {one.arch}: {one.reason}" for one in archs.dropped]

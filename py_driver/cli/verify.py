@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import COMMANDS, releases_of, sentence, words_of
 from py_driver.cli.build import add_choice, choices_of
+from py_driver.cli.several import each, exit_code, several, summary, then
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.cli.several import Outcome
     from py_driver.output import Output
+    from py_driver.publishing.verify import Result, Verified
 
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("verify", help=COMMANDS["verify"], description=sentence("verify"))
-    add_choice(parser, default="all that are in build/")
+    add_choice(parser, default="all that are in build/", several=True)
     parser.add_argument(
         "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
     )
@@ -36,30 +41,90 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Verify; the exit code.
 
     Raises:
-        DriverError: USAGE; see `publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same.
+        DriverError: USAGE; see `publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same. With
+            several projects only what is wrong for all of them.
     """
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.publishing.verify import Release, failures, verify  # noqa: PLC0415
+    from py_driver.publishing.verify import Release, VerifyOptions, failures, verify  # noqa: PLC0415
 
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
+    projects = several(args)
+    if projects is not None and args.repo_id:
+        raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
-    options = Options(strict_archs=args.strict_archs, words=words_of(args), choices=choices_of(args))
-    releases = releases_of(args)
-    verified = verify(args.directory, args.variant, releases, output, options, release, diffoscope=args.diffoscope)
-    wrong = failures(verified)
+    build = Options(strict_archs=args.strict_archs, words=words_of(args), choices=choices_of(args))
+    options = VerifyOptions(patterns=args.variant, build=build, release=release, diffoscope=args.diffoscope)
+    if projects is None:
+        [result] = verify(args.directories, releases_of(args), output, options).values()
+        verified = _verified(result)
+        wrong = failures(verified)
+        if args.json:
+            output.json(_as_json(verified))
+            return wrong[0].code.exit_code if wrong else ExitCode.OK
+        _same(verified, output)
+        count = len(verified)
+        output.say(f"{count} variant{'s' * (count != 1)} built without any cache: every byte is the same")
+        return ExitCode.OK
+    results = verify(projects, releases_of(args), output, options)
+    built = each(projects, lambda one: _verified(results[one]), output)
+    judged = then(built, lambda one: _same(one, output), output)
     if args.json:
-        variants = [
-            {"variant": one.variant, "place": one.place, "differences": list(one.differences), "report": one.report}
-            for one in verified
-        ]
-        output.json({"variants": variants, "errors": [as_json(one) for one in wrong]})
-        return wrong[0].code.exit_code if wrong else ExitCode.OK
+        output.json({"projects": [one.as_json(_as_json) for one in built]})
+    else:
+        _show_several(built, output)
+        output.say(summary(judged, "built without any cache, every byte the same"))
+    return exit_code(judged)
+
+
+def _verified(result: Result) -> list[Verified]:
+    """The variants of a project that were built again.
+
+    Raises:
+        DriverError: why they were not.
+    """
+    if isinstance(result, DriverError):
+        raise result
+    return result
+
+
+def _same(verified: list[Verified], output: Output) -> list[Verified]:
+    """The variants, if they are the same as before; what diffoscope says of them is printed.
+
+    Raises:
+        DriverError: NOT_REPRODUCED, one for each that is not.
+    """
+    from py_driver.publishing.verify import failures  # noqa: PLC0415  (`driver --help` needs none of these)
+
     for one in verified:
         if one.report:
             output.say(one.report)
-    if wrong:
+    if wrong := failures(verified):
         raise DriverError(wrong)
-    count = len(verified)
-    output.say(f"{count} variant{'s' * (count != 1)} built without any cache: every byte is the same")
-    return ExitCode.OK
+    return verified
+
+
+def _as_json(verified: list[Verified]) -> dict[str, Any]:
+    """What was verified as a value for JSON."""
+    from py_driver.publishing.verify import failures  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    variants = [
+        {"variant": one.variant, "place": one.place, "differences": list(one.differences), "report": one.report}
+        for one in verified
+    ]
+    return {"variants": variants, "errors": [as_json(one) for one in failures(verified)]}
+
+
+def _show_several(outcomes: Sequence[Outcome[list[Verified]]], output: Output) -> None:
+    """Print one table of the variants of several projects, and of projects that could not be built."""
+    rows = []
+    for one in outcomes:
+        name = printable(str(one.directory))
+        if one.value is None:
+            rows.append([name, "-", one.described()])
+        for found in one.value or ():
+            count = len(found.differences)
+            said = f"{count} difference{'s' * (count != 1)}" if count else "the same"
+            rows.append([name, found.variant, said])
+    if rows:
+        output.table(("project", "variant", "outcome"), rows)

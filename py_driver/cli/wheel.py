@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
-from py_driver.errors import ExitCode
+from py_driver.cli.several import each, exit_code, several, summary
+from py_driver.errors import Code, ExitCode, error
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
 
     from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
 
@@ -22,35 +25,67 @@ def add(subparsers: Subparsers) -> None:
         help=COMMANDS["wheel"],
         description=f"{sentence('wheel')} Its package loads the variant that fits the installed torch.",
     )
-    add_variants(parser, default="all that are in build/")
+    add_variants(parser, default="all that are in build/", several=True)
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheel to DIR (default: dist)"
+        "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Make the wheel; the exit code.
+    """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: CHANGED_BUILD or UNSUPPORTED; NO_SPACE or PERMISSION; what `variant_dir.present` and reading the
-            project raise.
+        DriverError: see `_make`; with several projects only what is wrong for all of them.
+    """
+    projects = several(args)
+    releases = releases_of(args)
+    if projects is None:
+        output.data(str(_make(args.directories[0], releases, {}, args, output)))
+        return ExitCode.OK
+    taken: dict[Path, Path] = {}
+    outcomes = each(projects, lambda one: _make(one, releases, taken, args, output), output)
+    rows = [[printable(str(one.directory)), printable(str(one.value))] for one in outcomes if one.value]
+    if rows:
+        output.table(("project", "wheel"), rows)
+    output.say(summary(outcomes, "packed"))
+    return exit_code(outcomes)
+
+
+def _make(
+    directory: Path, releases: Releases, taken: dict[Path, Path], args: argparse.Namespace, output: Output
+) -> Path:
+    """Make the wheel of a project; its path.
+
+    Args:
+        directory: of the project.
+        releases: that it is for.
+        taken: the projects whose wheels are there, by the paths of these; this one is added.
+        args: the command line.
+        output: where it is said that another run builds the project.
+
+    Raises:
+        DriverError: CHANGED_BUILD or UNSUPPORTED; FOREIGN_FILE if the wheel of another project has its name; NO_SPACE
+            or PERMISSION; what `variant_dir.present` and reading the project raise.
     """
     from py_driver.building.variant_dir import present  # noqa: PLC0415
     from py_driver.building.workspace import one_at_a_time  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
     from py_driver.publishing.release import read_variants  # noqa: PLC0415
-    from py_driver.publishing.wheel import make_wheel  # noqa: PLC0415
+    from py_driver.publishing.wheel import make_wheel, wheel_name  # noqa: PLC0415
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    releases = releases_of(args)
-    project = load(args.directory, releases)
+    project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
     with one_at_a_time(plan, output):
-        chosen = present(args.directory, plan, args.variant, words=words_of(args))
-        built = read_variants(args.directory, plan, chosen)
+        chosen = present(directory, plan, args.variant, words=words_of(args))
+        built = read_variants(directory, plan, chosen)
+        path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
+        if path in taken:
+            message = f"{path} is the wheel of {taken[path]} already, and would be that of {directory} too"
+            raise error(Code.FOREIGN_FILE, message, help="give the projects names of their own, or use another --out")
         with writing(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
-            path = make_wheel(project.manifest, built, args.out)
-    output.data(str(path))
-    return ExitCode.OK
+            make_wheel(project.manifest, built, path)
+    taken[path] = directory
+    return path

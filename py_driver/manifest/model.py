@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from py_driver.manifest.targets import section_target
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 
 if TYPE_CHECKING:
@@ -156,7 +158,7 @@ class Kernel(NamedTuple):
     """A `[kernel.<name>]` section.
 
     Attributes:
-        name: its label; also the name of the Bazel target.
+        name: its label.
         span: its header.
         backend: one of KERNEL_BACKENDS, and where it is said.
         language: what it is written in: `cpp`, or `rust`, which is read and not built.
@@ -190,7 +192,14 @@ class Kernel(NamedTuple):
     @property
     def title(self) -> str:
         """The section as its header names it."""
-        return f"[kernel.{self.name.value}]"
+        name = self.name.value
+        escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+        return f"[kernel.{name}]" if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'[kernel."{escaped}"]'
+
+    @property
+    def target(self) -> str:
+        """What Bazel calls it."""
+        return section_target(self.name.value)
 
     @property
     def requested(self) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""What projects and kernel sections may be called."""
+"""What projects may be called."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, Span
 from py_driver.manifest.model import Located
+from py_driver.manifest.section import unsafe_character
 
 if TYPE_CHECKING:
     from py_driver.manifest.model import Text
@@ -17,7 +18,6 @@ NAME_LIMIT = 100
 """Most characters of a name. A variant's longest file name has about 40 more; file systems take 255."""
 
 _PROJECT = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")
-_SECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def project_name(table: Section) -> Text:
@@ -47,7 +47,7 @@ def project_name(table: Section) -> Text:
 
 
 def check_section_name(findings: Findings, name: str, span: Span) -> None:
-    """Collect an error unless a kernel section's name can be that of a Bazel target."""
-    if not _SECTION.fullmatch(name) or len(name) > NAME_LIMIT:
-        message = f"a kernel section's name must match `[A-Za-z_][A-Za-z0-9_-]*`, at most {NAME_LIMIT} characters"
-        findings.add(Code.BAD_NAME, message, span, advice="it becomes the name of a Bazel target")
+    """Collect an error if the name of a kernel section would not read as it is written."""
+    if character := unsafe_character(name):
+        message = f"a kernel section's name has {character}, which is a control or bidirectional character"
+        findings.add(Code.BAD_NAME, message, span, advice="choose a name without it")

@@ -17,7 +17,7 @@ from py_driver.manifest.statements import Statements, comments
 from py_driver.matrix.backends import BACKENDS, UNIVERSAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from py_driver.manifest.model import Kernel
     from py_driver.manifest.statements import Path, Statement
@@ -31,12 +31,13 @@ _SHARED = ("src", "include", "depends")
 """What the two halves of a `cuda-hipify` section have in common."""
 
 
-def upgrade(content: bytes, manifest: Manifest) -> bytes:
+def upgrade(content: bytes, manifest: Manifest, libraries: Sequence[str] = ()) -> bytes:
     """Rewrite a build.toml as edition 5.
 
     Args:
         content: the file as it is; with its own line breaks.
         manifest: what it says, without errors.
+        libraries: what sections may depend on by a user's matrix.
 
     Returns:
         The new file; the very same bytes for a file of edition 5 or later.
@@ -55,7 +56,7 @@ def upgrade(content: bytes, manifest: Manifest) -> bytes:
     for step in _STEPS[manifest.edition :]:
         step(file, manifest)
     new = file.text.encode()
-    _compare(new, manifest)
+    _compare(new, manifest, libraries)
     return new
 
 
@@ -174,14 +175,14 @@ def _array(values: tuple[str, ...] | list[str]) -> str:
     return json.dumps(list(values))
 
 
-def _compare(content: bytes, manifest: Manifest) -> None:
+def _compare(content: bytes, manifest: Manifest, libraries: Sequence[str]) -> None:
     """Make sure that a new text says what the old one says.
 
     Raises:
         DriverError: UNSUPPORTED.
     """
     try:
-        new, findings = read(content, manifest.file)
+        new, findings = read(content, manifest.file, libraries)
     except DriverError as problem:
         raise _unsupported(manifest, f"the new text has an error: {problem}") from problem
     if findings.has_errors:

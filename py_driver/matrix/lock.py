@@ -89,16 +89,16 @@ class Lock(NamedTuple):
         return [parse_entry(one) for one in self.parts["gcc"]["packages"]]
 
     def toolchain_digests(self) -> dict[str, str]:
-        """A digest of what is pinned of `cc`, `gcc` and each backend (`cu130`), torch release (`2.13`), `cutlass_4_0`.
+        """Digests of what is pinned of `cc`, `gcc`, each backend (`cu130`), torch release (`2.13`), `library X`.
 
         The libraries of a release are left out: no compile action reads what they define.
         """
+        libraries = {f"library {name}": one for name, one in {**self.libraries, **self.implied}.items()}
         found: dict[str, Any] = {
             "cc": self.parts["cc"],
             "gcc": self.parts["gcc"],
             **self.parts["torch"],
-            **self.libraries,
-            **self.implied,
+            **libraries,
         }
         for backend in TOOLKITS:
             shared = [self.parts[part] for part in backend.shared]

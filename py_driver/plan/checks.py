@@ -8,7 +8,6 @@ from py_driver.errors import Code
 from py_driver.manifest.model import CPP, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
-from py_driver.matrix.cells import ALL, is_identifier
 from py_driver.matrix.toolkits import numbers
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.toolkits import Toolkit
-
-_TARGETS = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
 
 
 def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
@@ -36,7 +33,6 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
     default = {cell.backend for cell, bundled in matrix.cells() if bundled}
     toolkits = [toolkit for toolkit in matrix.toolkits if toolkit.backend in default]
     for kernel in manifest.kernels:
-        _check_name(kernel, findings)
         if kernel.language != CPP:
             _check_language(kernel, manifest, findings)
         elif kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
@@ -107,14 +103,6 @@ def _check_sources(kernel: Kernel, findings: Findings) -> None:
         message = f"`src` in {kernel.title} has no source, so there is nothing to compile"
         advice = "list a source, or remove the section"
         findings.add(Code.MISSING_KEY, message, span, advice=advice)
-
-
-def _check_name(kernel: Kernel, findings: Findings) -> None:
-    name = kernel.name.value
-    if name in _TARGETS or is_identifier(name):
-        message = f"a kernel section cannot be named `{name}`"
-        label = "a target of the generated BUILD.bazel has this name"
-        findings.add(Code.BAD_NAME, message, kernel.name.span, label=label)
 
 
 def _check_archs(backend: str, archs: Texts, matrix: Matrix, findings: Findings) -> bool:

@@ -127,6 +127,33 @@ class FileChecker:
                 advice = f'list it in a [kernel.*] section for "{owner.family}"'
                 self._add(Code.FILE_KIND, f"`{text.value}` is {owner.language}, but {reason}", text.span, advice=advice)
 
+    def check_binding(self, manifest: Manifest) -> None:
+        """Collect a note for each CUDA or HIP source of the binding: what it is compiled for."""
+        built = [one for one in manifest.built if one in BUILT and manifest.sections(one)]
+        for text in manifest.framework.src:
+            owner = owner_of(text.value)
+            if owner is None:
+                continue
+            able = [one for one in built if text.value.endswith(BUILT[one].sources)]
+            archs = "for the GPU architectures of all sections"
+            what = (
+                f"is compiled for {' and '.join(able)} only, {archs}"
+                if able
+                else "no backend of this project compiles it"
+            )
+            self._note(f"`{text.value}` is {owner.language}, and {what}", text.span)
+
+    def check_common(self, manifest: Manifest) -> None:
+        """Collect a note for each source that the binding and a section, or two sections of a backend, list."""
+        for backend in (one for one in manifest.built if one in BUILT):
+            seen = {text.value: f"[{manifest.framework.table}]" for text in manifest.framework.src}
+            for kernel in manifest.sections(backend):
+                for text in {one.value: one for one in kernel.src if one.value.endswith(SOURCES)}.values():
+                    other = seen.setdefault(text.value, kernel.title)
+                    if other != kernel.title:
+                        message = f"{other} lists `{text.value}` too: it is compiled once, with the flags of both"
+                        self._note(message, text.span, Code.DUPLICATE_FILE)
+
     def check_commas(self, backend: str, files: Texts, directories: Texts) -> None:
         """Collect an error for each path with a comma that a compiler would take for two.
 

@@ -6,7 +6,9 @@ those is what its actions get.
 
 from __future__ import annotations
 
+import os
 import posixpath
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,9 +16,11 @@ from py_driver.errors import Code
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
+from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
-from py_driver.system.files import is_file
+from py_driver.plan.units import REGISTRATION, split
+from py_driver.system.files import contains, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,11 +33,15 @@ if TYPE_CHECKING:
     from py_driver.plan.includes import Include
 
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
+_TREES = ("torch-ext/", "tests/")
+"""Of these upstream's tree has the files with an extension of `pyext` (nix-builder/lib/source-set.nix)."""
+
 _SIZE_LIMIT = 4 * 1024 * 1024
 _PYTHON = "python"
 """What a section depends on that includes Python's headers; upstream has them in sight of every source."""
 
 _PYBIND11 = "PYBIND11_MODULE"
+_TELLS = re.compile(rf"-[DU] ?({'|'.join(macro for one in BUILT.values() for macro in one.macros)})(=| |$)")
 _BINDS = ("REGISTER_EXTENSION", "PyInit_")
 _ALWAYS = "csrc"
 """Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
@@ -44,9 +52,6 @@ _NO_PYBIND11 = (
     'include "registration.h", register the ops with `TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def(...);'
     " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md",
 )
-
-REGISTRATION = "torch-ext/registration.h"
-"""Upstream's builder writes this file, over one that a project has; the rules bring their own."""
 
 
 class Reach(NamedTuple):
@@ -85,20 +90,22 @@ def check_includes(
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
     src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
-    files = _Files(directory, src, plain)
+    files = _Files(directory, src, plain, framework.extensions)
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
     bound = framework.table
-    binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass)
+    flags = values(framework.cxx_flags)
+    binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass, flags)
     backends = dict.fromkeys(one.backend.value for one in compiled)
-    found = {f"binding_{one}": _reach(files, binding, one, findings) for one in backends}
+    found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
     for one in compiled:
-        section = _Section(one.title, (one.src, one.include), values(one.depends), bound, cutlass)
-        found[one.name.value] = _reach(files, section, one.backend.value, findings)
+        flags = (*values(one.cxx_flags), *values(one.cuda_flags), *values(one.hip_flags))
+        section = _Section(one.title, (one.src, one.include), values(one.depends), bound, cutlass, flags)
+        found[one.target] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
         (path, BUILT[one.backend.value])
         for one in compiled
         if BUILT[one.backend.value].arch_list_macro
-        for path in (*_device_sources(one), *found[one.name.value].files)
+        for path in (*_device_sources(one), *found[one.target].files)
     ):
         _check_arch_list(files, path, backend, findings)
     binds = framework.src and bound == TORCH
@@ -116,16 +123,26 @@ def _device_sources(kernel: Kernel) -> list[str]:
 
 
 class _Section:
-    """What decides which headers the files of a section find."""
+    """What decides which headers the files of a section find.
 
-    def __init__(
-        self, title: str, files: tuple[Texts, Texts], depends: tuple[str, ...], bound: str, cutlass: list[str]
+    Attributes:
+        told: whether its flags define, or undefine, a macro by which `Include.backends` tells backends apart.
+    """
+
+    def __init__(  # noqa: PLR0913  (what a section says, and what others do)
+        self,
+        title: str,
+        files: tuple[Texts, Texts],
+        depends: tuple[str, ...],
+        bound: str,
+        cutlass: list[str],
+        flags: Iterable[str],
     ) -> None:
-        src, include = files
+        self.src, include = files
         self.title = title
         self.tvm_ffi = bound == TVM_FFI
         self.torch = TORCH in depends and not self.tvm_ffi
-        self.sources = [text.value for text in src if text.value.endswith(SOURCES)]
+        self.told = _TELLS.search(" ".join(flags)) is not None
         self.include = [text.value for text in include]
         self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
         self.others = "" if self.cutlass else next(iter(cutlass), "")
@@ -139,11 +156,14 @@ class _Files:
         directory: the project's.
         src: the files that a section lists.
         python: those of its Python package that can be included.
+        extensions: of files, without a dot, that need not be listed below `_TREES`.
     """
 
-    def __init__(self, directory: Path, src: set[str], python: set[str]) -> None:
+    def __init__(self, directory: Path, src: set[str], python: set[str], extensions: Iterable[str]) -> None:
         self._directory = directory
-        self.listed = src | python
+        self._real = os.path.realpath(directory)
+        self._listed = src | python
+        self._endings = tuple(f".{one}" for one in extensions)
         self.others = sorted(name for name in src if not name.endswith(SOURCES))
         self._large: set[str] = set()
         self.complained: set[tuple[str, int]] = set()
@@ -151,6 +171,15 @@ class _Files:
         self._sources: dict[str, Source] = {}
         self._includes: dict[str, tuple[Include, ...]] = {}
         self._exists: dict[str, bool] = {}
+
+    def has(self, path: str) -> bool:
+        """Whether upstream's tree has a file: if a section lists it, or it need not be listed."""
+        if path in self._listed:
+            return True
+        if not path.startswith(_TREES) or not path.endswith(self._endings) or path == REGISTRATION:
+            return False
+        shown = all(is_plain(part) and not part.startswith(".") for part in path.split("/"))
+        return shown and self.exists(path) and contains(self._real, os.path.realpath(self._directory / path))
 
     def text(self, path: str) -> str:
         """The text of a file; nothing if it cannot be read or is none of the project's."""
@@ -200,7 +229,7 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
     found: dict[str, None] = {}
     includes: dict[str, None] = {}
     depends: dict[str, None] = {}
-    todo = dict.fromkeys(section.sources)
+    todo = dict.fromkeys(split(section.src, backend)[0])
     waiting = list(todo)
     perhaps: set[str] = set()
     for path in waiting:
@@ -214,10 +243,10 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
         if (module := use(files.text(path), _PYBIND11)) and backend in module.backends:
             _complain(files, path, module, (Code.UNSUPPORTED, *_NO_PYBIND11), findings)
         for include in files.includes(path):
-            if backend not in include.backends:
+            if backend not in include.backends and not section.told:
                 continue
             target, always = _target(files, section, path, include)
-            if target in files.listed:
+            if target is not None and files.has(target):
                 found[target] = None
                 includes |= {_ALWAYS: None} if always else {}
                 waiting += [target] if target not in todo else []
@@ -280,11 +309,11 @@ def _problem(files: _Files, section: _Section, target: str | None, include: Incl
         message = f"`{target}` is included here, but no `src` lists it"
         return Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}'
     here = posixpath.normpath(include.path)
-    known = here in files.listed or files.exists(here)
+    known = files.has(here) or files.exists(here)
     if known and include.quoted and not include.path.startswith(section.libraries):
         message = f"`{here}` is included here, but no directory of `include` in {section.title} leads to it"
         advice = 'add "." to `include`' if section.include else 'write include = ["."]'
-        listed = "" if here in files.listed else f', and add "{here}" to `src`'
+        listed = "" if files.has(here) else f', and add "{here}" to `src`'
         return Code.UNLISTED_HEADER, message, f"{advice} in {section.title}{listed}"
     return None
 
@@ -293,7 +322,7 @@ def _target(files: _Files, section: _Section, path: str, include: Include) -> tu
     """The file of the project that an include means, or None if it means none; and whether `_ALWAYS` leads to it."""
     folders = [*([posixpath.dirname(path)] if include.quoted else []), *section.include]
     paths = [posixpath.normpath(posixpath.join(folder, include.path)) for folder in (*folders, _ALWAYS)]
-    listed = next((place for place, one in enumerate(paths) if one in files.listed), None)
+    listed = next((place for place, one in enumerate(paths) if files.has(one)), None)
     there = (place for place, one in enumerate(paths) if files.exists(one))  # what no `src` lists is no input
     place = next(there, None) if listed is None else listed
     return (None, False) if place is None else (paths[place], place == len(folders))

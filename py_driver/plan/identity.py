@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.manifest.model import TVM_FFI, values
+from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.staging import staged
 
@@ -82,7 +83,7 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     sections = manifest.sections(family) if compiled else ()
     binding = manifest.framework.src if compiled else ()
     files = {*project.python, *values(binding), *(name for one in sections for name in values(one.src))}
-    reached = (f"binding_{family}", *(one.name.value for one in sections)) if compiled else ()
+    reached = (binding_target(family), *(one.target for one in sections)) if compiled else ()
     files |= {name for one in reached for name in project.reach[one].files}
     framework = manifest.framework
     implied = {name: project.reach[name].depends for name in reached if project.reach[name].depends}

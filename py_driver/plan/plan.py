@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.manifest.model import TORCH, TVM_FFI, values
-from py_driver.manifest.paths import SOURCES
+from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
 from py_driver.matrix.cells import Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
-from py_driver.plan.header_checks import REGISTRATION
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
 from py_driver.plan.staging import own_names
+from py_driver.plan.units import split, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from py_driver.errors import Note, Span
-    from py_driver.manifest.model import Kernel, Manifest, Texts
+    from py_driver.manifest.model import Kernel, Manifest
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
-    from py_driver.plan.header_checks import Reach
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
+    from py_driver.plan.units import Unit
 
 
 class Group(NamedTuple):
@@ -36,6 +36,7 @@ class Group(NamedTuple):
 
     Attributes:
         name: of its target.
+        title: what messages call it: `[kernel.relu]`.
         backend: `cpu`, `cuda` or `rocm`.
         sources: files to compile, sorted.
         headers: files to include, sorted.
@@ -49,6 +50,7 @@ class Group(NamedTuple):
     """
 
     name: str
+    title: str
     backend: str
     sources: tuple[str, ...]
     headers: tuple[str, ...]
@@ -198,7 +200,7 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
     """ARCH_DROPPED for each arch that a section asks for and that some CUDA version does not get."""
     found: dict[tuple[Span | None, str, str], list[str]] = {}
     for group in groups:
-        section = next((one for one in manifest.kernels if one.name.value == group.name), None)
+        section = next((one for one in manifest.kernels if one.target == group.name), None)
         asked = section.architectures if section else None
         spans = {one.value: one.span for one in asked.value} if asked else {}
         for backend, archs in group.archs.items():
@@ -225,6 +227,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
     variants, excluded = [], []
     aot = {one for one in manifest.built if not manifest.framework.noarch and manifest.sections(one)}
     chosen_for: dict[str, list[Archs | None]] = {}
+    compiled: dict[str, tuple[str, ...]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
         cell = candidate.cell
         sections = _sections(manifest, cell)
@@ -241,9 +244,9 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             excluded.append(Excluded(cell=cell, reason=reason))
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if BUILT[cell.family].arch else None
-        compiled = (section.name.value for section in sections if _split(section.src)[0])
-        groups = (f"binding_{cell.family}", *compiled)
-        variants.append(_variant(manifest, candidate, groups=groups, archs=archs))
+        if cell.backend not in compiled:
+            compiled[cell.backend] = tuple(one.target for one in units(manifest, cell.family, sections))
+        variants.append(_variant(manifest, candidate, groups=compiled[cell.backend], archs=archs))
     for backend in manifest.built:
         if backend not in aot and manifest.framework.table != TVM_FFI:
             cell = Cell(backend=backend)
@@ -308,43 +311,61 @@ def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...
     )
 
 
-def _split(files: Texts) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sources and all else, each sorted: the order in build.toml means nothing."""
-    names = sorted({text.value for text in files} - {REGISTRATION})
-    sources = tuple(name for name in names if name.endswith(SOURCES))
-    return sources, tuple(name for name in names if name not in sources)
-
-
-def _includes(texts: Texts, reach: Reach, files: Iterable[str]) -> tuple[str, ...]:
-    """The include directories that have any of the files below them: those of other backends have none."""
-    listed = list(files)
-    directories = dict.fromkeys((*values(texts), *reach.includes))
-    return tuple(one for one in directories if one == "." or any(file.startswith(f"{one}/") for file in listed))
-
-
 def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
-    """The binding of a backend, which may include every header of it, and its kernel sections."""
-    manifest, reach = project.manifest, project.reach[f"binding_{family}"]
-    framework = manifest.framework
-    sources, headers = _split(framework.src)
-    offered = {header for section in manifest.sections(family) for header in _split(section.src)[1]}
-    binding = Group(
-        name=f"binding_{family}",
+    """What is compiled for a backend, in all its variants."""
+    manifest = project.manifest
+    cells = {one.cell.backend: one.cell for one in variants if one.cell.family == family}
+    admitted = {backend: _sections(manifest, cell) for backend, cell in sorted(cells.items())}
+    found: dict[str, Unit] = {}
+    linked: dict[str, list[Cell]] = {}
+    for one in units(manifest, family, manifest.sections(family)):
+        found[one.target] = one
+    for backend, sections in admitted.items():
+        for one in units(manifest, family, sections):
+            found.setdefault(one.target, one)
+            linked.setdefault(one.target, []).append(cells[backend])
+    return tuple(_group(project, family, one, linked.get(name, ()), matrix) for name, one in found.items())
+
+
+def _group(project: Project, family: str, unit: Unit, cells: Iterable[Cell], matrix: Matrix) -> Group:
+    """The group of a unit, given one cell of each backend that links it.
+
+    The binding may include every header of its backend.
+    """
+    manifest, framework = project.manifest, project.manifest.framework
+    targets = [*([binding_target(family)] if unit.binding else []), *(one.target for one in unit.sections)]
+    reach = [project.reach[one] for one in targets]
+    lists = [*([framework.src] if unit.binding else []), *(one.src for one in unit.sections)]
+    offered = manifest.sections(family) if unit.binding else ()
+    headers = {header for src in (*lists, *(one.src for one in offered)) for header in split(src)[1]}
+    # hipify gets all sources of a group anyway.
+    known = set(unit.sources) if BUILT[family].rewrites and not unit.binding else set()
+    headers |= {file for one in reach for file in one.files} - known
+    includes = [*([framework.include] if unit.binding else []), *(one.include for one in unit.sections)]
+    # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
+    ordered = [*reversed([values(one) for one in includes]), *(one.includes for one in reach)]
+    reached = [name for one in reach for name in one.depends]
+    device = any(source.endswith(BUILT[family].sources) for source in unit.sources if BUILT[family].sources)
+    chosen = {cell.backend: _archs(manifest, unit, cell, matrix) for cell in cells if unit.sections or device}
+    return Group(
+        name=unit.target,
+        title=unit.title,
         backend=family,
-        sources=sources,
-        headers=tuple(sorted({*headers, *offered, *reach.files})),
-        includes=_includes(framework.include, reach, (*sources, *headers, *offered, *reach.files)),
-        cxx_flags=values(framework.cxx_flags),
-        cuda_flags=(),
-        hip_flags=(),
-        depends=_depends(manifest, (TORCH, *reach.depends)),
-        archs={},
-        identity=f"{family}_id",
+        sources=unit.sources,
+        headers=tuple(sorted(headers)),
+        includes=_includes([path for some in ordered for path in some], (*unit.sources, *headers)),
+        cxx_flags=(*(values(framework.cxx_flags) if unit.binding else ()), *_joined(unit, "cxx_flags")),
+        cuda_flags=_joined(unit, "cuda_flags"),
+        hip_flags=_joined(unit, "hip_flags"),
+        depends=_depends(manifest, [*([TORCH] if unit.binding else []), *_joined(unit, "depends"), *reached]),
+        archs={backend: archs for backend, archs in chosen.items() if archs is not None},
+        identity=f"{family}_id" if unit.binding else "",
     )
-    backends = {one.cell.backend: one for one in variants}
-    linked = [(one.cell, frozenset(one.groups)) for _, one in sorted(backends.items())]
-    compiled = (section for section in manifest.sections(family) if _split(section.src)[0])
-    return (binding, *(_group(project, section, linked, matrix) for section in compiled))
+
+
+def _joined(unit: Unit, key: str) -> tuple[str, ...]:
+    """A list that the sections of a unit have, one after the other."""
+    return tuple(value for section in unit.sections for value in values(getattr(section, key)))
 
 
 def _depends(manifest: Manifest, depends: Iterable[str]) -> tuple[str, ...]:
@@ -354,25 +375,26 @@ def _depends(manifest: Manifest, depends: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(depends)))
 
 
-def _group(project: Project, section: Kernel, linked: Iterable[tuple[Cell, frozenset[str]]], matrix: Matrix) -> Group:
-    """A kernel section, given one cell of each backend and the groups that such cells link."""
-    reach = project.reach[section.name.value]
-    sources, headers = _split(section.src)
-    # hipify gets all sources of a section anyway.
-    reached = set(reach.files) - (set(sources) if BUILT[section.backend.value].rewrites else set())
-    headers = tuple(sorted({*headers, *reached}))
-    cells = [cell for cell, groups in linked if section.name.value in groups]
-    chosen = {cell.backend: _choose(section, cell, matrix) for cell in cells}
-    return Group(
-        name=section.name.value,
-        backend=section.backend.value,
-        sources=sources,
-        headers=headers,
-        includes=_includes(section.include, reach, (*sources, *headers)),
-        cxx_flags=values(section.cxx_flags),
-        cuda_flags=values(section.cuda_flags),
-        hip_flags=values(section.hip_flags),
-        depends=_depends(project.manifest, (*values(section.depends), *reach.depends)),
-        archs={backend: archs for backend, archs in chosen.items() if archs is not None},
-        identity="",
+def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
+    """The include directories that have any of the files below them: those of other backends have none."""
+    listed = list(files)
+    return tuple(
+        one for one in dict.fromkeys(directories) if one == "." or any(file.startswith(f"{one}/") for file in listed)
+    )
+
+
+def _archs(manifest: Manifest, unit: Unit, cell: Cell, matrix: Matrix) -> Archs | None:
+    """The GPU architectures of a unit in a cell: of the sections that list its sources, or of all."""
+    found = [_choose(one, cell, matrix) for one in unit.sections or _sections(manifest, cell)]
+    archs = [one for one in found if one is not None]
+    if len(archs) < 2:  # noqa: PLR2004
+        return next(iter(archs), None)
+    kept = {arch for one in archs for arch in one.kept}
+    kept = {arch for arch in kept if f"{arch}+PTX" not in kept}
+    return Archs(
+        requested=tuple(dict.fromkeys(arch for one in archs for arch in one.requested)),
+        kept=tuple(sorted(kept, key=BUILT[cell.family].order)),
+        dropped=tuple(
+            {dropped.arch: dropped for one in archs for dropped in one.dropped if dropped.arch not in kept}.values()
+        ),
     )

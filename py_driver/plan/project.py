@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.errors import Code, DriverError, error
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
 from py_driver.manifest.text import SIZE_LIMIT, check_size
@@ -48,6 +48,11 @@ class Project(NamedTuple):
     reach: Mapping[str, Reach]
     notes: tuple[Note, ...]
 
+    @property
+    def doubts(self) -> list[Diagnostic]:
+        """The notes on what upstream's builder takes and is probably a mistake, as errors."""
+        return [Diagnostic(code=one.code, message=one.message, span=one.span) for one in self.notes if one.code]
+
 
 def load(directory: Path, releases: Releases) -> Project:
     """Read the project in a directory.
@@ -75,7 +80,8 @@ def load(directory: Path, releases: Releases) -> Project:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
             checker.check_commas(kernel.backend.value, kernel.src, kernel.include)
-    checker.check_languages("the binding is C++ only", framework.src)
+    checker.check_binding(manifest)
+    checker.check_common(manifest)
     checker.check_case(manifest)
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
     python = package_files(directory, manifest, findings) if named else ()

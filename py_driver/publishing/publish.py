@@ -26,7 +26,7 @@ from py_driver.publishing.release import Changes, changes, make_file, read_varia
 from py_driver.system.files import contains, is_file, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
@@ -52,6 +52,7 @@ class PublishOptions:
         create_pr: whether to open a pull request instead of a commit.
         dry_run: whether to say only what would be done.
         allow_dirty: whether files may differ from what git has.
+        strict: whether what upstream's builder takes and is probably a mistake is an error.
         strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
         words: torch releases and backends of the variants.
     """
@@ -62,6 +63,7 @@ class PublishOptions:
     create_pr: bool = False
     dry_run: bool = False
     allow_dirty: bool = False
+    strict: bool = False
     strict_archs: bool = False
     words: Words = ANY
 
@@ -114,9 +116,12 @@ def publish(
 
     Raises:
         DriverError: MISSING_KEY if nobody says where to; USAGE; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
-            NO_NETWORK; PERMISSION; what `variant_dir.present` and reading the project raise.
+            NO_NETWORK; PERMISSION; what `variant_dir.present` and reading the project raise; if `options.strict` the
+            codes of its notes.
     """
     project = load(directory, releases)
+    if options.strict and project.doubts:
+        raise DriverError(project.doubts)
     manifest = project.manifest
     repo_id, branch = target(manifest, options.repo_id, options.branch)
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
@@ -149,7 +154,7 @@ def publish(
                 card = make_card(manifest, repo_id, _described(hub, heads, branch, built), _texts(project))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
-            done = tuple(_bring(hub, heads.get(one.branch, ""), one, options) for one in goals)
+            done = tuple(_bring_all(hub, heads, goals, options))
             count = len(done[0].changes.added) + len(done[0].changes.deleted)
             task.done(f"{count} files changed, {done[0].changes.same} the same")
     names = tuple(one.name for one in built)
@@ -186,6 +191,24 @@ class _Goal(NamedTuple):
     files: tuple[File, ...]
     places: tuple[str, ...]
     message: str
+
+
+def _bring_all(
+    hub: Hub, heads: Mapping[str, str], goals: Iterable[_Goal], options: PublishOptions
+) -> Iterator[Published]:
+    """Bring branches one after the other; an error says which of them have changed before it."""
+    changed: list[str] = []
+    for goal in goals:
+        try:
+            one = _bring(hub, heads.get(goal.branch, ""), goal, options)
+        except DriverError as failure:
+            first, *others = failure.diagnostics
+            if not changed:
+                raise
+            message = f"{first.message}; {', '.join(changed)} was published before, {goal.branch} was not"
+            raise DriverError([first._replace(message=message), *others]) from None
+        changed += [goal.branch] if one.url and not options.dry_run else []
+        yield one
 
 
 def _bring(hub: Hub, parent: str, goal: _Goal, options: PublishOptions) -> Published:

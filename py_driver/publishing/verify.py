@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import Cxx, apart, build, verifying
+from py_driver.bazel.invocation import KEEP_GOING, Cxx, apart, build, verifying
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
 from py_driver.building.author_paths import Project
-from py_driver.building.executed import read_steps
+from py_driver.building.executed import read_records
 from py_driver.building.selection import archives, choose
+from py_driver.building.several import batches, failure_of
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, differences, present, read_metadata
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from py_driver.bazel.find import Bazel
-    from py_driver.bazel.invocation import Choices
     from py_driver.building.build import Options
+    from py_driver.building.workspace import Workspace
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
@@ -97,48 +98,109 @@ class _Place(NamedTuple):
     name: str = ""
 
 
-def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is done with that)
-    directory: Path,
-    patterns: Sequence[str],
-    releases: Releases,
-    output: Output,
-    options: Options,
-    release: Release | None = None,
-    *,
-    diffoscope: bool = False,
-) -> list[Verified]:
-    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyOptions:
+    """How to verify.
 
-    Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means all that are there.
-        releases: to build for.
-        output: where progress is shown.
-        options: how many steps at once, in what memory, with which settings; nothing remote is used.
+    Attributes:
+        patterns: globs of identifiers; none means all variants that are there.
+        build: how many steps at once, in what memory, with which settings; nothing remote is used.
         release: what is published, if that is compared and not `build/`.
         diffoscope: let that say how variants differ. It looks into them with many programs, so whoever published them
             could find a fault in one of those.
+    """
+
+    patterns: Sequence[str]
+    build: Options
+    release: Release | None = None
+    diffoscope: bool = False
+
+
+class _Task(NamedTuple):
+    """A project to verify.
+
+    Attributes:
+        directory: where it is.
+        plan: of it.
+        chosen: the variants to build.
+        place: where the variants are that they are compared with.
+        here: what git says of the sources, for those that are published.
+        cxx: what compiles their C++; None for the usual compiler.
+    """
+
+    directory: Path
+    plan: Plan
+    chosen: Sequence[Variant]
+    place: _Place
+    here: tuple[Sources, str]
+    cxx: Cxx | None
+
+
+Result = list[Verified] | DriverError
+"""What came of a project."""
+
+
+def verify(
+    directories: Sequence[Path], releases: Releases, output: Output, options: VerifyOptions
+) -> dict[Path, Result]:
+    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
+
+    One Bazel builds all projects of a workspace, so that it sets up the toolchains once and runs what they share once.
+
+    Args:
+        directories: of the projects.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+
+    Returns:
+        What came of each project, by its directory: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there
+        is what is no variant of the project and no patterns are given; see `building.build` and `hub.Hub`.
 
     Raises:
-        DriverError: SET_UP if diffoscope is wanted and not on PATH; FILE_MISSING if there is nothing to compare;
-            FOREIGN_FILE if there is what is no variant of the project and no patterns are given; see `building.build`
-            and `hub.Hub`.
+        DriverError: what is wrong for all of them: SET_UP if diffoscope is wanted and not on PATH, say; INTERRUPTED.
     """
     check_user_lock(releases)
-    if diffoscope and shutil.which(_DIFFOSCOPE) is None:
+    if options.diffoscope and shutil.which(_DIFFOSCOPE) is None:
         raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or run without --diffoscope")
+    results: dict[Path, Result] = {}
+    tasks: list[_Task] = []
+    with ExitStack() as stack:
+        for directory in directories:
+            try:
+                tasks += _tasks(directory, releases, output, options, stack)
+            except DriverError as failure:
+                if failure.diagnostics[0].code is Code.INTERRUPTED:
+                    raise
+                results[directory] = failure
+        for batch in batches(tasks):
+            for directory, result in _verify(batch, releases, output, options).items():
+                results[directory] = _joined(results.get(directory, []), result)
+    return results
+
+
+def _joined(before: Result, after: Result) -> Result:
+    """What came of two parts of a project: all that was compared, or the first failure."""
+    if isinstance(before, DriverError):
+        return before
+    return after if isinstance(after, DriverError) else [*before, *after]
+
+
+def _tasks(
+    directory: Path, releases: Releases, output: Output, options: VerifyOptions, stack: ExitStack
+) -> list[_Task]:
+    """What is to be verified of a project, by compiler; what is downloaded for it goes away with the stack."""
     project = load(directory, releases)
-    plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
-    named = choose(plan, patterns, options.words) if patterns or options.words.given else plan.variants
-    with _local(directory) if release is None else _published(project.manifest, named, release, output) as place:
-        chosen = present(place.directory, plan, patterns, place.name, words=options.words)
-        here = _here(directory, plan) if release else (Sources(), "")
-        found = {}
-        for cxx, those in _compilers(place.directory, chosen, options.choices.cxx).items():
-            with _made(directory, plan, those, releases, output, replace(options.choices, cxx=cxx)) as made:
-                for name, path in made.items():
-                    found[name] = _compared(name, path, place, here, diffoscope=diffoscope)
-        return [found[variant.name] for variant in chosen]
+    plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
+    patterns, words, release = options.patterns, options.build.words, options.release
+    named = choose(plan, patterns, words) if patterns or words.given else plan.variants
+    place = _Place(directory)
+    if release:
+        place = stack.enter_context(_published(project.manifest, named, release, output))
+    chosen = present(place.directory, plan, patterns, place.name, words=words)
+    here = _here(directory, plan) if release else (Sources(), "")
+    compilers = _compilers(place.directory, chosen, options.build.choices.cxx)
+    return [_Task(directory, plan, those, place, here, cxx) for cxx, those in compilers.items()]
 
 
 def _compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
@@ -150,39 +212,87 @@ def _compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) ->
     return found
 
 
-@contextmanager
-def _made(  # noqa: PLR0913  (what, for which releases, how, and where it is shown)
-    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, output: Output, choices: Choices
-) -> Iterator[dict[str, Path]]:
-    """The directories of variants, built anew, as long as this lasts."""
-    with one_at_a_time(plan, output):
-        workspace = workspace_for(directory, plan, releases)
-        fetch_all(archives(plan, chosen, releases.lock, gcc=choices.gcc), output)
-        with _nothing_kept(find_bazel(workspace.root, output), workspace.root, output) as bazel:
-            labels = [workspace.label(variant.name) for variant in chosen]
-            title = f"building {plan.name} without any cache"
-            with build_turn(output) as mine:
-                options = verifying(choices, mine.running, output)
-                project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
-                tell = Teller(projects=[project], choices=choices, output=output)
-                root, explain = workspace.root, tell.explain
-                done = build(bazel, root, labels, output, title=title, options=options, explain=explain)
-                tell.warn(done.events)
-            root = done.events.exec_root or workspace.root
-            records = read_steps(done.events.groups.get("steps", ()), [variant.name for variant in chosen])
-            with ExitStack() as stack:
-                places = {record["variant"]: root / record["directory"] for record in records}
-                yield {name: stack.enter_context(true_names(place, plan)) for name, place in places.items()}
+def _verify(tasks: Sequence[_Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
+    """Verify projects that have different names."""
+    results: dict[Path, Result] = {}
+    with ExitStack() as stack:
+        # In the order of their names, so that no two runs wait for each other.
+        for one in sorted(tasks, key=lambda one: one.plan.module):
+            stack.enter_context(one_at_a_time(one.plan, output))
+        roots: dict[tuple[Path, Cxx | None], list[tuple[_Task, Workspace]]] = {}
+        for one in tasks:
+            try:
+                workspace = workspace_for(one.directory, one.plan, releases)
+                fetch_all(archives(one.plan, one.chosen, releases.lock, gcc=one.cxx is Cxx.GCC), output)
+            except DriverError as failure:
+                if failure.diagnostics[0].code is Code.INTERRUPTED:
+                    raise
+                results[one.directory] = failure
+                continue
+            roots.setdefault((workspace.root, one.cxx), []).append((one, workspace))
+        for (root, _), those in roots.items():
+            results |= _built_anew(root, those, output, options)
+    return results
 
 
-def _compared(variant: str, made: Path, place: _Place, here: tuple[Sources, str], *, diffoscope: bool) -> Verified:
+def _built_anew(
+    root: Path, those: Sequence[tuple[_Task, Workspace]], output: Output, options: VerifyOptions
+) -> dict[Path, Result]:
+    """Build the projects of a workspace with a Bazel that knows nothing, and compare what it makes."""
+    labels = {one.directory: [workspace.label(variant.name) for variant in one.chosen] for one, workspace in those}
+    choices = replace(options.build.choices, cxx=those[0][0].cxx)
+    projects = {
+        one.directory: Project(directory=one.directory, plan=one.plan, chosen=one.chosen, workspace=workspace)
+        for one, workspace in those
+    }
+    teller = Teller(
+        projects=[*projects.values()],
+        choices=replace(choices, keep_going=choices.keep_going or len(those) > 1),
+        output=output,
+    )
+    what = those[0][0].plan.name if len(those) == 1 else f"{len(those)} projects"
+    results: dict[Path, Result] = {}
+    with _nothing_kept(find_bazel(root, output), root, output) as bazel:
+        with build_turn(output) as mine:
+            args = [*verifying(choices, mine.running, output), *([KEEP_GOING] if len(those) > 1 else [])]
+            every = [label for some in labels.values() for label in some]
+            title = f"building {what} without any cache"
+            explain = teller.explain
+            done = build(bazel, root, every, output, title=title, options=args, check=False, explain=explain)
+        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
+            raise done.failure
+        if done.failure is None:
+            teller.warn(done.events)
+        records = read_records(done.events.groups.get("steps", ()))
+        for one, workspace in those:
+            others = [other.package for _, other in those if other is not workspace]
+            failure = done.failure
+            if len(those) > 1:
+                failure = failure_of(projects[one.directory], others, done, records, teller)
+            if failure:
+                results[one.directory] = failure
+                continue
+            places = {
+                variant.name: (done.events.exec_root or root) / records[label]["directory"]
+                for variant, label in zip(one.chosen, labels[one.directory], strict=True)
+            }
+            results[one.directory] = [
+                _compared(one, name, path, diffoscope=options.diffoscope) for name, path in places.items()
+            ]
+    return results
+
+
+def _compared(task: _Task, variant: str, made: Path, *, diffoscope: bool) -> Verified:
+    """Compare a variant, as Bazel has made it, with what was there."""
+    place = task.place
     there = place.directory / BUILD / variant
     shown = f"{place.name}/{variant}" if place.name else str(there)
-    found = differences(made, there)
-    if not found:
-        return Verified(variant=variant, place=shown, differences=())
-    hint = _hint(place.directory / statement_path(variant), here)
-    report = _diffoscope(made, there) if diffoscope else ""
+    with true_names(made, task.plan) as named:
+        found = differences(named, there)
+        if not found:
+            return Verified(variant=variant, place=shown, differences=())
+        hint = _hint(place.directory / statement_path(variant), task.here)
+        report = _diffoscope(named, there) if diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 
 
@@ -218,12 +328,6 @@ def _diffoscope(made: Path, there: Path) -> str:
     environ = bare({"LC_ALL": "C.UTF-8"})
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
     return "\n".join(printable(line) for line in done.stdout.rstrip().splitlines())
-
-
-@contextmanager
-def _local(directory: Path) -> Iterator[_Place]:
-    """The project itself."""
-    yield _Place(directory)
 
 
 @contextmanager

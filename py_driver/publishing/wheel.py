@@ -48,19 +48,39 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], directory: Path) -> Path:
-    """Write the wheel of some variants; the same ones give the same bytes.
+def wheel_name(manifest: Manifest, variants: Sequence[str]) -> str:
+    """What the wheel of some variants is called.
 
     One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
     variants need: Python's stable ABI of 3.9 and glibc 2.28, or nothing where nothing was compiled.
 
     Args:
         manifest: of the project.
-        built: the variants.
-        directory: where it goes.
+        variants: their identifiers.
+    """
+    cells = [parse(one) for one in variants]
+    return f"{manifest.module}-{_version(manifest, cells)}-{_tag(cells)}.whl"
 
-    Returns:
-        Its path.
+
+def _version(manifest: Manifest, cells: Sequence[Cell]) -> str:
+    return f"{manifest.version}.0" + (f"+{_local(cells[0])}" if len(cells) == 1 else "")
+
+
+def _tag(cells: Sequence[Cell]) -> str:
+    return _COMPILED if _compiled(cells) else _ANY
+
+
+def _compiled(cells: Sequence[Cell]) -> bool:
+    return any(not cell.is_noarch for cell in cells)
+
+
+def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) -> None:
+    """Write the wheel of some variants; the same ones give the same bytes.
+
+    Args:
+        manifest: of the project.
+        built: the variants.
+        target: the file, named as `wheel_name` says.
 
     Raises:
         DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does.
@@ -75,9 +95,7 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], directory: Pat
     if any(cell.tvm_ffi for cell in cells):
         advice = "publish it: `kernels.get_kernel` loads it"
         raise error(Code.UNSUPPORTED, "there is no wheel of a kernel that is bound with tvm-ffi", help=advice)
-    compiled = any(not cell.is_noarch for cell in cells)
-    tag = _COMPILED if compiled else _ANY
-    version = f"{manifest.version}.0" + (f"+{_local(cells[0])}" if len(cells) == 1 else "")
+    version = _version(manifest, cells)
     module = manifest.module
     files: dict[str, File] = {
         f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(one.name, f'{PLACE}/{one.name}', 1)}": file
@@ -89,16 +107,14 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], directory: Pat
         f"{module}/__init__.py": _package([describe(cell, one) for cell, one in zip(cells, built, strict=True)]),
         f"{module}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
         f"{info}/METADATA": _metadata(manifest, version, cells),
-        f"{info}/WHEEL": _wheel(tag, compiled=compiled),
+        f"{info}/WHEEL": _wheel(_tag(cells), compiled=_compiled(cells)),
     }
     files |= {name: make_file(name, text) for name, text in texts.items()}
     record_name = f"{info}/RECORD"
     files[record_name] = make_file(record_name, _record(files, record_name))
-    target = directory / f"{module}-{version}-{tag}.whl"
     with replacing(target) as file:
         _zip(files, file)
         os.fchmod(file.fileno(), _ALL & 0o777)
-    return target
 
 
 def _local(cell: Cell) -> str:

@@ -62,6 +62,29 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [one["variants"][0]["steps"]["run"] > 0 for one in again["projects"]] == [True, False]
 
 
+@pytest.mark.slow
+def test_verify_several_with_one_bazel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    same, odd, changed = (project(tmp_path / name, f"several_{name}") for name in ("same", "odd", "changed"))
+    data = 'E=8,N=1,device="H 100"@größe.json'
+    for one in (odd, changed):
+        (one / "torch-ext" / f"several_{one.name}" / data).write_text("{}")
+        manifest = one / "build.toml"
+        text = manifest.read_text(encoding="utf-8").replace("[torch]\n", '[torch]\npyext = ["py", "json"]\n')
+        manifest.write_text(text)
+    words = ("--torch=2.13", "--backend=cpu")
+    answer, _ = driver(capsys, "build", same, odd, changed, *words, code=0)
+    assert [one["variants"][0]["variant"] for one in answer["projects"]] == [CPU] * 3
+    assert (odd / "build" / CPU / data).read_text() == "{}"
+    (changed / "build" / CPU / data).write_text("[]")
+    verified, said = driver(capsys, "verify", same, odd, changed, tmp_path / "none", code=1)
+    results = {one["directory"]: one for one in verified["projects"]}
+    assert "building 3 projects without any cache" in said
+    assert [[one["differences"] for one in results[str(place)]["variants"]] for place in (same, odd)] == [[[]]] * 2
+    assert results[str(changed)]["variants"][0]["differences"] == [f"{data} has other bytes"]
+    assert [one["code"] for one in results[str(changed)]["errors"]] == ["E403"]
+    assert [one["code"] for one in results[str(tmp_path / "none")]["errors"]] == ["E105"]
+
+
 def test_for_one_gpu_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = project(tmp_path / "quick", "quick")
     manifest = made / "build.toml"

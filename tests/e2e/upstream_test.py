@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, CU130, PROJECTS, copy_project
+from clone import CPU, CU130, PROJECTS, copy_project, cuda_steps
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
@@ -24,8 +25,19 @@ pytestmark = pytest.mark.e2e
 _LOAD = """
 import pathlib, sys
 from kernels import get_local_kernel
-print(get_local_kernel(pathlib.Path(sys.argv[1])).twice_and_one(20))
+kernel = get_local_kernel(pathlib.Path(sys.argv[1]))
+print(getattr(kernel, sys.argv[2])(*map(int, sys.argv[3:])))
 """
+
+
+def _load(project: Path, function: str, *words: str) -> str:
+    """What a function of a kernel that was built for the CPU returns."""
+    python = python_for([parse(CPU)], Releases(), Output())
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
+    command = [python, "-c", _LOAD, str(project / "build"), function, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def test_a_project_as_upstream_takes_it(clone: Driver, base: Path) -> None:
@@ -33,14 +45,26 @@ def test_a_project_as_upstream_takes_it(clone: Driver, base: Path) -> None:
     result = clone.build(project, CPU, CU130)
     archs = {one["variant"]: one["archs"] for one in result["variants"]}
     assert archs == {CPU: [], CU130: ["9.0"]}
-    python = python_for([parse(CPU)], Releases(), Output())
-    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
-    command = [python, "-c", _LOAD, str(project / "build")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
-    assert (done.returncode, done.stdout) == (0, "41\n"), done.stderr
+    assert _load(project, "twice_and_one", "20") == "41"
     # What the other sections list, and the section does not reach, is no input of it.
     (project / "csrc" / "sum.h").write_text("#pragma once\n\nint sum(int count);  // changed\n", encoding="utf-8")
     steps = clone.build(project, CU130)["variants"][0]["steps"]
     assert steps["run"] > 0
     (project / "lib" / "scale.cpp").write_text('#include "scale.hpp"\n\nint scale(int c) { return 2 * c; }\n')
     assert clone.build(project, CU130)["variants"][0]["steps"]["run"] == 0
+
+
+def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path) -> None:
+    """Sections of names that no label carries; a source of two of them; CUDA in the binding; a macro of the rules."""
+    project = copy_project(PROJECTS / "merged", base / "merged")
+    result = clone.build(project, CPU, CU130)
+    made = {one["variant"]: one for one in result["variants"]}
+    assert made[CU130]["archs"] == ["8.0", "9.0"]
+    # The binding in two actions, and host.cpp in one; for CUDA the binding, and two sources for two architectures.
+    assert [sum(one["steps"].values()) for one in (made[CPU], made[CU130])] == [3, 2 + 2 * cuda_steps(2)]
+    assert _load(project, "sum") == "42"
+    checked = clone.run("abi-check", project / "build" / CU130, "--json")
+    [library] = json.loads(checked.stdout)["libraries"]
+    assert (library["findings"], library["gpu-code"]) == ([], ["sm_80", "sm_90"])
+    image = next((project / "build" / CU130).glob("*.so")).read_bytes()
+    assert all(name in image for name in (b"_Z4fillPi", b"_Z14of_the_bindingPi"))

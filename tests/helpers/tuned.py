@@ -41,6 +41,19 @@ ODD = {name: f"{name}\n".encode() for name in ('E=8,N=1,device="H100 80GB".bin',
 FILES = {"__init__.py": b"x = 1\n", "_ops.py": b"", "weights.bin": bytes(range(256)) * 8}
 
 
+def copied(project: Path, name: str) -> Path:
+    """A copy of a project beside it."""
+    return Path(shutil.copytree(project, project.with_name(name)))
+
+
+def rename(project: Path, name: str) -> None:
+    """Give a project that is built, and its repository, another name, and build it."""
+    (project / "torch-ext" / "tuned").rename(project / "torch-ext" / name)
+    (project / "build.toml").write_text(MANIFEST.replace("tuned", name))
+    for variant in ("torch-cpu", "torch-cuda"):
+        build(project, variant, FILES)
+
+
 def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
     """Put a variant there as the rules write it, of what the sources are now."""
     place = project / "build" / variant

@@ -9,6 +9,7 @@ load("//rules/private:resources.bzl", "resources")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:gpus.bzl", "gpu_of", "repository_name")
 load("//toolchains/cc:flags.bzl", "cc_flags")
+load("//toolchains/library:repository.bzl", "places", "wrong_release")
 load(":suite.bzl", "declare_tests")
 
 def _file(package, short_path):
@@ -141,6 +142,36 @@ def _without_definitions_test_impl(ctx):
 
 without_definitions_test = unittest.make(_without_definitions_test_impl)
 
+def _wrong_release_test_impl(ctx):
+    env = unittest.begin(ctx)
+    lock = {"release": "4.5.2", "vendored_by": "demo 1.0"}
+    text = "#pragma once\n#define CUTLASS_MAJOR  4\n#define CUTLASS_MINOR 5 // of it\n#define CUTLASS_PATCH 2\n"
+    said = "CUTLASS 4.5.2, as vendored by demo 1.0, says in version.h that it is "
+    cases = [
+        (text, None),
+        (text.replace("MINOR 5", "MINOR 4"), said + "4.4.2"),
+        (text.replace("#define CUTLASS_PATCH 2", "#undef CUTLASS_PATCH"), said + "4.5.?"),
+        ("", said + "?.?.?"),
+    ]
+    for content, expected in cases:
+        asserts.equals(env, expected, wrong_release(lock, content))
+    return unittest.end(env)
+
+wrong_release_test = unittest.make(_wrong_release_test_impl)
+
+def _places_test_impl(ctx):
+    env = unittest.begin(ctx)
+    cases = [
+        (["include", "."], {"include": "include", "root": "."}),
+        (["root", "."], {"root": "root", "root_": "."}),
+        ([".", "root/include", "root_"], {"root__": ".", "root/include": "root/include", "root_": "root_"}),
+    ]
+    for include, expected in cases:
+        asserts.equals(env, expected, places(include))
+    return unittest.end(env)
+
+places_test = unittest.make(_places_test_impl)
+
 def unit_test_suite(name):
     """Declares the unit tests.
 
@@ -153,6 +184,8 @@ def unit_test_suite(name):
         "definitions_are_no_flags_of_later_phases": without_definitions_test,
         "backend_of_a_cell_says_whose_release_it_is": gpu_of_test,
         "dirname_is_the_directory_of_the_marker": dirname_test,
+        "copy_of_cutlass_is_of_the_release_that_is_locked": wrong_release_test,
+        "directories_of_a_library_have_places_of_their_own": places_test,
         "gpu_code_that_must_be_linked_is_told_by_its_flag": flag_to_link_test,
         "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,

@@ -28,34 +28,50 @@ library_sdk(
 )
 """
 
-def _check_version(rctx, lock):
-    """Fails if a copy is not of the release that it is locked for.
+def wrong_release(lock, text):
+    """What is wrong with a copy of CUTLASS that is not of the release that it is locked for.
 
     Args:
-        rctx: repository_ctx.
-        lock: dict, one entry of the lock, whose headers are there.
+        lock: dict, one entry of the lock.
+        text: string, the copy's version.h.
+
+    Returns:
+        string, or None if it is of that release.
     """
     numbers = {}
-    for line in rctx.read("include/cutlass/version.h").splitlines():
+    for line in text.splitlines():
         words = [word for word in line.split(" ") if word]
         if len(words) > 2 and words[0] == "#define" and words[1] in _NUMBERS:
             numbers[words[1]] = words[2]
     found = ".".join([numbers.get(name, "?") for name in _NUMBERS])
-    if found != lock["release"]:
-        fail("CUTLASS %s, as vendored by %s, says in version.h that it is %s" % (lock["release"], lock["vendored_by"], found))
+    if found == lock["release"]:
+        return None
+    return "CUTLASS %s, as vendored by %s, says in version.h that it is %s" % (lock["release"], lock["vendored_by"], found)
+
+def places(include):
+    """Where the directories of a library go in its repository.
+
+    Args:
+        include: list of string, the directories, `.` for the archive's root.
+
+    Returns:
+        dict of string, the directory in the archive by the place: its own name, or for the root one that no other has.
+    """
+    taken = [directory.split("/")[0] for directory in include]
+    root = [name for name in ["root" + "_" * count for count in range(len(include) + 1)] if name not in taken][0]
+    return {root if directory == "." else directory: directory for directory in include}
 
 def _library_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
-    directories = {}
-    for directory in lock.get("include", _CUTLASS):
-        place = "root" if directory == "." else directory
-        directories[place] = None
+    directories = places(lock.get("include", _CUTLASS))
+    for place, directory in directories.items():
         prefix = lock["root"] if directory == "." else "%s/%s" % (lock["root"], directory)
         fetch(rctx, lock["archive"], place, strip_prefix = prefix)
     if "include" in lock:
         run(rctx, [host_python(rctx), "-I", "-c", _REMOVE] + directories.keys(), "Removing BUILD files")
-    if "vendored_by" in lock:
-        _check_version(rctx, lock)
+    wrong = wrong_release(lock, rctx.read("include/cutlass/version.h")) if "vendored_by" in lock else None
+    if wrong:
+        fail(wrong)
     rctx.file("BUILD.bazel", _BUILD.format(
         depends = rctx.attr.depends,
         directories = json.encode(directories.keys()),

@@ -9,7 +9,7 @@ import pytest
 from sections import GENERAL, TORCH, make
 
 from py_driver.bazel.spawns import Spawn
-from py_driver.building.estimate import Estimate, History, Known, describe, estimate, learned
+from py_driver.building.estimate import Estimate, History, Known, Work, describe, estimate, learned, together
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Settings, Step, expected_steps
 from py_driver.building.history import read_history, write_history
@@ -169,6 +169,26 @@ def test_an_edit_runs_what_reads_the_file(tmp_path: Path, changed: str, run: int
     assert ahead.run == run
     back = _ahead(_steps(tmp_path, FILES), history)
     assert back.run == 0
+
+
+def test_what_projects_share_counts_once(tmp_path: Path) -> None:
+    steps = _steps(tmp_path, FILES)
+    alone = _ahead(steps, {})
+    # Nobody has built either: they may well differ in where their outputs lie.
+    new = together([Work("a", steps, {}), Work("b", steps, {})], jobs=2, memory=100_000)
+    assert _counts(new) == (2 * alone.run, 2 * alone.shared, 0)
+    assert 1.9 * alone.seconds < new.seconds < 2.1 * alone.seconds
+    assert together([Work("a", steps, {}), Work("b", steps, {})], jobs=1000, memory=None).seconds < 1.1 * alone.seconds
+    # What had one key in both is one action.
+    (tmp_path / "g.cu").write_text("int i;\n")
+    edited = _again(tmp_path)
+    once = _ahead(edited, _done(steps))
+    same = together([Work(one, edited, _done(steps)) for one in "ab"], jobs=2, memory=100_000)
+    assert _counts(same) == (once.run, once.run + 2 * once.shared + once.cached, once.cached)
+    assert same.seconds == once.seconds
+    own = {step.place: f"b {step.place}" for step in steps}
+    other = together([Work("a", edited, _done(steps)), Work("b", edited, _done(steps, keys=own))], jobs=2, memory=None)
+    assert other.run == 2 * once.run
 
 
 def test_bytes_that_are_no_text_count(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from py_driver.bazel.run import Completed
 from py_driver.bazel.servers import Server
 from py_driver.building import several
 from py_driver.building.build import Build, Options, Prepared
+from py_driver.building.report_page import own_page
 from py_driver.building.workspace import workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.releases import Releases
@@ -25,7 +27,6 @@ from py_driver.system.cache import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 CPU213 = "torch213-cxx11-cpu-x86_64-linux"
 RELEASES = Releases()
@@ -174,6 +175,21 @@ def test_two_of_one_name(bazel: Said, project: Callable[..., Prepared]) -> None:
     results = build(project("one"), project("one", "other"), project("two"))
     assert [len(labels) for labels in bazel.calls] == [2, 1]
     assert all(isinstance(one, Build) for one in results)
+
+
+def test_each_has_a_report(bazel: Said, project: Callable[..., Prepared], tmp_path: Path) -> None:
+    bazel.failing = {f"//projects/two:{CPU213}"}
+    page, taken = tmp_path / "pages" / "all.html", set[Path]()
+    all_of = [project("one"), project("one", "other"), project("two"), project("three")]
+    pages = [own_page(page, one.plan.module, taken) for one in all_of]
+    assert [one.name for one in pages] == ["all-one.html", "all-one-2.html", "all-two.html", "all-three.html"]
+    projects = [replace(one, report=own) for one, own in zip(all_of, pages, strict=True)]
+    build(*projects)
+    assert {one.name for one in page.parent.iterdir()} == {
+        f"all-{name}.{kind}" for name in ("one", "one-2", "three") for kind in ("html", "json")
+    }
+    facts = [json.loads(one.with_suffix(".json").read_text()) for one in (pages[0], pages[3])]
+    assert [one["name"] for one in facts] == ["one", "three"]
 
 
 def test_one_that_has_no_workspace(

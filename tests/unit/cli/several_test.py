@@ -14,11 +14,12 @@ from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver import __main__
 from py_driver.building import build as building
-from py_driver.building import several
+from py_driver.building import example, several
 from py_driver.building.estimate import estimate
 from py_driver.building.executed import CellSteps
 from py_driver.errors import Code, error
 from py_driver.plan.projects import find_projects, is_project, projects_below
+from py_driver.publishing import verify
 
 METAL = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["m.metal"]\n'
 GOOD = ("a", "group/b")
@@ -172,7 +173,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             for variant in one.chosen
         )
         ahead = estimate([], {}, jobs=1, memory=None)
-        return building.Build(plan=one.plan, estimate=ahead, cells=cells, bytes_fetched=0, seconds=1.0)
+        return building.Build(
+            directory=one.directory, plan=one.plan, estimate=ahead, cells=cells, bytes_fetched=0, seconds=1.0
+        )
 
     monkeypatch.setattr(several, "build_several", instead)
     return done
@@ -213,8 +216,65 @@ def test_nothing_to_build_in_any(built: list[str], capsys: pytest.CaptureFixture
     assert built == []
 
 
-@pytest.mark.usefixtures("repository", "built")
-@pytest.mark.parametrize(("words", "message"), [(["--report=x.html", "a", "group"], "--report is about one project")])
-def test_what_several_cannot_have(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main(["build", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_each_project_has_a_page_of_its_own(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, Path | None] = {}
+
+    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, several.Result]:
+        asked.update({str(one.directory): one.report for one in projects})
+        return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
+
+    monkeypatch.setattr(several, "build_several", instead)
+    (repository / "x-re_lu.html").mkdir()
+    build("group", "a", "--report=x.html", capsys=capsys, code=2)
+    assert asked == {"a": Path("x-re_lu-2.html")}
+
+
+@pytest.mark.usefixtures("repository")
+def test_demo_of_several(built: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(directory: Path, _python: str) -> str:
+        if directory.name == "third":
+            raise error(Code.FILE_MISSING, "third/example.py is missing")
+        return f"{directory.name} is loaded"
+
+    shutil.copytree("a", "third")
+    monkeypatch.setattr(example, "python_for", lambda *_: "python3")
+    monkeypatch.setattr(example, "run_example", run)
+    words = ["--torch=2.13", "--backend=cpu", "a", "group", "third", "metal"]
+    assert __main__.main(["demo", *words]) == 5
+    shown = capsys.readouterr()
+    assert built == ["a", "group/b", "third"]
+    lines = shown.out.splitlines()
+    assert lines[:3] == ["a:", "a is loaded", ""]
+    assert [line.split()[0] for line in lines[3:]] == ["project", "a", "total"]
+    said = "4 projects: 1 built, and their examples run, 1 skipped, 2 failed (group/b, third)"
+    assert shown.err.splitlines()[-1] == said
+
+
+@pytest.mark.usefixtures("repository")
+def test_verify_of_several(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def instead(directories: list[Path], *_others: object) -> dict[Path, verify.Result]:
+        same = verify.Verified(variant=CPU213, place="p", differences=())
+        other = verify.Verified(variant=CPU213, place="q", differences=("x has other bytes", "y is missing"))
+        found = {"a": [same], "b": [same, other], "broken": error(Code.BUILD_FAILED, "the build failed")}
+        return {one: found[one.name] for one in directories}  # type: ignore[misc]
+
+    monkeypatch.setattr(verify, "verify", instead)
+    assert __main__.main(["verify", "a", "group", "broken"]) == 1
+    shown = capsys.readouterr()
+    assert [line.split(maxsplit=2) for line in shown.out.splitlines()] == [
+        ["project", "variant", "outcome"],
+        ["a", CPU213, "the same"],
+        ["group/b", CPU213, "the same"],
+        ["group/b", CPU213, "2 differences"],
+        ["broken", "-", "failed: E401"],
+    ]
+    assert "error[E403]: q does not match its sources: x has other bytes; y is missing" in shown.err
+    said = "3 projects: 1 built without any cache, every byte the same, 2 failed (group/b, broken)"
+    assert shown.err.splitlines()[-1] == said
+    assert __main__.main(["verify", "a", "group", "--json"]) == 1
+    first, second = json.loads(capsys.readouterr().out)["projects"]
+    assert (first["directory"], len(first["variants"]), first["errors"]) == ("a", 1, [])
+    assert ([one["code"] for one in second["errors"]], len(second["variants"])) == (["E403"], 2)
+    assert __main__.main(["verify", "a", "group", "--published", "--repo-id=me/x"]) == 2

@@ -162,6 +162,30 @@ def test_a_copy_of_cutlass_in_a_package(own: Callable[[str], Path], server: Serv
     assert __main__.main(["lock", "--check"]) == 0
 
 
+@pytest.mark.parametrize("name", ["cc", "cu130", "none"])
+def test_a_library_may_be_called_like_what_else_is_pinned(own: Callable[[str], Path], name: str) -> None:
+    path = own(LIBRARY.replace('"tiles"', f'"{name}"'))
+    assert __main__.main(["lock"]) == 0
+    digests = Releases(path).lock.toolchain_digests()
+    assert digests.pop(f"library {name}")
+    assert digests == Releases().toolchain_digests
+
+
+def test_a_project_with_a_library_is_upgraded(own: Callable[[str], Path], tmp_path: Path) -> None:
+    own(LIBRARY)
+    assert __main__.main(["lock"]) == 0
+    general = '[general]\nname = "re_lu"\nversion = 1\nlicense = "mit"\nbackends = ["cuda"]\n'
+    manifest = tmp_path / "project" / "build.toml"
+    manifest.parent.mkdir()
+    text = '[kernel."a b"]\nbackend = "cuda"\ndepends = ["tiles"]\nsrc = ["g/a.cu"]\n'
+    manifest.write_text(general + TORCH_SECTION + text, encoding="utf-8")
+    assert __main__.main(["upgrade", str(manifest.parent)]) == 0
+    assert manifest.read_text(encoding="utf-8").startswith(general.replace("license", "edition = 5\nlicense"))
+    assert text in manifest.read_text(encoding="utf-8")
+    manifest.write_text((general + TORCH_SECTION + text).replace("tiles", "other"), encoding="utf-8")
+    assert __main__.main(["upgrade", str(manifest.parent)]) == Code.BAD_VALUE.exit_code
+
+
 def test_a_library_of_headers(own: Callable[[str], Path], tmp_path: Path) -> None:
     path = own(LIBRARY)
     assert __main__.main(["lock"]) == 0
@@ -182,7 +206,9 @@ def test_a_library_of_headers(own: Callable[[str], Path], tmp_path: Path) -> Non
         }
     }
     releases = Releases(path)
-    assert "tiles" in releases.lock.toolchain_digests()
+    digests = releases.lock.toolchain_digests()
+    assert "library tiles" in digests
+    assert {name: one for name, one in digests.items() if name != "library tiles"} == Releases().toolchain_digests
     section = '[kernel.t]\nbackend = "cuda"\ndepends = ["tiles"]\nsrc = ["g/a.cu"]\n'
     made = make(tmp_path / "project", GENERAL + TORCH_SECTION + section + CPU, releases)
     built = {variant.cell.backend for variant in made.variants}

@@ -51,7 +51,9 @@ def test_bounds_leave_cells_out_with_a_reason(tmp_path: Path) -> None:
 
 
 def test_cuda_minver_leaves_a_section_out(tmp_path: Path) -> None:
-    other = CUDA.replace("kernel.g", "kernel.h") + "cuda-minver = '13.2'\n"
+    other = CUDA.replace("kernel.g", "kernel.h").replace("g/a.cu", "h.cu") + "cuda-minver = '13.2'\n"
+    (tmp_path / "h.cu").touch()
+    other = other.replace('"g/b.cu", ', "")
     plan = make(tmp_path, GENERAL + TORCH + CUDA + other + CPU)
     objects = {variant.name: variant.groups for variant in plan.variants}
     assert objects["torch213-cxx11-cu130-x86_64-linux"] == ("binding_cuda", "g")
@@ -86,14 +88,11 @@ def test_seed_form_builds_cuda_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (GENERAL + TORCH + CUDA.replace("kernel.g", "kernel.all_variants"), Code.BAD_NAME),
-        (GENERAL + TORCH + CUDA.replace("kernel.g", "kernel.binding_cuda"), Code.BAD_NAME),
         (GENERAL + TORCH.replace(', "torch-ext/b.cpp"', "") + CUDA, Code.MISSING_KEY),
         (GENERAL + TORCH + CUDA + "cuda-capabilities = ['5.0']\n", Code.EMPTY_ARCHS),
         (GENERAL + TORCH + "minver = '3.0'\n" + CUDA + CPU, Code.NO_VARIANTS),
         (GENERAL.replace('"cpu", "cuda"', '"xpu"') + TORCH, Code.NO_VARIANTS),
         (GENERAL + TORCH + CPU.replace("c.cpp", "g/a.cu"), Code.FILE_KIND),
-        (GENERAL + TORCH.replace("b.cpp", "b.cpp', 'g/a.cu").replace('"', "'") + CUDA, Code.FILE_KIND),
         (GENERAL + TORCH + CPU.replace('["g"]', '["c.cpp"]'), Code.FILE_KIND),
         (GENERAL + TORCH + CPU.replace('["g"]', '["nowhere"]'), Code.FILE_MISSING),
     ],

@@ -165,9 +165,6 @@ def test_ops_outside_the_namespace_are_noted(project: Path) -> None:
         ("[torch]", '[torch]\npyext = ["json"]', [Code.BAD_VALUE]),
         ("[torch]", "[torch]\npyext = []", [Code.BAD_VALUE]),
         ("[torch]", '[torch]\npyext = ["json", "p y"]', [Code.BAD_VALUE]),
-        ("[kernel.relu]", "[kernel.binding_cpu]", [Code.BAD_NAME]),
-        ("[kernel.relu]", "[kernel.torch213-cxx11-cu130-x86_64-linux]", [Code.BAD_NAME]),
-        ("[kernel.relu]", "[kernel.torch-cuda]", [Code.BAD_NAME]),
         ("csrc/relu.cu", "csrc/Relu.cu", [Code.FILE_MISSING]),
     ],
 )
@@ -490,10 +487,49 @@ def test_a_header_is_looked_through_for_the_list_where_cuda_includes_it(project:
     text = MANIFEST.replace('src = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc')
     second = text[text.index("[kernel.relu]") :].replace("relu]", "again]")
     (project / "build.toml").write_text(text + second, encoding="utf-8")
-    (note,) = plan_directory(project, Releases()).notes
+    [same, note] = plan_directory(project, Releases()).notes
+    assert "lists `csrc/relu.cu` too" in same.message
     assert (note.span.file, note.span.line) == (str(project / "csrc/more/deep.cuh"), 2)
     (project / "csrc/relu.cu").write_text("#include <cuda_runtime.h>\n", encoding="utf-8")
-    assert plan_directory(project, Releases()).notes == ()
+    assert plan_directory(project, Releases()).notes == (same,)
+
+
+def test_upstreams_tree_has_what_no_section_lists(project: Path) -> None:
+    text = MANIFEST.replace('include = ["."]\n\n', 'include = ["."]\npyext = ["py", "inc"]\n\n')
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    listed = ("tests/data/t.inc", "torch-ext/more/m.inc", "torch-ext/relu/p.inc")
+    for name in (*listed, "tests/.hidden/h.inc", "csrc/c.inc"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    found = '#include "tests/data/t.inc"\n#include "../torch-ext/more/m.inc"\n#include "torch-ext/relu/p.inc"\n'
+    (project / "csrc/relu.cu").write_text(found, encoding="utf-8")
+    made = plan_directory(project, Releases())
+    [group] = [one for one in made.groups if one.name == "relu"]
+    assert group.headers == ("csrc/relu.h", *listed)
+    assert {"tests/data/t.inc", "torch-ext/more/m.inc"} <= made.files
+    (project / "tests/data/t.inc").unlink()
+    (project / "tests/data/t.inc").symlink_to(__file__)
+    (project / "csrc/relu.cu").write_text(found + '#include "tests/.hidden/h.inc"\n#include "csrc/c.inc"\n')
+    with pytest.raises(DriverError) as caught:
+        plan_directory(project, Releases())
+    assert [one.message for one in caught.value.diagnostics] == [
+        f"`{name}` is included here, but no `src` lists it"
+        for name in ("tests/data/t.inc", "tests/.hidden/h.inc", "csrc/c.inc")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "reached"),
+    [("[]", False), ('["-DCPU_KERNEL"]', True), ('["-DCPU_KERNEL=1"]', True), ('["-UCUDA_KERNEL"]', True),
+     ('["-DMY_CPU_KERNEL"]', False), ('["-DCPU_KERNELS"]', False)],
+)  # fmt: skip
+def test_a_project_that_defines_the_macros_of_the_rules(project: Path, flags: str, *, reached: bool) -> None:
+    text = MANIFEST.replace('"csrc/relu.h"]', f'"csrc/relu.h"]\ncuda-flags = {flags}')
+    text = text.replace('["torch-ext/binding.cpp"]', '["torch-ext/binding.cpp", "csrc/more/deep.cuh"]')
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    (project / "csrc/relu.cu").write_text('#ifdef CPU_KERNEL\n#include "more/deep.cuh"\n#endif\n', encoding="utf-8")
+    [group] = [one for one in plan_directory(project, Releases()).groups if one.name == "relu"]
+    assert ("csrc/more/deep.cuh" in group.headers) == reached
 
 
 def test_scan_keeps_places() -> None:

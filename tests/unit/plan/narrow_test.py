@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
 CPU213 = "torch213-cxx11-cpu-x86_64-linux"
 ROCM = '[kernel.r]\nbackend = "rocm"\ndepends = []\nsrc = ["g/a.cu"]\nrocm-archs = ["gfx942", "gfx90a:xnack-"]\n'
-HOPPER = '[kernel.h]\nbackend = "cuda"\ndepends = []\nsrc = ["g/b.cu"]\ncuda-capabilities = ["9.0a", "10.0a"]\n'
+HOPPER = '[kernel.h]\nbackend = "cuda"\ndepends = []\nsrc = ["h.cu"]\ncuda-capabilities = ["9.0a", "10.0a"]\n'
 
 
 def plan(directory: Path, *archs: str, more: str = "") -> Plan:
     listed = f"cuda-capabilities = {json.dumps(archs)}\n"
+    (directory / "h.cu").touch()
     general = GENERAL.replace('"cuda"]', '"cuda", "rocm"]') if "rocm" in more else GENERAL
     return make(directory, general + TORCH + CPU + CUDA + listed + more)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,7 @@ def check(plan: Plan) -> dict[str, dict[str, Any]]:
     assert len(targets) == len(found) - 2
     for group in plan.groups:
         target = targets[group.name]
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+", group.name)
         assert target.get("cxx_flags", []) == list(group.cxx_flags)
         assert target.get("cuda_flags", []) == list(group.cuda_flags)
         assert target.get("includes", []) == list(group.includes)
@@ -102,7 +104,9 @@ def test_every_string_at_every_place(place: str) -> None:
     assert all(unsafe_character(one) is None for one in accepted)
     if place in {"license", "revision", "upstream", "source", "cxx", "binding"}:
         assert any('"' in one for one in accepted)
-    if place in {"file", "include", "section", "pyext"}:
+    if place == "section":
+        assert all(any(sign in one for one in accepted) for sign in ('"', " ", "$("))
+    if place in {"file", "include", "pyext"}:
         assert accepted == []
 
 

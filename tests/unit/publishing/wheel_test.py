@@ -23,7 +23,7 @@ from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.publishing.release import BuiltVariant, make_file
-from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel
+from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel, wheel_name
 
 
 def make(project: Path, *options: str) -> Path:
@@ -93,6 +93,25 @@ def test_files_of_any_name(odd: Path, tmp_path: Path) -> None:
         assert record[f"tuned/_variants/torch-cpu/{name}"] == [f"sha256={digest}", str(len(content))]
 
 
+def test_wheels_of_several_projects(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, twin, broken = (tuned.copied(project, name) for name in ("other", "twin", "broken"))
+    tuned.rename(other, "other")
+    (broken / "build" / "torch-cpu" / "__init__.py").write_text("import os\n")
+    out = project.parent / "dist"
+    words = [str(one) for one in (project, other, twin, broken)]
+    assert __main__.main(["wheel", *words, f"--out={out}"]) == 2
+    said = capsys.readouterr()
+    assert sorted(path.name for path in out.iterdir()) == ["other-3.0-py3-none-any.whl", "tuned-3.0-py3-none-any.whl"]
+    listed = [line.split() for line in said.out.splitlines()]
+    assert listed == [
+        ["project", "wheel"],
+        [str(project), str(out / "tuned-3.0-py3-none-any.whl")],
+        [str(other), str(out / "other-3.0-py3-none-any.whl")],
+    ]
+    assert f"is the wheel of {project} already, and would be that of {twin} too" in said.err
+    assert said.err.splitlines()[-1] == f"4 projects: 2 packed, 2 failed ({twin}, {broken})"
+
+
 def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "build" / "torch-cpu" / "__init__.py").write_text("x = 9\n")
     assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
@@ -115,7 +134,8 @@ def test_names_and_requirements(names: list[str], wheel: str, requires: str, tmp
         file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
     )
     built = [BuiltVariant(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
-    made = make_wheel(manifest, built, tmp_path)
+    made = tmp_path / wheel_name(manifest, names)
+    make_wheel(manifest, built, made)
     assert made.name.startswith(f"relu-{wheel}")
     assert listed(made, "Requires-Dist") == [requires]
 

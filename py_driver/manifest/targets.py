@@ -1,0 +1,43 @@
+"""What the generated BUILD.bazel calls its targets."""
+
+from __future__ import annotations
+
+import re
+
+from py_driver.matrix.backends import BUILT, UNIVERSAL
+from py_driver.matrix.cells import ALL, is_identifier
+
+_TAKEN = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_LONGEST = 100
+_SHOWN = 40
+_DIGITS = 12
+
+
+def binding_target(family: str) -> str:
+    """The target of the binding of a backend."""
+    return f"binding_{family}"
+
+
+def section_target(name: str) -> str:
+    """The target of a kernel section: its name, or what a label carries of it if that is none, or taken."""
+    plain = _PLAIN.fullmatch(name) and len(name) <= _LONGEST
+    return name if plain and name not in _TAKEN and not is_identifier(name) else _other(name, name)
+
+
+def common_target(names: tuple[str, ...], by: tuple[str, ...]) -> str:
+    """The target of sources that several sections list.
+
+    Args:
+        names: of the targets of those that are built.
+        by: of the targets of all that list them.
+    """
+    return _other("-and-".join(names), "\n".join((*names, "", *by)))
+
+
+def _other(shown: str, whole: str) -> str:
+    """A name that no section has as its own, since that has no dot."""
+    import hashlib  # noqa: PLC0415  (slow to load, and few projects need it)
+
+    words = "-".join(re.findall(r"[A-Za-z0-9_]+", shown))[:_SHOWN]
+    return f"{words or 'section'}.{hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]}"

@@ -1,0 +1,1 @@
+__global__ void of_the_binding(int* out) { *out = 3; }
