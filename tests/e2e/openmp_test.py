@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 from py_driver.bazel.invocation import Choices, Cxx
 from py_driver.building.build import Options, build
 from py_driver.building.example import python_for
+from py_driver.errors import DriverError
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
@@ -105,7 +106,8 @@ def test_the_extension_runs_on_the_systems_that_all_variants_run_on(project: Pat
 
 def test_instructions_of_avx512_and_amx(project: Path) -> None:
     elf = _elf(project, CPU)
-    code = elf.get_section_by_name(".text").data()
+    text: Any = elf.get_section_by_name(".text")
+    code = text.data()
     # tdpbf16ps %tmm1, %tmm0, %tmm2; tdpbssd %tmm1, %tmm0, %tmm3; and the first bytes of vdpbf16ps of zmm registers.
     for instruction in ("c4e2725cd0", "c4e2735ed8", "62f2"):
         assert bytes.fromhex(instruction) in code
@@ -126,7 +128,26 @@ def test_openmp_beside_cuda_and_all_with_gcc(tmp_path: Path) -> None:
     elf = _elf(made, CU130)
     assert {"libgomp.so.1", "libcudart.so.13"} <= _needed(elf)
     assert json.loads((made / "build" / CU130 / "metadata.json").read_text())["cxx"] == "gcc"
-    assert b"GCC: (Debian 12.2.0-14" in elf.get_section_by_name(".comment").data()
+    comment: Any = elf.get_section_by_name(".comment")
+    assert b"GCC: (Debian 12.2.0-14" in comment.data()
+
+
+@pytest.mark.parametrize(
+    ("line", "elsewhere"),
+    [
+        ('#if __has_include("/usr/include/stdio.h")\n#endif\n', "/usr/include/stdio.h"),
+        ('#include "/usr/include/stdio.h"\n', "/usr/include/stdio.h"),
+    ],
+)
+def test_gcc_reads_inputs_and_nothing_else(
+    line: str, elsewhere: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
+    with (made / "csrc" / "tiles.cpp").open("a", encoding="utf-8") as source:
+        source.write(line)
+    with pytest.raises(DriverError):
+        build(made, [CPU], Releases(), Output())
+    assert f"{elsewhere} is read here and is no input of the action" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.13"])
