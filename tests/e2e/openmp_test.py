@@ -132,22 +132,13 @@ def test_openmp_beside_cuda_and_all_with_gcc(tmp_path: Path) -> None:
     assert b"GCC: (Debian 12.2.0-14" in comment.data()
 
 
-@pytest.mark.parametrize(
-    ("line", "elsewhere"),
-    [
-        ('#if __has_include("/usr/include/stdio.h")\n#endif\n', "/usr/include/stdio.h"),
-        ('#include "/usr/include/stdio.h"\n', "/usr/include/stdio.h"),
-    ],
-)
-def test_gcc_reads_inputs_and_nothing_else(
-    line: str, elsewhere: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_gcc_finds_inputs_and_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
     with (made / "csrc" / "tiles.cpp").open("a", encoding="utf-8") as source:
-        source.write(line)
+        source.write('#if __has_include("/usr/include/stdio.h")\n#endif\n')
     with pytest.raises(DriverError):
         build(made, [CPU], Releases(), Output())
-    assert f"{elsewhere} is read here and is no input of the action" in capfd.readouterr().err
+    assert "/usr/include/stdio.h is read here and is no input of the action" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.13"])
