@@ -21,7 +21,7 @@ from py_driver.building.expected import Settings, expected_steps
 from py_driver.building.history import read_calls, read_history, write_calls, write_history
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
-from py_driver.building.selection import archives, choose, unsplit
+from py_driver.building.selection import archives, choose, other_openmp, unsplit
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
 from py_driver.building.workspace import one_at_a_time, workspace_for
@@ -170,6 +170,9 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
             output.say(f"note: {fewer} variants have no device code for {', '.join(options.archs)}, and are excluded")
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
+    for version, name in other_openmp(plan, chosen).items():
+        what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
+        output.say(f"note: torch {version} {what}; the kernel may load another one beside it, with threads of its own")
     check_place(directory)
     return Prepared(directory=directory, plan=plan, chosen=tuple(chosen), report=options.report)
 

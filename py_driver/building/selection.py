@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.cells import spell
+from py_driver.matrix.releases import openmp_file
 from py_driver.matrix.select import ANY, narrow, select
+from py_driver.matrix.torch_openmp import RUNTIME, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.select import Words
-    from py_driver.plan.plan import Plan, Variant
+    from py_driver.plan.plan import Group, Plan, Variant
 
 
 def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Variant]:
@@ -58,10 +60,31 @@ def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = F
         lock: what is pinned.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
     """
-    names = {name for variant in chosen for name in variant.groups}
-    linked = [group for group in plan.groups if group.name in names]
+    linked = _linked(plan, chosen)
     depends = [name for group in linked for name in group.depends]
     found = [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
     if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
         found += lock.gcc_entries()
     return list({entry.key: entry for entry in found}.values())
+
+
+def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
+    """The torch releases whose OpenMP runtime a kernel that uses OpenMP does not find by its name.
+
+    Args:
+        plan: of the project.
+        chosen: the variants.
+
+    Returns:
+        What the runtime is called there, by the version of torch; empty where nobody has looked.
+    """
+    using = [one for one in chosen if any(asks_for_openmp(group.cxx_flags) for group in _linked(plan, [one]))]
+    recorded = read_file(openmp_file()) if using else {}
+    names = {one.needs.torch: recorded.get(one.needs.torch, {}).get("soname", "") for one in using if one.needs.torch}
+    return {version: name for version, name in names.items() if name != RUNTIME}
+
+
+def _linked(plan: Plan, chosen: Iterable[Variant]) -> list[Group]:
+    """What is compiled for variants."""
+    names = {name for variant in chosen for name in variant.groups}
+    return [group for group in plan.groups if group.name in names]

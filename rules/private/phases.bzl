@@ -18,7 +18,8 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 #
 # Memory: the largest resident sizes that were measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: of a
 # source with `torch/all.h` (cicc 2679 MiB, cudafe++ 2023, the host compiler 948), and of the largest of sources without
-# torch, which used CUB's radix sort and a CUTLASS GEMM (cicc 660, cudafe++ 644, the host compiler 231; ptxas 90). HIP
+# torch, which used CUB's radix sort and a CUTLASS GEMM (cicc 660, cudafe++ 644, the host compiler 231; ptxas 90). gcc
+# takes 1222 with `torch/all.h`, and is counted as clang. HIP
 # (ROCm 7.2): 142 MiB without torch, and 1139 for the host or a GPU with torch, thrust and hipCUB; clang's largest. Bazel
 # tells the size of no input, so what may include all of torch counts as if it did. A CUDA source is preprocessed for all
 # architectures at once; six are counted, of 69 MiB each, or 130 with all of torch.

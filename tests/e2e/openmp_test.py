@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 from py_driver.bazel.invocation import Choices, Cxx
 from py_driver.building.build import Options, build
 from py_driver.building.example import python_for
+from py_driver.errors import DriverError
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
@@ -59,9 +61,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def _elf(project: Path, variant: str) -> tuple[Path, ELFFile]:
+def _elf(project: Path, variant: str) -> ELFFile:
     [path] = (project / "build" / variant).glob("*.abi3.so")
-    return path, ELFFile(path.open("rb"))
+    return ELFFile(io.BytesIO(path.read_bytes()))
 
 
 def _needed(elf: ELFFile) -> set[str]:
@@ -94,7 +96,7 @@ def test_the_threads_are_those_of_torch(project: Path) -> None:
 
 
 def test_the_extension_runs_on_the_systems_that_all_variants_run_on(project: Path) -> None:
-    _, elf = _elf(project, CPU)
+    elf = _elf(project, CPU)
     assert "libgomp.so.1" in _needed(elf)
     asked = _versions(elf)
     assert _newest(asked["libgomp.so.1"], "GOMP") == (4, 5)
@@ -103,13 +105,15 @@ def test_the_extension_runs_on_the_systems_that_all_variants_run_on(project: Pat
 
 
 def test_instructions_of_avx512_and_amx(project: Path) -> None:
-    _, elf = _elf(project, CPU)
-    code = elf.get_section_by_name(".text").data()
+    elf = _elf(project, CPU)
+    text: Any = elf.get_section_by_name(".text")
+    code = text.data()
     # tdpbf16ps %tmm1, %tmm0, %tmm2; tdpbssd %tmm1, %tmm0, %tmm3; and the first bytes of vdpbf16ps of zmm registers.
     for instruction in ("c4e2725cd0", "c4e2735ed8", "62f2"):
         assert bytes.fromhex(instruction) in code
 
 
+@pytest.mark.slow
 def test_same_bytes_without_any_cache_and_elsewhere(project: Path, tmp_path: Path) -> None:
     other = copy_project(PROJECTS / "openmp", tmp_path / "another" / "place" / "openmp")
     build(other, [CPU], Releases(), Output())
@@ -121,12 +125,20 @@ def test_same_bytes_without_any_cache_and_elsewhere(project: Path, tmp_path: Pat
 def test_openmp_beside_cuda_and_all_with_gcc(tmp_path: Path) -> None:
     made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
     build(made, [CU130], Releases(), Output(), replace(Options(), choices=Choices(cxx=Cxx.GCC)))
-    _, elf = _elf(made, CU130)
+    elf = _elf(made, CU130)
     assert {"libgomp.so.1", "libcudart.so.13"} <= _needed(elf)
     assert json.loads((made / "build" / CU130 / "metadata.json").read_text())["cxx"] == "gcc"
-    comment = elf.get_section_by_name(".comment").data()
-    assert b"GCC: (Debian 12.2.0-14" in comment
-    assert b"clang version" not in comment
+    comment: Any = elf.get_section_by_name(".comment")
+    assert b"GCC: (Debian 12.2.0-14" in comment.data()
+
+
+def test_gcc_finds_inputs_and_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
+    with (made / "csrc" / "tiles.cpp").open("a", encoding="utf-8") as source:
+        source.write('#if __has_include("/usr/include/stdio.h")\n#endif\n')
+    with pytest.raises(DriverError):
+        build(made, [CPU], Releases(), Output())
+    assert "/usr/include/stdio.h is read here and is no input of the action" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.13"])

@@ -12,8 +12,9 @@ import pytest
 from py_driver.fetch.entry import Origin
 from py_driver.matrix.cells import parse, spell
 from py_driver.matrix.installation import module_root
-from py_driver.matrix.releases import Releases
+from py_driver.matrix.releases import Releases, openmp_file
 from py_driver.matrix.select import select
+from py_driver.matrix.torch_openmp import read_file
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "toolchains.md"
@@ -94,8 +95,23 @@ def rocm() -> str:
     return "".join(lines)
 
 
+def openmp() -> str:
+    lines = [heading("torch", "file in the wheel", "SONAME", "symbols up to")]
+    for version, one in read_file(openmp_file()).items():
+        newest = ", ".join(f"{family} {number}" for family, number in one["newest"].items())
+        lines.append(row(version, f"`{one['file']}`", f"`{one['soname']}`", newest))
+    return "".join(lines)
+
+
+def test_the_size_of_gcc() -> None:
+    lock = Releases().lock
+    more = set(lock.gcc_entries()) - set(lock.entries_for([]))
+    assert len(more) == 9
+    assert f"nine\narchives of {sum(one.size for one in more) / 1e6:.0f} MB" in TEXT
+
+
 def test_the_tables_are_fresh() -> None:
-    tables = {"variants": variants, "cuda": cuda, "rocm": rocm}
+    tables = {"variants": variants, "cuda": cuda, "rocm": rocm, "openmp": openmp}
     text = BLOCK.sub(lambda found: f"{found[1]}\n{tables[found[2]]()}\n{found[4]}", TEXT)
     if os.environ.get("UPDATE_EXPECTED") == "1":
         PAGE.write_text(text, encoding="utf-8")

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from sections import CPU, GENERAL, TORCH, failure, make
 
-from py_driver.building.selection import archives
+from py_driver.building.selection import archives, other_openmp
 from py_driver.fetch.entry import parse_entry
 from py_driver.manifest.model import DEPENDS
-from py_driver.matrix.releases import Releases
+from py_driver.matrix.releases import Releases, openmp_file
+from py_driver.matrix.torch_openmp import read_file
 from py_driver.plan.buildfile import render
 
 if TYPE_CHECKING:
@@ -72,6 +73,18 @@ def test_build_needs_gcc_for_openmp_or_if_it_is_chosen(tmp_path: Path, flags: st
     assert set(archives(plain, plain.variants[:1], lock)) == set(found) - set(lock.gcc_entries()) | {
         parse_entry(one) for one in lock.parts["cc"]["gcc"]
     }
+
+
+def test_a_torch_that_calls_its_runtime_otherwise_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(tmp_path, GENERAL + TORCH + 'cxx-flags = ["-fopenmp"]\n' + CPU)
+    assert other_openmp(made, made.variants) == {}
+    recorded = read_file(openmp_file())
+    other = {**recorded, "2.13": {**recorded["2.13"], "soname": "libgomp-0123.so.1"}}
+    del other["2.14"]
+    monkeypatch.setattr("py_driver.building.selection.read_file", lambda _path: other)
+    assert other_openmp(made, made.variants) == {"2.13": "libgomp-0123.so.1", "2.14": ""}
+    plain = make(tmp_path, GENERAL + TORCH + CPU)
+    assert other_openmp(plain, plain.variants) == {}
 
 
 def test_release_that_is_not_locked(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from py_driver.errors import DriverError
+from py_driver.fetch.fetcher import Fetcher
 from py_driver.matrix import torch_openmp
 from py_driver.matrix.lock_update import read
 from py_driver.matrix.releases import Releases, openmp_file
@@ -87,7 +88,7 @@ def test_a_damaged_record_is_none(text: str, tmp_path: Path) -> None:
 
 def test_wheel_without_a_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))
-    monkeypatch.setattr(torch_openmp.Fetcher, "fetch", lambda _self, _entry: type("Fetched", (), {"path": tmp_path}))
+    monkeypatch.setattr(Fetcher, "fetch", lambda _self, _entry: type("Fetched", (), {"path": tmp_path}))
     monkeypatch.setattr(torch_openmp, "unpack", lambda _path, _entry, to: to.mkdir(parents=True))
     with pytest.raises(DriverError) as failed:
         update({}, {"2.13": _torch()["2.13"]}, lambda _: None)
@@ -105,7 +106,7 @@ def test_versions_that_a_library_defines(tmp_path: Path, monkeypatch: pytest.Mon
         (to / "torch" / "lib").mkdir(parents=True)
         shutil.copy(library, to / "torch" / "lib" / "libgomp-0123.so.1")
 
-    monkeypatch.setattr(torch_openmp.Fetcher, "fetch", lambda _self, _entry: type("Fetched", (), {"path": tmp_path}))
+    monkeypatch.setattr(Fetcher, "fetch", lambda _self, _entry: type("Fetched", (), {"path": tmp_path}))
     monkeypatch.setattr(torch_openmp, "unpack", unpacked)
     monkeypatch.setattr(torch_openmp, "_FAMILIES", ("GLIBC",))
     one = json.loads(update({}, {"2.13": _torch()["2.13"]}, lambda _: None))["2.13"]

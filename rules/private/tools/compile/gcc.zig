@@ -10,6 +10,9 @@ const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const inputs = @import("inputs.zig");
 
+/// What asks whether there is a file.
+const asked = "__has_include";
+
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const step = arguments.next() orelse return common.fail("no step named", .{});
     const compiles = common.is(step, "compile");
@@ -37,11 +40,49 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (reads) for ([_][]const u8{ "-MD", try inputs.listName(allocator, made), "-MT", "out" }) |word| try command.append(word);
     const environment = try std.process.getEnvMap(allocator);
     try dryrun.execute(allocator, command.items, &environment);
-    if (reads) try inputs.check(allocator, made);
+    if (reads) {
+        try lookedFor(allocator, directory, made);
+        try inputs.check(allocator, made);
+    }
     if (!compiles) return;
     for ([_][]const u8{ "-c", made, "-o", out }) |word| try assembler.append(word);
     try dryrun.execute(allocator, assembler.items, &environment);
     std.fs.cwd().deleteFile(made) catch {};
+}
+
+/// Fails if a file that was read asks for one elsewhere with `__has_include`: gcc does not list what it has found like this.
+fn lookedFor(allocator: std.mem.Allocator, directory: []const u8, out: []const u8) !void {
+    const list = try common.read(allocator, try inputs.listName(allocator, out));
+    var rest: []const u8 = list[std.mem.indexOf(u8, list, ": ").? + 2 ..];
+    while (try inputs.nextName(allocator, &rest)) |name| {
+        if (std.mem.startsWith(u8, name, inputs.pinned)) continue;
+        const text = common.read(allocator, name) catch continue; // what is elsewhere is refused by its name
+        var at: usize = 0;
+        while (std.mem.indexOfPos(u8, text, at, asked)) |found| {
+            at = found + asked.len;
+            const sought = named(text[at..]) orelse continue;
+            const elsewhere = std.mem.startsWith(u8, sought, "/") or std.mem.indexOf(u8, sought, "..") != null;
+            if (elsewhere and try inputs.inside(allocator, directory, sought) == null) return inputs.refuse(out, sought);
+        }
+    }
+}
+
+/// The name in `("name")` or `(<name>)`; null if there is none.
+fn named(text: []const u8) ?[]const u8 {
+    const blanks = " \t";
+    const open = std.mem.trimLeft(u8, text, blanks);
+    if (open.len == 0 or open[0] != '(') return null;
+    const quoted = std.mem.trimLeft(u8, open[1..], blanks);
+    if (quoted.len == 0 or std.mem.indexOfScalar(u8, "\"<", quoted[0]) == null) return null;
+    const end = std.mem.indexOfAny(u8, quoted[1..], "\">\n") orelse return null;
+    return quoted[1 .. 1 + end];
+}
+
+test "names that are asked for" {
+    try std.testing.expectEqualStrings("/a/b.h", named(" ( \"/a/b.h\") && x").?);
+    try std.testing.expectEqualStrings("c.h", named("(<c.h>)").?);
+    try std.testing.expectEqual(null, named("(NAME)"));
+    try std.testing.expectEqual(null, named("_next(\"a\")"));
 }
 
 pub fn main() u8 {

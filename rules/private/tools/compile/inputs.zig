@@ -13,7 +13,7 @@ const directives = [_][]const u8{ ".incbin", ".include" };
 const reading = [_][]const u8{ "include", "import", "embed", "pragma GCC dependency" };
 
 /// Below it are pinned archives, in which nothing is looked for.
-const pinned = "external/";
+pub const pinned = "external/";
 
 /// Runs a compiler, whose command line follows `--`, and fails if it has read anything but inputs.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
@@ -58,7 +58,7 @@ pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
     }
 }
 
-fn refuse(out: []const u8, name: []const u8) common.Failure {
+pub fn refuse(out: []const u8, name: []const u8) common.Failure {
     std.fs.cwd().deleteFile(out) catch {};
     return common.fail("{s} is read here and is no input of the action; list what a source reads in build.toml, and name " ++
         "it by its path in the project", .{name});
@@ -69,7 +69,7 @@ pub fn listName(allocator: std.mem.Allocator, out: []const u8) ![]const u8 {
 }
 
 /// The next name in a list of dependencies as make reads it; null at the end.
-fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
+pub fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
     var name = std.ArrayList(u8).init(allocator);
     const text = rest.*;
     var i: usize = 0;
@@ -91,7 +91,7 @@ fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
 }
 
 /// The path of a file from the working directory, without `.` and `..`; null if it lies elsewhere, also by way of a link.
-fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8) !?[]const u8 {
+pub fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8) !?[]const u8 {
     const whole = try std.fs.path.resolvePosix(allocator, &.{ directory, name });
     const above = std.mem.trimRight(u8, directory, "/"); // an executor may lay out the inputs in a root of their own
     if (!std.mem.startsWith(u8, whole, above) or whole.len <= above.len or whole[above.len] != '/') return null;

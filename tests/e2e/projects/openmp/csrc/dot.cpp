@@ -8,7 +8,7 @@
 #define SCALE 1
 #endif
 
-double dot(const torch::Tensor &a, const torch::Tensor &b) {
+double dot(const at::Tensor &a, const at::Tensor &b) {
   const auto *x = a.const_data_ptr<double>();
   const auto *y = b.const_data_ptr<double>();
   const int64_t n = a.numel();

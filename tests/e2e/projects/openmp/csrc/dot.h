@@ -1,9 +1,9 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 /// SCALE times the sum of the products.
-double dot(const torch::Tensor &a, const torch::Tensor &b);
+double dot(const at::Tensor &a, const at::Tensor &b);
 
 /// How many threads a parallel region has at most.
 int64_t threads();

@@ -8,7 +8,7 @@ void tiles(char *data, long count);
 
 namespace {
 
-void multiply(torch::Tensor &data) { tiles(static_cast<char *>(data.data_ptr()), data.nbytes() / 1024); }
+void multiply(at::Tensor &data) { tiles(static_cast<char *>(data.data_ptr()), data.nbytes() / 1024); }
 
 }  // namespace
 #else
