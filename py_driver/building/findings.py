@@ -226,8 +226,7 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
         if text is None or text.expandtabs().rstrip() != shown.expandtabs().rstrip():
             column = 0
     place = f"{file}:{said.line}" + (f":{column}" if column else "")
-    word = said.severity if said.severity is not Severity.OTHER else said.what
-    head = f"{place}: {word}: {said.message}"
+    head = f"{place}: {said.what}: {said.message}"
     message = said.message
     sources = (blank.file,) if blank.file and blank.file != file else ()
     return replace(

@@ -69,7 +69,7 @@ class Teller:
         if self.choices.warnings:
             self._show(said)
         for block in blocks:
-            if self.choices.verbose or not any(_is_of(block, one) for one in failed):
+            if self.choices.verbose or not any(one.text and _is_of(block, one) for one in failed):
                 self.output.say(block)
         if self.choices.verbose:
             for one in failed:
