@@ -35,6 +35,7 @@ WORK: Final = {
     "KernelCxxPreprocess": "preprocessing",
     "KernelCxxCompile": "the compile",
     "KernelLink": "linking",
+    "KernelCheck": "the ABI check",
     "Hipify": "the translation into HIP",
 }
 """What kinds of actions do, for people."""
@@ -217,7 +218,8 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
     after = tuple(_after(line, paths, project) for line in said.after)
     if not said.file:
         file = blank.file or next((one for line in said.after if (one := _object_source(line, paths))), "")
-        head = f"{file}: {said.head}" if file else said.head
+        own = re.sub(r"^step: ", "error: ", said.head)
+        head = f"{file}: {own}" if file else own
         return replace(blank, severity=said.severity, message=said.message, file=file, lines=(*before, head, *after))
     file = paths.shown(said.file, project)
     column = said.column

@@ -107,7 +107,8 @@ class Teller:
         if self.choices.warnings:
             self._show(found)
         elif found:
-            self.output.say(f"{_count(one.severity for one in found)}; --warnings shows them")
+            count = _count(one.severity for one in found)
+            self.output.say(f"{count}; --warnings shows {'it' if len(found) == 1 else 'them'}")
 
     def _show(self, found: Iterable[Finding]) -> None:
         for one in found:

@@ -104,7 +104,7 @@ def warned(project: Project, build: Events, **how: bool) -> str:
 
 
 def test_warnings_are_counted(project: Project) -> None:
-    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows them\n"
+    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows it\n"
     assert warned(project, events(project, said(WARNING + WARNING.replace(":2:", ":1:")))).startswith("2 warnings; ")
     assert warned(project, events(project, said("hello\n" + WARNING))).startswith("1 warning, 1 message; ")
     assert warned(project, events(project)) == ""
@@ -133,7 +133,7 @@ def test_what_is_kept_may_be_broken(project: Project, tmp_path: Path, content: s
     kept.parent.mkdir(parents=True)
     kept.write_text(content.replace("ROOT", str(tmp_path / "exec")), encoding="utf-8")
     assert warned(project, events(project, ran=False)) == ""
-    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows them\n"
+    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows it\n"
 
 
 def test_blocks_of_actions_are_replaced_and_others_stay(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
