@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _STYLES = {"bold": "1", "red": "1;31", "yellow": "33", "green": "32", "blue": "1;34", "dim": "2"}
 _SEVERITY_STYLES = {"warning": "yellow", "note": "dim", "remark": "blue"}
 _COMPILER_HEAD = re.compile(
-    r"^((?:[^\s:][^:]*:(?:\d+:){0,2} )?(?:[\w.+-]+:? )?)((?:fatal )?error|fatal|warning|note|remark)(\s*: .*)$"
+    r"^((?:[^\s:][^:]*:(?:\d+:){0,2} )?(?:[\w.+-]+: |(?:ptxas|nvcc|nvlink|fatbinary) )?)"
+    r"((?:fatal |catastrophic |internal )?error(?:\[E\d+\])?|fatal|warning|note|remark)(\s*: .*)$"
 )
 _COMPILER_CARET = re.compile(r"^ *(?:\| )? *[~^][~^ ]*$")
 _NO_TERMINAL = 80

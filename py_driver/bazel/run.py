@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -20,7 +19,6 @@ from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
 from py_driver.output import printable
 from py_driver.system.cache import cache_root
 from py_driver.system.environment import curated
-from py_driver.system.memory import machine_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,12 +57,7 @@ _OPTIONS = (
     "--ui_event_filters=+info",
 )
 _LABELS_SHOWN = 5
-_KILLED = re.compile(r" failed: \((?:Killed|Exit 137)\)|^step: killed by signal 9: ", re.MULTILINE)
 _ALONE = "to build on this machine without it: --remote-cache= --remote-executor="
-_MEMORY = (
-    "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
-    "once with --jobs"
-)
 _FULL_DISK = (
     "free some space; Bazel keeps its files below ~/.cache/bazel, the driver below ~/.cache/rules_torch_kernels"
 )
@@ -240,9 +233,6 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
         message += f": {shown}" + (f" and {more} more" if more > 0 else "")
     message = explained.summary or message
     advice = _ALONE if exit_code in {34, 39} else explained.help
-    if code is Code.BUILD_FAILED and any(_KILLED.search(block) for block in console.errors):
-        message += "; a compiler was killed"
-        advice = _MEMORY.format(machine_memory() // 1024)
     said = {one.code for one in explained.errors}
     rest = [one for one in own if one.code not in said]
     return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from py_driver.building.workspace import Workspace
     from py_driver.plan.plan import Plan, Variant
 
-_PART: Final = r"[A-Za-z0-9_.+,=@~^!%-]+"
+_SIGNS: Final = r"A-Za-z0-9_.+,=@~^!%-"
+_PART: Final = f"[{_SIGNS}]+"
 _ROOT: Final = re.compile(r"^.*/execroot/[^/]+/|^\./")
 _OUTPUTS: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _HIPIFIED: Final = re.compile(r"^[^/]+\.hipified/")
@@ -27,7 +28,7 @@ _SHORT: Final = (
     (re.compile(r"^(?:cc|host_\w+)/zig/lib/libc/include/[^/]+/(.*)$"), r"<libc>/\1"),
     (re.compile(r"^(?:cc|host_\w+)/zig/lib/include/(.*)$"), r"<clang>/\1"),
 )
-_ANYWHERE: Final = re.compile(rf"(?<![\w/<.~-])/?(?:{_PART}/)+{_PART}")
+_ANYWHERE: Final = re.compile(rf"(?<![{_SIGNS}/<])/?(?:{_PART}/)+{_PART}")
 _STRUCTURED: Final = re.compile(
     r"^(?P<before>In file included from | +from |.* at line \d+ of \"?|>>> (?:referenced by|defined at) )?"
     rf"(?P<path>{_PART}(?:/{_PART})*)(?=[:(\",]|$)"
@@ -126,7 +127,8 @@ class AuthorPaths:
                 if shape.match(f"{name}/{rest}"):
                     return shape.sub(short, f"{name}/{rest}")
             word, _, release = name.partition("_")
-            return f"<{word}{' ' if release else ''}{release.replace('_', '.')}>/{rest}"
+            release = re.sub(r"(?<=\d)_(?=\d)", ".", release).replace("_", " ")
+            return f"<{word}{' ' if release else ''}{release}>/{rest}"
         return path
 
     def line(self, path: str, own: Project | None) -> str:

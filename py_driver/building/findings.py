@@ -35,12 +35,15 @@ WORK: Final = {
     "KernelCxxPreprocess": "preprocessing",
     "KernelCxxCompile": "the compile",
     "KernelLink": "linking",
+    "KernelCheck": "the ABI check",
     "Hipify": "the translation into HIP",
 }
 """What kinds of actions do, for people."""
 
-KILLED: Final = 137
-"""Exit code of a program that was killed: 128 and the signal's number."""
+KILLED: Final = "was killed, or ran out of memory"
+"""How the message about a program ends that was."""
+
+_KILLED_CODE: Final = 137  # 128 and the signal's number
 
 _KILLED: Final = re.compile(
     r"^step: killed by signal 9: |died due to signal 9\b|Killed signal terminated program"
@@ -182,14 +185,14 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         head = f"error[{Code.NOT_COMPLIANT.number}]: the extension fails the ABI check: {checked[1]}"
         return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *body[1:]))]
     said, loose = parse(action.text)
-    killed = not action.succeeded and (action.exit_code == KILLED or _KILLED.search(action.text))
+    killed = not action.succeeded and (action.exit_code == _KILLED_CODE or _KILLED.search(action.text))
     if killed:
         said = [one for one in said if not _KILLED.search(one.message) and not _KILLED.search(f"step: {one.message}")]
     made_of_these = [_placed(blank, one, paths, project) for one in said]
     if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
         work = WORK.get(action.mnemonic, action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
-        message += "was killed, or ran out of memory" if killed else f"failed with exit code {action.exit_code}"
+        message += KILLED if killed else f"failed with exit code {action.exit_code}"
         head = f"{blank.file or section_of_label(action, paths)}: error: {message}"
         rest = tuple(paths.line(line, project) for line in loose)
         made_of_these.append(replace(blank, message=message, lines=(head, *rest)))
@@ -215,7 +218,8 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
     after = tuple(_after(line, paths, project) for line in said.after)
     if not said.file:
         file = blank.file or next((one for line in said.after if (one := _object_source(line, paths))), "")
-        head = f"{file}: {said.head}" if file else said.head
+        own = re.sub(r"^step: ", "error: ", said.head)
+        head = f"{file}: {own}" if file else own
         return replace(blank, severity=said.severity, message=said.message, file=file, lines=(*before, head, *after))
     file = paths.shown(said.file, project)
     column = said.column
@@ -224,8 +228,7 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
         if text is None or text.expandtabs().rstrip() != shown.expandtabs().rstrip():
             column = 0
     place = f"{file}:{said.line}" + (f":{column}" if column else "")
-    word = said.severity if said.severity is not Severity.OTHER else said.what
-    head = f"{place}: {word}: {said.message}"
+    head = f"{place}: {said.what}: {said.message}"
     message = said.message
     sources = (blank.file,) if blank.file and blank.file != file else ()
     return replace(

@@ -13,8 +13,9 @@ from py_driver.bazel.run import Explained
 from py_driver.building.author_paths import AuthorPaths
 from py_driver.building.compiler_text import Severity
 from py_driver.building.executed import read_records
-from py_driver.building.findings import Telling, as_diagnostics, findings, text_of
+from py_driver.building.findings import KILLED, Telling, as_diagnostics, findings, text_of
 from py_driver.building.history import read_told, write_told
+from py_driver.system.memory import machine_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 _ALL: Final = "--keep-going shows all errors, and all variants that have them"
 _COMMANDS: Final = "--verbose shows the commands"
+_MEMORY: Final = (
+    "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
+    "once with --jobs"
+)
 _SHOWN: Final = 5
 _UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
@@ -64,14 +69,18 @@ class Teller:
         if self.choices.warnings:
             self._show(said)
         for block in blocks:
-            if self.choices.verbose or not any(_is_of(block, one) for one in failed):
+            if self.choices.verbose or not any(one.text and _is_of(block, one) for one in failed):
                 self.output.say(block)
         if self.choices.verbose:
             for one in failed:
                 self.output.say(_command(one, events.exec_root))
         more = [*([] if self.choices.keep_going else [_ALL]), *([] if self.choices.verbose else [_COMMANDS])]
         advice = "; ".join(more) if errors else ""
-        return Explained(errors=errors, summary=self._summary(events, self.projects), help=advice)
+        summary = self._summary(events, self.projects)
+        if any(one.message.endswith(KILLED) for one in errors):
+            summary += "; a compiler was killed"
+            advice = _MEMORY.format(machine_memory() // 1024)
+        return Explained(errors=errors, summary=summary, help=advice)
 
     @property
     def _telling(self) -> Telling:
@@ -98,7 +107,8 @@ class Teller:
         if self.choices.warnings:
             self._show(found)
         elif found:
-            self.output.say(f"{_count(one.severity for one in found)}; --warnings shows them")
+            count = _count(one.severity for one in found)
+            self.output.say(f"{count}; --warnings shows {'it' if len(found) == 1 else 'them'}")
 
     def _show(self, found: Iterable[Finding]) -> None:
         for one in found:

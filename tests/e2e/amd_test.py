@@ -146,7 +146,7 @@ def test_what_hipify_does_not_know_is_warned_of(row_sum: Built, base: Path) -> N
     source = project / "csrc" / "row_sum.cu"
     line = len(source.read_text().splitlines()) + 2
     source.write_text(source.read_text() + "\n#if 0\ncudaNoSuchFunction();\n#endif\n")
-    done = row_sum.driver.run("build", project, f"--variant={ROCM}")
+    done = row_sum.driver.run("build", project, f"--variant={ROCM}", "--warnings")
     warning = f"csrc/row_sum.cu:{line + 1}: warning: hipify has no HIP name for `cudaNoSuchFunction`"
     assert warning in done.stderr
 

@@ -185,7 +185,7 @@ def test_warning(author: Author) -> None:
         "      |         ^~~~~~\n"
     )
     for source, words, expected in (
-        (warned, (), "1 warning; --warnings shows them\n"),
+        (warned, (), "1 warning; --warnings shows it\n"),
         (warned, ("--warnings",), shown),
         (unseen, ("--warnings",), ""),
         (warned, ("--warnings",), shown),

@@ -58,6 +58,11 @@ def test_a_build_takes_results_from_caches_and_a_verification_from_none(tmp_path
     ]
 
 
+def test_a_build_keeps_going_on_request() -> None:
+    assert "--keep_going" in Choices(keep_going=True).options(1)
+    assert "--keep_going" not in Choices().options(1)
+
+
 def test_what_an_executor_runs_has_no_limit_of_this_machine(tmp_path: Path) -> None:
     choices = Choices(remote=Remote(executor="grpc://x:1"))
     options = building(choices, 1, tmp_path, tmp_path / "log", _output())

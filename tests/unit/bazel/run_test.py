@@ -17,14 +17,14 @@ import pytest
 
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.find import Bazel, Source
-from py_driver.bazel.run import run
+from py_driver.bazel.run import Explained, run
 from py_driver.cli.bazel import workspace_root
-from py_driver.errors import Code, DriverError, ExitCode
+from py_driver.errors import Code, Diagnostic, DriverError, ExitCode
 from py_driver.output import Output
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _ROOT = Path(__file__).parents[3]
 
@@ -262,3 +262,27 @@ def test_verb_passes_everything_on(
         env={**os.environ, "RULES_TORCH_KERNELS_BAZEL": str(program.path)},
     )
     assert done.stdout.splitlines()[-1] == f"got {passed}"
+
+
+def test_whoever_built_explains_what_failed(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    output, err = _output()
+    script = "printf 'ERROR: it broke\\nERROR: error[E402]: bad\\nERROR: error[E307]: odd\\n' >&2; exit 1"
+    told = Diagnostic(code=Code.NOT_COMPLIANT, message="bad", text="error[E402]: bad")
+    seen: list[object] = []
+
+    def explain(_events: Events, blocks: Sequence[str]) -> Explained:
+        seen.extend(blocks)
+        return Explained(errors=(told,), summary="the build failed: a", help="look")
+
+    with pytest.raises(DriverError) as caught:
+        run(bazel(script), ["build"], tmp_path, output, explain=explain)
+    assert [(one.code.number, one.message, one.help) for one in caught.value.diagnostics] == [
+        ("E402", "bad", ""),
+        ("E401", "the build failed: a", "look"),
+        ("E307", "odd", ""),
+    ]
+    assert seen == ["ERROR: it broke", "ERROR: error[E402]: bad", "ERROR: error[E307]: odd"]
+    assert "ERROR" not in err.getvalue()
+    with pytest.raises(DriverError):
+        run(bazel(script.replace("it broke", "No space left on device")), ["build"], tmp_path, output, explain=explain)
+    assert "ERROR: No space left on device\n" in err.getvalue()

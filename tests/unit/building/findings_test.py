@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,7 @@ def test_headers_of_sdks_have_short_names(project: Project) -> None:
             "external/rules_torch_kernels~~toolchains~torch_kernels_cc/gcc/include/c++/12/vector",
             "<libstdc++>/c++/12/vector",
         ),
+        ("external/a~torch_kernels_torch_2_13_rocm/include/a.h", "<torch 2.13 rocm>/include/a.h"),
         ("external/rules_torch_kernels~/rules/private/include/registration.h", "<rules_torch_kernels>/registration.h"),
         ("/b/sandbox/linux-sandbox/3/execroot/_main/projects/oops/csrc/one.h", "oops/csrc/one.h"),
         ("bazel-out/cfg/bin/projects/oops/amd.hipified/csrc/two.cuh", "oops/csrc/two.cuh"),
@@ -270,6 +272,14 @@ def test_gcc(project: Project) -> None:
 def test_killed(project: Project, text: str, code: int) -> None:
     [one] = found(project, action("CudaDeviceCompile", CICC.format("90"), text, code=code))
     assert one.lines[0] == "oops/csrc/two.cu: error: the device compile for 9.0 was killed, or ran out of memory"
+
+
+def test_long_lines_take_no_time(project: Project) -> None:
+    line = "a.cpp:1:2: error: " + "=" * 300_000 + " a/" * 100_000
+    started = time.monotonic()
+    [one] = found(project, action("KernelCxxCompile", ONE, f"{line}\n{line[18:]}\n"))
+    assert len(one.lines) == 2
+    assert time.monotonic() - started < 2
 
 
 def test_unknown_form_loses_nothing(project: Project) -> None:

@@ -104,7 +104,7 @@ def warned(project: Project, build: Events, **how: bool) -> str:
 
 
 def test_warnings_are_counted(project: Project) -> None:
-    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows them\n"
+    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows it\n"
     assert warned(project, events(project, said(WARNING + WARNING.replace(":2:", ":1:")))).startswith("2 warnings; ")
     assert warned(project, events(project, said("hello\n" + WARNING))).startswith("1 warning, 1 message; ")
     assert warned(project, events(project)) == ""
@@ -133,7 +133,7 @@ def test_what_is_kept_may_be_broken(project: Project, tmp_path: Path, content: s
     kept.parent.mkdir(parents=True)
     kept.write_text(content.replace("ROOT", str(tmp_path / "exec")), encoding="utf-8")
     assert warned(project, events(project, ran=False)) == ""
-    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows them\n"
+    assert warned(project, events(project, said(WARNING))) == "1 warning; --warnings shows it\n"
 
 
 def test_blocks_of_actions_are_replaced_and_others_stay(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,3 +192,22 @@ def test_sources_that_use_a_symbol(project: Project) -> None:
     for name, users in (("other", ["    used by: pk/one.cpp, of [kernel.one]"]), ("f", [])):
         [error] = teller.explain(events(project, replace(check, text=text.format(name))), []).errors
         assert error.text.splitlines()[2:] == users
+
+
+def test_block_without_text_of_a_program_stays(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    head = BLOCK.partition("\n")[0]
+    teller = Teller(projects=[project], choices=Choices(keep_going=True), output=Output())
+    [error] = teller.explain(events(project, said("", ok=False), ran=False), [head]).errors
+    assert error.message == "the compile failed with exit code 1"
+    assert capsys.readouterr().err == f"{head}\n"
+
+
+def test_compiler_that_was_killed(project: Project) -> None:
+    teller = Teller(projects=[project], choices=Choices(), output=Output())
+    [first, *_] = project.chosen
+    killed = replace(said("step: killed by signal 9: zig\n", ok=False), exit_code=1)
+    build = replace(events(project, killed), failed=(f"//projects/pk:{first.name}",))
+    explained = teller.explain(build, [])
+    assert explained.errors[0].message == "the compile was killed, or ran out of memory"
+    assert explained.summary == f"the build failed: {first.name}; a compiler was killed"
+    assert "with --ram, or do less at once with --jobs" in explained.help
