@@ -134,7 +134,15 @@ def _toolchains_impl(mctx):
                 version = version,
                 zig = _ZIG,
             )
-    libraries = {"python": "torch_kernels_python"}
+    libraries = {}
+    for version, entry in lock["cutlass"].items():
+        depends = "cutlass_" + version.replace(".", "_")
+        libraries[depends] = "torch_kernels_" + depends
+        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
+    for depends, entry in lock["library"].items():
+        libraries[depends] = "torch_kernels_library_" + depends
+        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
+    libraries["python"] = "torch_kernels_python"
     python_repository(name = libraries["python"], lock = json.encode(lock["python"]))
     for version, entry in lock["tvm_ffi"].items():
         libraries["tvm_ffi"] = "torch_kernels_tvm_ffi"
@@ -144,13 +152,6 @@ def _toolchains_impl(mctx):
             symbols = _symbols("tvm_ffi", version, entry),
             zig = _ZIG,
         )
-    for version, entry in lock["cutlass"].items():
-        depends = "cutlass_" + version.replace(".", "_")
-        libraries[depends] = "torch_kernels_" + depends
-        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
-    for depends, entry in lock["library"].items():
-        libraries[depends] = "torch_kernels_library_" + depends
-        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
     _hub_repository(
         name = "torch_kernels_toolchains",
         gpus = {kind: lock[kind].keys() for kind in GPUS},
