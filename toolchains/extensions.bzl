@@ -40,7 +40,7 @@ def _hub_impl(rctx):
     ))
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
         "    \"%s\": Label(\"@%s//:sdk\"),\n" % (name, repository)
-        for name, repository in rctx.attr.libraries.items()
+        for name, repository in sorted(rctx.attr.libraries.items())
     ])))
 
 _hub_repository = repository_rule(
