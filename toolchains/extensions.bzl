@@ -45,7 +45,7 @@ def _hub_impl(rctx):
     ))
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
         "    \"%s\": Label(\"@%s//:sdk\"),\n" % (name, repository)
-        for name, repository in rctx.attr.libraries.items()
+        for name, repository in sorted(rctx.attr.libraries.items())
     ])))
 
 _hub_repository = repository_rule(
@@ -146,7 +146,15 @@ def _toolchains_impl(mctx):
                 version = version,
                 zig = _ZIG,
             )
-    libraries = {"python": "torch_kernels_python"}
+    libraries = {}
+    for version, entry in lock["cutlass"].items():
+        depends = "cutlass_" + version.replace(".", "_")
+        libraries[depends] = "torch_kernels_" + depends
+        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
+    for depends, entry in lock["library"].items():
+        libraries[depends] = "torch_kernels_library_" + depends
+        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
+    libraries["python"] = "torch_kernels_python"
     python_repository(name = libraries["python"], lock = json.encode(lock["python"]))
     for version, entry in lock["tvm_ffi"].items():
         libraries["tvm_ffi"] = "torch_kernels_tvm_ffi"
@@ -156,13 +164,6 @@ def _toolchains_impl(mctx):
             symbols = _symbols("tvm_ffi", version, entry),
             zig = _ZIG,
         )
-    for version, entry in lock["cutlass"].items():
-        depends = "cutlass_" + version.replace(".", "_")
-        libraries[depends] = "torch_kernels_" + depends
-        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
-    for depends, entry in lock["library"].items():
-        libraries[depends] = "torch_kernels_library_" + depends
-        library_repository(name = libraries[depends], depends = depends, lock = json.encode(entry))
     _hub_repository(
         name = "torch_kernels_toolchains",
         gpus = {kind: lock[kind].keys() for kind in GPUS},

@@ -73,14 +73,9 @@ def test_corpus_has_every_key_of_every_edition_and_is_right() -> None:
     assert unused == set()
 
 
-def test_most_of_the_corpus_can_be_built(project: Path) -> None:
+def test_the_corpus_can_be_built_but_for_what_is_written_in_rust(project: Path) -> None:
     refused = [path.name for path in CORPUS.glob("*.toml") if check(project, path.read_bytes(), as_json=False)]
-    assert sorted(refused) == [
-        "edition3-tvm-ffi.toml",
-        "edition4-tvm-ffi.toml",
-        "edition5-tvm-ffi.toml",
-        "edition6-tvm-ffi.toml",
-    ]
+    assert refused == ["edition6-tvm-ffi.toml"]
 
 
 def test_seeded_inputs(project: Path) -> None:
