@@ -35,7 +35,7 @@ from py_driver.system.environment import bare
 from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.bazel.find import Bazel
     from py_driver.building.build import Options
@@ -113,7 +113,7 @@ class VerifyOptions:
     diffoscope: bool = False
 
 
-class _Task(NamedTuple):
+class Task(NamedTuple):
     """A project to verify.
 
     Attributes:
@@ -135,46 +135,31 @@ Result = list[Verified] | DriverError
 """What came of a project."""
 
 
-def verify(
-    directories: Sequence[Path], releases: Releases, output: Output, options: VerifyOptions
-) -> dict[Path, Result]:
-    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
-
-    One Bazel builds all projects of a workspace, so that it sets up the toolchains once and runs what they share once.
-
-    Args:
-        directories: of the projects.
-        releases: to build for.
-        output: where progress is shown.
-        options: how.
-
-    Returns:
-        What came of each project, by its directory: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there
-        is what is no variant of the project and no patterns are given; see `building.build` and `hub.Hub`.
+def check_tools(releases: Releases, options: VerifyOptions) -> None:
+    """See whether there is what no project can do without.
 
     Raises:
-        DriverError: what is wrong for all of them: SET_UP if diffoscope is wanted and not on PATH, say; INTERRUPTED.
+        DriverError: SET_UP if diffoscope is wanted and not on PATH; what `check_user_lock` raises.
     """
     check_user_lock(releases)
     if options.diffoscope and shutil.which(_DIFFOSCOPE) is None:
         raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or run without --diffoscope")
-    results: dict[Path, Result] = {}
-    tasks: list[_Task] = []
-    with ExitStack() as stack:
-        for directory in directories:
-            try:
-                tasks.append(_task(directory, releases, output, options, stack))
-            except DriverError as failure:
-                if failure.diagnostics[0].code is Code.INTERRUPTED:
-                    raise
-                results[directory] = failure
-        for batch in batches(tasks):
-            results |= _verify(batch, releases, output, options)
-    return results
 
 
-def _task(directory: Path, releases: Releases, output: Output, options: VerifyOptions, stack: ExitStack) -> _Task:
-    """What is to be verified of a project; what is downloaded for it goes away with the stack."""
+def make_task(directory: Path, releases: Releases, output: Output, options: VerifyOptions, stack: ExitStack) -> Task:
+    """What is to be verified of a project.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+        stack: with which what is downloaded goes away.
+
+    Raises:
+        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
+            project and no patterns are given; see `hub.Hub` and reading a project.
+    """
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
     patterns, words, release = options.patterns, options.build.words, options.release
@@ -184,17 +169,40 @@ def _task(directory: Path, releases: Releases, output: Output, options: VerifyOp
         place = stack.enter_context(_published(project.manifest, named, release, output))
     chosen = present(place.directory, plan, patterns, place.name, words=words)
     here = _here(directory, plan) if release else (Sources(), "")
-    return _Task(directory, plan, chosen, place, here)
+    return Task(directory, plan, chosen, place, here)
 
 
-def _verify(tasks: Sequence[_Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
+def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
+    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
+
+    One Bazel builds all projects of a workspace: it sets up the toolchains once.
+
+    Args:
+        tasks: the projects.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+
+    Returns:
+        What came of each project, by its directory; for errors see `building.build`.
+
+    Raises:
+        DriverError: what is wrong for all of them; INTERRUPTED.
+    """
+    results: dict[Path, Result] = {}
+    for batch in batches(tasks):
+        results |= _verify(batch, releases, output, options)
+    return results
+
+
+def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
     """Verify projects that have different names."""
     results: dict[Path, Result] = {}
     with ExitStack() as stack:
         # In the order of their names, so that no two runs wait for each other.
         for one in sorted(tasks, key=lambda one: one.plan.module):
             stack.enter_context(one_at_a_time(one.plan, output))
-        roots: dict[Path, list[tuple[_Task, Workspace]]] = {}
+        roots: dict[Path, list[tuple[Task, Workspace]]] = {}
         for one in tasks:
             try:
                 workspace = workspace_for(one.directory, one.plan, releases)
@@ -211,7 +219,7 @@ def _verify(tasks: Sequence[_Task], releases: Releases, output: Output, options:
 
 
 def _built_anew(
-    root: Path, those: Sequence[tuple[_Task, Workspace]], output: Output, options: VerifyOptions
+    root: Path, those: Sequence[tuple[Task, Workspace]], output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
     """Build the projects of a workspace with a Bazel that knows nothing, and compare what it makes."""
     labels = {one.directory: [workspace.label(variant.name) for variant in one.chosen] for one, workspace in those}
@@ -242,7 +250,7 @@ def _built_anew(
     return results
 
 
-def _compared(task: _Task, variant: str, made: Path, *, diffoscope: bool) -> Verified:
+def _compared(task: Task, variant: str, made: Path, *, diffoscope: bool) -> Verified:
     """Compare a variant, as Bazel has made it, with what was there."""
     place = task.place
     there = place.directory / BUILD / variant
