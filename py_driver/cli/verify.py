@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import COMMANDS, releases_of, sentence, words_of
@@ -45,7 +46,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
             several projects only what is wrong for all of them.
     """
     from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.publishing.verify import Release, VerifyOptions, failures, verify  # noqa: PLC0415
+    from py_driver.publishing.verify import (  # noqa: PLC0415
+        Release,
+        VerifyOptions,
+        check_tools,
+        failures,
+        make_task,
+        verify,
+    )
 
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
@@ -55,8 +63,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     build = Options(strict_archs=args.strict_archs, words=words_of(args), choices=choices_of(args))
     options = VerifyOptions(patterns=args.variant, build=build, release=release, diffoscope=args.diffoscope)
+    releases = releases_of(args)
+    check_tools(releases, options)
     if projects is None:
-        [result] = verify(args.directories, releases_of(args), output, options).values()
+        with ExitStack() as stack:
+            task = make_task(args.directories[0], releases, output, options, stack)
+            [result] = verify([task], releases, output, options).values()
         verified = _verified(result)
         wrong = failures(verified)
         if args.json:
@@ -66,8 +78,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         count = len(verified)
         output.say(f"{count} variant{'s' * (count != 1)} built without any cache: every byte is the same")
         return ExitCode.OK
-    results = verify(projects, releases_of(args), output, options)
-    built = each(projects, lambda one: _verified(results[one]), output)
+    with ExitStack() as stack:
+        planned = each(projects, lambda one: make_task(one, releases, output, options, stack), output)
+        results = verify([one.value for one in planned if one.value], releases, output, options)
+    built = then(planned, lambda one: _verified(results[one.directory]), output)
     judged = then(built, lambda one: _same(one, output), output)
     if args.json:
         output.json({"projects": [one.as_json(_as_json) for one in built]})

@@ -398,8 +398,7 @@ TABLES = (
     ),
     Table(
         path="kernel.*",
-        doc="A kernel section: files that are compiled with the same flags for one backend. Its name is a label, and "
-        "the name of a Bazel target.",
+        doc="A kernel section: files that are compiled with the same flags for one backend. Its name is a label.",
         keys=(
             Key(
                 name="backend",

@@ -38,7 +38,7 @@ from py_driver.system.environment import bare
 from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.bazel.find import Bazel
     from py_driver.building.build import Options
@@ -116,7 +116,7 @@ class VerifyOptions:
     diffoscope: bool = False
 
 
-class _Task(NamedTuple):
+class Task(NamedTuple):
     """A project to verify.
 
     Attributes:
@@ -133,63 +133,38 @@ class _Task(NamedTuple):
     chosen: Sequence[Variant]
     place: _Place
     here: tuple[Sources, str]
-    cxx: Cxx | None
+    cxx: Cxx | None = None
 
 
 Result = list[Verified] | DriverError
 """What came of a project."""
 
 
-def verify(
-    directories: Sequence[Path], releases: Releases, output: Output, options: VerifyOptions
-) -> dict[Path, Result]:
-    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
-
-    One Bazel builds all projects of a workspace, so that it sets up the toolchains once and runs what they share once.
-
-    Args:
-        directories: of the projects.
-        releases: to build for.
-        output: where progress is shown.
-        options: how.
-
-    Returns:
-        What came of each project, by its directory: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there
-        is what is no variant of the project and no patterns are given; see `building.build` and `hub.Hub`.
+def check_tools(releases: Releases, options: VerifyOptions) -> None:
+    """See whether there is what no project can do without.
 
     Raises:
-        DriverError: what is wrong for all of them: SET_UP if diffoscope is wanted and not on PATH, say; INTERRUPTED.
+        DriverError: SET_UP if diffoscope is wanted and not on PATH; what `check_user_lock` raises.
     """
     check_user_lock(releases)
     if options.diffoscope and shutil.which(_DIFFOSCOPE) is None:
         raise error(Code.SET_UP, f"there is no {_DIFFOSCOPE} on PATH", help="install it, or run without --diffoscope")
-    results: dict[Path, Result] = {}
-    tasks: list[_Task] = []
-    with ExitStack() as stack:
-        for directory in directories:
-            try:
-                tasks += _tasks(directory, releases, output, options, stack)
-            except DriverError as failure:
-                if failure.diagnostics[0].code is Code.INTERRUPTED:
-                    raise
-                results[directory] = failure
-        for batch in batches(tasks):
-            for directory, result in _verify(batch, releases, output, options).items():
-                results[directory] = _joined(results.get(directory, []), result)
-    return results
 
 
-def _joined(before: Result, after: Result) -> Result:
-    """What came of two parts of a project: all that was compared, or the first failure."""
-    if isinstance(before, DriverError):
-        return before
-    return after if isinstance(after, DriverError) else [*before, *after]
+def make_task(directory: Path, releases: Releases, output: Output, options: VerifyOptions, stack: ExitStack) -> Task:
+    """What is to be verified of a project.
 
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+        stack: with which what is downloaded goes away.
 
-def _tasks(
-    directory: Path, releases: Releases, output: Output, options: VerifyOptions, stack: ExitStack
-) -> list[_Task]:
-    """What is to be verified of a project, by compiler; what is downloaded for it goes away with the stack."""
+    Raises:
+        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
+            project and no patterns are given; see `hub.Hub` and reading a project.
+    """
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
     patterns, words, release = options.patterns, options.build.words, options.release
@@ -199,27 +174,58 @@ def _tasks(
         place = stack.enter_context(_published(project.manifest, named, release, output))
     chosen = present(place.directory, plan, patterns, place.name, words=words)
     here = _here(directory, plan) if release else (Sources(), "")
-    compilers = _compilers(place.directory, chosen, options.build.choices.cxx)
-    return [_Task(directory, plan, those, place, here, cxx) for cxx, those in compilers.items()]
+    return Task(directory, plan, chosen, place, here)
 
 
-def _compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
-    """Variants by what is to compile their C++: what the user names, or else what each was built with."""
+def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
+    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
+
+    One Bazel builds all projects of a workspace: it sets up the toolchains once.
+
+    Args:
+        tasks: the projects.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+
+    Returns:
+        What came of each project, by its directory; for errors see `building.build`.
+
+    Raises:
+        DriverError: what is wrong for all of them; INTERRUPTED.
+    """
+    results: dict[Path, Result] = {}
+    parts = [part for task in tasks for part in _by_compiler(task, options.build.choices.cxx)]
+    for batch in batches(parts):
+        for directory, result in _verify(batch, releases, output, options).items():
+            results[directory] = _joined(results.get(directory, []), result)
+    return results
+
+
+def _by_compiler(task: Task, named: Cxx | None) -> list[Task]:
+    """A project in parts, by what is to compile C++: what the user names, or else what each variant was built with."""
     found: dict[Cxx | None, list[Variant]] = {}
-    for variant in chosen:
-        stated = (read_metadata(directory / BUILD / variant.name) or {}).get(CXX)
+    for variant in task.chosen:
+        stated = (read_metadata(task.place.directory / BUILD / variant.name) or {}).get(CXX)
         found.setdefault(named or (Cxx.GCC if stated == Cxx.GCC else None), []).append(variant)
-    return found
+    return [task._replace(chosen=those, cxx=cxx) for cxx, those in found.items()]
 
 
-def _verify(tasks: Sequence[_Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
+def _joined(before: Result, after: Result) -> Result:
+    """What came of two parts of a project: all that was compared, or the first failure."""
+    if isinstance(before, DriverError):
+        return before
+    return after if isinstance(after, DriverError) else [*before, *after]
+
+
+def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
     """Verify projects that have different names."""
     results: dict[Path, Result] = {}
     with ExitStack() as stack:
         # In the order of their names, so that no two runs wait for each other.
         for one in sorted(tasks, key=lambda one: one.plan.module):
             stack.enter_context(one_at_a_time(one.plan, output))
-        roots: dict[tuple[Path, Cxx | None], list[tuple[_Task, Workspace]]] = {}
+        roots: dict[tuple[Path, Cxx | None], list[tuple[Task, Workspace]]] = {}
         for one in tasks:
             try:
                 workspace = workspace_for(one.directory, one.plan, releases)
@@ -236,7 +242,7 @@ def _verify(tasks: Sequence[_Task], releases: Releases, output: Output, options:
 
 
 def _built_anew(
-    root: Path, those: Sequence[tuple[_Task, Workspace]], output: Output, options: VerifyOptions
+    root: Path, those: Sequence[tuple[Task, Workspace]], output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
     """Build the projects of a workspace with a Bazel that knows nothing, and compare what it makes."""
     labels = {one.directory: [workspace.label(variant.name) for variant in one.chosen] for one, workspace in those}
@@ -282,7 +288,7 @@ def _built_anew(
     return results
 
 
-def _compared(task: _Task, variant: str, made: Path, *, diffoscope: bool) -> Verified:
+def _compared(task: Task, variant: str, made: Path, *, diffoscope: bool) -> Verified:
     """Compare a variant, as Bazel has made it, with what was there."""
     place = task.place
     there = place.directory / BUILD / variant

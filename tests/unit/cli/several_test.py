@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -254,24 +255,33 @@ def test_demo_of_several(built: list[str], monkeypatch: pytest.MonkeyPatch, caps
 
 @pytest.mark.usefixtures("repository")
 def test_verify_of_several(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def instead(directories: list[Path], *_others: object) -> dict[Path, verify.Result]:
+    def instead(tasks: list[SimpleNamespace], *_others: object) -> dict[Path, verify.Result]:
         same = verify.Verified(variant=CPU213, place="p", differences=())
         other = verify.Verified(variant=CPU213, place="q", differences=("x has other bytes", "y is missing"))
-        found = {"a": [same], "b": [same, other], "broken": error(Code.BUILD_FAILED, "the build failed")}
-        return {one: found[one.name] for one in directories}  # type: ignore[misc]
+        found = {"a": [same], "b": [same, other], "third": error(Code.BUILD_FAILED, "the build failed")}
+        return {one.directory: found[one.directory.name] for one in tasks}  # type: ignore[misc]
+
+    def task(directory: Path, *_others: object) -> SimpleNamespace:
+        if directory.name == "broken":
+            raise error(Code.FILE_MISSING, "broken/build has no variant")
+        return SimpleNamespace(directory=directory)
 
     monkeypatch.setattr(verify, "verify", instead)
-    assert __main__.main(["verify", "a", "group", "broken"]) == 1
+    monkeypatch.setattr(verify, "make_task", task)
+    shutil.copytree("a", "third")
+    assert __main__.main(["verify", "a", "group", "broken", "third"]) == 1
     shown = capsys.readouterr()
     assert [line.split(maxsplit=2) for line in shown.out.splitlines()] == [
         ["project", "variant", "outcome"],
         ["a", CPU213, "the same"],
         ["group/b", CPU213, "the same"],
         ["group/b", CPU213, "2 differences"],
-        ["broken", "-", "failed: E401"],
+        ["broken", "-", "failed: E101"],
+        ["third", "-", "failed: E401"],
     ]
+    assert shown.err.index("error[E101]") < shown.err.index("error[E401]")
     assert "error[E403]: q does not match its sources: x has other bytes; y is missing" in shown.err
-    said = "3 projects: 1 built without any cache, every byte the same, 2 failed (group/b, broken)"
+    said = "4 projects: 1 built without any cache, every byte the same, 3 failed (group/b, broken, third)"
     assert shown.err.splitlines()[-1] == said
     assert __main__.main(["verify", "a", "group", "--json"]) == 1
     first, second = json.loads(capsys.readouterr().out)["projects"]
