@@ -11,6 +11,7 @@ import tomli
 
 from py_driver import __version__
 from py_driver.errors import DriverError
+from py_driver.manifest.model import TVM_FFI
 from py_driver.matrix.backends import ARCH, arch_order
 from py_driver.matrix.cells import parse
 from py_driver.publishing.public_api import offers, schemas
@@ -97,6 +98,7 @@ def make_card(
     card = render(
         "card.md.j2",
         manifest=manifest,
+        bound="tvm-ffi" if manifest.framework.table == TVM_FFI else "PyTorch",
         licence=_licence(manifest.license),
         repo_id=repo_id,
         rows=rows,

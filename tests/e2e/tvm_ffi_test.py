@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
 from elftools.elf.elffile import ELFFile
+from hub import served
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
@@ -49,6 +50,13 @@ else:
 import tvm_ffi
 print(tvm_ffi.__version__, kernel.unique_id(), Path(kernel.__file__).parent.name)
 """
+_FROM_HUB = """
+import kernels, numpy
+kernel = kernels.get_kernel("me/tvm-scale", version=1, backend="cpu")
+x = numpy.arange(3, dtype=numpy.float32)
+assert (kernel.scale(numpy.empty_like(x), x, 2.0) == 2 * x).all()
+"""
+_WITHOUT_TORCH = ["kernels==0.17.2", "numpy>=2", "apache-tvm-ffi==0.1.9"]
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +107,25 @@ def test_torch_and_numpy_compute_with_it(tvm_ffi: Built) -> None:
 
 
 def test_an_older_patch_release_loads_it_without_torch(tvm_ffi: Built) -> None:
-    python = ensure_venv("load", ["kernels==0.17.2", "numpy>=2", "apache-tvm-ffi==0.1.9"], Output())
+    python = ensure_venv("load", _WITHOUT_TORCH, Output())
     assert _load(str(python), tvm_ffi.build, "numpy")[0] == "0.1.9"
+
+
+def test_it_is_published_and_loaded_from_the_hub(tvm_ffi: Built, tmp_path: Path) -> None:
+    python = ensure_venv("load", _WITHOUT_TORCH, Output())
+    with served() as hub:
+        environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path)}
+        options = ["--repo-id=me/tvm-scale", "--allow-dirty", f"--variant={_CPU}"]
+        tvm_ffi.driver.run("publish", tvm_ffi.project, *options, env={**environ, "HF_TOKEN": "hf_x"})
+        card = (hub.repositories["me/tvm-scale"].files("main") or {})["README.md"].decode()
+        sources = (hub.repositories["me/tvm-scale"].files("v1") or {})[f"sbom/{_CPU}.cdx.json"].decode()
+        env = curated(extra={**environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        command = [str(python), "-c", _FROM_HUB]
+        done = subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"| `{_CPU}` | tvm-ffi 0.1 | any | cpu | - |" in card
+    assert "apache-tvm-ffi" in sources
+    assert '"torch"' not in sources
 
 
 def test_what_no_library_defines_is_named(tvm_ffi: Built, base: Path) -> None:
