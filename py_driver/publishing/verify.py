@@ -132,15 +132,21 @@ def verify(  # noqa: PLR0913  (what is verified, how it is built, and what is do
         chosen = present(place.directory, plan, patterns, place.name, words=options.words)
         here = _here(directory, plan) if release else (Sources(), "")
         found = {}
-        for cxx, those in _compilers(place.directory, chosen, options.choices.cxx).items():
+        for cxx, those in compilers(place.directory, chosen, options.choices.cxx).items():
             with _made(directory, plan, those, releases, output, replace(options.choices, cxx=cxx)) as made:
                 for name, path in made.items():
                     found[name] = _compared(name, path, place, here, diffoscope=diffoscope)
         return [found[variant.name] for variant in chosen]
 
 
-def _compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
-    """Variants by what is to compile their C++: what the user names, or else what each was built with."""
+def compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
+    """Variants by what is to compile their C++.
+
+    Args:
+        directory: that has them in its `build/`.
+        chosen: the variants.
+        named: what the user says; if None, it is what each was built with.
+    """
     found: dict[Cxx | None, list[Variant]] = {}
     for variant in chosen:
         stated = (read_metadata(directory / BUILD / variant.name) or {}).get(CXX)
