@@ -203,12 +203,24 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
 
 
 def _by_compiler(task: Task, named: Cxx | None) -> list[Task]:
-    """A project in parts, by what is to compile C++: what the user names, or else what each variant was built with."""
+    """A project in parts, by what is to compile C++."""
+    parts = compilers(task.place.directory, task.chosen, named)
+    return [task._replace(chosen=those, cxx=cxx) for cxx, those in parts.items()]
+
+
+def compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
+    """Variants by what is to compile their C++.
+
+    Args:
+        directory: that has them in its `build/`.
+        chosen: the variants.
+        named: what the user says; if None, it is what each was built with.
+    """
     found: dict[Cxx | None, list[Variant]] = {}
-    for variant in task.chosen:
-        stated = (read_metadata(task.place.directory / BUILD / variant.name) or {}).get(CXX)
+    for variant in chosen:
+        stated = (read_metadata(directory / BUILD / variant.name) or {}).get(CXX)
         found.setdefault(named or (Cxx.GCC if stated == Cxx.GCC else None), []).append(variant)
-    return [task._replace(chosen=those, cxx=cxx) for cxx, those in found.items()]
+    return found
 
 
 def _joined(before: Result, after: Result) -> Result:

@@ -1,7 +1,6 @@
 """Analysis tests: what is compiled with gcc, and how."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules/private:gcc.bzl", "asks_for_openmp", "cc1plus_flags")
 load(":graph.bzl", "GraphInfo", "actions_of", "graph_aspect")
 load(":suite.bzl", "declare_tests")
 
@@ -104,28 +103,6 @@ def _metadata_test_impl(ctx):
 
 metadata_test = _make(_metadata_test_impl, config_settings = {_CXX: "gcc"})
 
-def _flags_test_impl(ctx):
-    env = analysistest.begin(ctx)
-    for flags, expected in [
-        ([], False),
-        (["-O3", "-fopenmp-simd"], False),
-        (["-fopenmp"], True),
-        (["-fopenmp", "-fno-openmp"], False),
-        (["-fno-openmp", "-fopenmp"], True),
-        (["-lgomp"], True),
-    ]:
-        asserts.equals(env, expected, asks_for_openmp(flags), str(flags))
-    for flags, expected in [
-        (["-O2", "-lgomp", "-Wl,-x", "-L/x"], ["-D_REENTRANT", "-O2"]),
-        (["-pthread", "-march=haswell"], ["-D_REENTRANT", "-march=haswell"]),
-        (["-fopenmp", "-DX"], ["-D_REENTRANT", "-fopenmp", "-DX"]),
-        (["-w"], ["-w"]),
-    ]:
-        asserts.equals(env, expected, cc1plus_flags(flags))
-    return analysistest.end(env)
-
-flags_test = _make(_flags_test_impl)
-
 def gcc_test_suite(name):
     """Declares the tests of what gcc compiles.
 
@@ -137,7 +114,6 @@ def gcc_test_suite(name):
         {
             "all_cxx_is_compiled_by_gcc_if_that_is_chosen": all_test,
             "cc1plus_is_called_as_gccs_driver_does": command_test,
-            "flags_that_ask_for_openmp": flags_test,
             "gcc_compiles_text": text_test,
             "gcc_is_recorded_if_it_is_chosen": metadata_test,
             "gcc_is_seen_by_what_asks_for_openmp_alone": only_openmp_test,

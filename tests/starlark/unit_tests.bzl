@@ -4,6 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//rules/private:compile.bzl", "without_definitions")
 load("//rules/private:cuda.bzl", "flag_to_link", "without_threads")
+load("//rules/private:gcc.bzl", "asks_for_openmp", "cc1plus_flags")
 load("//rules/private:hipify.bzl", "hip_name")
 load("//rules/private:resources.bzl", "resources")
 load("//rules/private:stable_abi.bzl", "target_version")
@@ -172,6 +173,28 @@ def _places_test_impl(ctx):
 
 places_test = unittest.make(_places_test_impl)
 
+def _gcc_flags_test_impl(ctx):
+    env = unittest.begin(ctx)
+    for flags, expected in [
+        ([], False),
+        (["-O3", "-fopenmp-simd"], False),
+        (["-fopenmp"], True),
+        (["-fopenmp", "-fno-openmp"], False),
+        (["-fno-openmp", "-fopenmp"], True),
+        (["-lgomp"], True),
+    ]:
+        asserts.equals(env, expected, asks_for_openmp(flags), str(flags))
+    for flags, expected in [
+        (["-O2", "-lgomp", "-Wl,-x", "-L/x"], ["-D_REENTRANT", "-O2"]),
+        (["-pthread", "-march=haswell"], ["-D_REENTRANT", "-march=haswell"]),
+        (["-fopenmp", "-DX"], ["-D_REENTRANT", "-fopenmp", "-DX"]),
+        (["-w"], ["-w"]),
+    ]:
+        asserts.equals(env, expected, cc1plus_flags(flags))
+    return unittest.end(env)
+
+gcc_flags_test = unittest.make(_gcc_flags_test_impl)
+
 def unit_test_suite(name):
     """Declares the unit tests.
 
@@ -186,6 +209,7 @@ def unit_test_suite(name):
         "dirname_is_the_directory_of_the_marker": dirname_test,
         "copy_of_cutlass_is_of_the_release_that_is_locked": wrong_release_test,
         "directories_of_a_library_have_places_of_their_own": places_test,
+        "flags_that_ask_for_openmp": gcc_flags_test,
         "gpu_code_that_must_be_linked_is_told_by_its_flag": flag_to_link_test,
         "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,

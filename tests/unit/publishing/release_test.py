@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tuned
 
+from py_driver.bazel.invocation import Cxx
 from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
+from py_driver.publishing.provenance import Sources, documents
 from py_driver.publishing.release import Changes, File, HubFile, changes, make_file, read_variants, target
+from py_driver.publishing.verify import compilers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,6 +152,26 @@ def test_what_the_project_no_longer_is(project: Path) -> None:
     place.write_text(json.dumps(metadata))
     [found] = refusals(project)
     assert found.message.endswith(": its `version` belongs to another build")
+
+
+def test_the_compiler_that_was_chosen_is_part_of_a_build(project: Path) -> None:
+    plan = plan_directory(project, Releases())
+    chosen = [one for one in plan.variants if one.name in {CPU, CUDA}]
+    place = project / "build" / CPU / "metadata.json"
+    metadata = json.loads(place.read_text())
+    place.write_text(json.dumps({**metadata, "cxx": "icc"}))
+    [found] = refusals(project)
+    assert found.message.endswith(": its `cxx` belongs to another build")
+    assert compilers(project, chosen, None) == {None: chosen}
+    place.write_text(json.dumps({**metadata, "cxx": "gcc"}))
+    gcc, clang = sorted(chosen, key=lambda one: one.name != CPU)
+    assert compilers(project, chosen, None) == {Cxx.GCC: [gcc], None: [clang]}
+    assert compilers(project, chosen, Cxx.CLANG) == {Cxx.CLANG: chosen}
+    built = read_variants(project, plan, [gcc])
+    [made, _] = documents(load(project, Releases()).manifest, built[0], [], Sources())
+    assert isinstance(made.content, bytes)
+    statement = json.loads(made.content)
+    assert statement["predicate"]["buildDefinition"]["externalParameters"]["cxx"] == "gcc"
 
 
 RIGHT = {"algorithm": "SHA2_256"}

@@ -13,12 +13,12 @@ def _(grad_output, input):
     return torch.empty_like(input)
 
 
-def _setup_context(context, inputs, output):
-    context.save_for_backward(*inputs)
+def _setup_context(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
 
 
-def _backward(context, grad_output):
-    (input,) = context.saved_tensors
+def _backward(ctx, grad_output):
+    (input,) = ctx.saved_tensors
     return ops.relu_bwd(grad_output.contiguous(), input)
 
 
