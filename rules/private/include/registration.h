@@ -124,3 +124,11 @@ extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_
         nullptr};                                                                                    \
     return PyModule_Create2(&definition, 3);                                                         \
   }
+
+// Helpers that upstream's registration.h has for whoever includes it.
+#ifndef CONCAT
+#define CONCAT(A, B) RULES_TORCH_KERNELS_CONCAT(A, B)
+#endif
+#ifndef STRINGIFY
+#define STRINGIFY(A) RULES_TORCH_KERNELS_STRING(A)
+#endif

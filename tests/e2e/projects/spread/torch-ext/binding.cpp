@@ -6,7 +6,8 @@
 #include <torch/library.h>
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
-  ops.def("twice_and_one(int count) -> int");
+  // Helpers that upstream's registration.h has.
+  ops.def(STRINGIFY(CONCAT(twice_and, _one)) "(int count) -> int");
 #ifdef CPU_KERNEL
   ops.impl("twice_and_one", c10::DispatchKey::CompositeExplicitAutograd,
            [](int64_t count) { return static_cast<int64_t>(sum(static_cast<int>(count))); });
