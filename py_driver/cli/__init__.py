@@ -165,10 +165,10 @@ def release(text: str) -> str:
 
 
 def words_of(args: argparse.Namespace) -> Words:
-    """The torch releases and backends that a command line names."""
+    """The torch releases and backends that a command line names; `cli.several` says whether for several projects."""
     from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
 
-    return Words(torch=tuple(args.torch), backends=tuple(args.backend))
+    return Words(torch=tuple(args.torch), backends=tuple(args.backend), in_any=getattr(args, "is_several", False))
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -27,10 +27,12 @@ class Words(NamedTuple):
     Attributes:
         torch: releases, e.g. `2.13`; none means every release.
         backends: names of backends, e.g. `cu130`, or of all releases of one, e.g. `cuda`; none means every backend.
+        in_any: whether they are about several projects: a word may mean nothing in one of these, if another means some.
     """
 
     torch: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
+    in_any: bool = False
 
     @property
     def given(self) -> bool:
@@ -126,6 +128,8 @@ def narrow(
     for found, beside in (({*cells}, ANY), (chosen, words)):  # a word that means nothing by itself, or with the others
         torches = [one for one in words.torch if not any(is_for(cell, one, None) for cell in found)]
         backends = [one for one in words.backends if not any(is_for(cell, None, one) for cell in found)]
+        if words.in_any and chosen and all(backend_of(one) for one in backends):
+            continue
         if torches or backends:
             failures = [_no_word("torch", torch, beside.backends, cells) for torch in torches]
             raise DriverError(failures + [_no_word("backend", backend, beside.torch, cells) for backend in backends])

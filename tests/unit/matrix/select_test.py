@@ -233,6 +233,15 @@ def test_words_that_mean_nothing_say_what_there_is() -> None:
     assert caught.value.exit_code == 3
 
 
+def test_words_about_several_projects_may_mean_nothing_in_one() -> None:
+    cells = [parse(BUNDLED[0])]
+    narrowed = narrow(Words((), (cells[0].backend, "cu132"), in_any=True), cells, [])
+    assert narrowed == (cells, [])
+    for backends in (("cu132",), (cells[0].backend, "cu31x")):
+        with pytest.raises(DriverError):
+            narrow(Words((), backends, in_any=True), cells, [])
+
+
 def test_words_that_mean_nothing_together() -> None:
     with pytest.raises(DriverError) as caught:
         narrow(Words(("2.11", "2.13"), ("cu132",)), [parse(BUNDLED[0]), parse(BUNDLED[5])], [*map(parse, OTHERS)])
