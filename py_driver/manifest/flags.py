@@ -110,6 +110,8 @@ _TAKER = (
 )
 """The options of nvcc whose value may be the next flag."""
 
+_GENCODE = ("-gencode", "--generate-code")
+
 _PTXAS = {
     "": r"-v|--verbose|-O[0-4]?|-w|--disable-warnings|-Werror|--warning-as-error|-g|--device-debug"
     r"|-lineinfo|--generate-line-info|--?(maxrregcount|register-usage-level|split-compile|opt-level)=\d+"
@@ -217,6 +219,38 @@ def asks_for_openmp(flags: Iterable[str]) -> bool:
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     """The flags for C++ that are passed on; collects notes for those that are ignored, BAD_FLAG for the others."""
     return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CPP, _IGNORED_CXX))
+
+
+def take_gencode(findings: Findings, flags: Texts) -> tuple[Texts, Texts]:
+    """The CUDA capabilities that `-gencode` adds to a section's, and the other flags; collects a note for each.
+
+    One that asks for code of another architecture than that of its PTX stays, and is refused with the others.
+    """
+    found: dict[str, Text] = {}
+    left: list[Text] = []
+    waiting = False
+    for flag in flags:
+        name, equals, value = ("-gencode", "=", flag.value) if waiting else flag.value.partition("=")
+        waiting = not equals and name in _GENCODE
+        left.append(flag)
+        if name in _GENCODE and equals and (capability := _capability(value)):
+            del left[-2 if flag.value == value else -1 :]
+            found[capability] = flag._replace(value=capability)
+            message = f"the flag `-gencode={value}` in cuda-flags adds {capability}: list it in `cuda-capabilities`"
+            findings.note(message, flag.span, Code.BAD_FLAG)
+    return tuple(found.values()), tuple(left)
+
+
+def _capability(gencode: str) -> str:
+    """The capability that a value of `-gencode` means: `9.0a` for `arch=compute_90a,code=sm_90a`; "" if none."""
+    match = re.fullmatch(r"""arch=compute_(\d+)(\d)([af]?),code=["'\[]*([\w,]+)["'\]]*""", gencode, re.ASCII)
+    if match is None:
+        return ""
+    major, minor, kind, codes = match.groups()
+    number = f"{major}{minor}{kind}"
+    if not {*codes.split(",")} <= {f"sm_{number}", f"compute_{number}"}:
+        return ""
+    return f"{major}.{minor}{kind}" + ("+PTX" if f"compute_{number}" in codes.split(",") else "")
 
 
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:

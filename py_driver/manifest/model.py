@@ -161,6 +161,7 @@ class Kernel(NamedTuple):
         name: its label.
         span: its header.
         backend: one of KERNEL_BACKENDS, and where it is said.
+        gencode: the GPU architectures that `-gencode` in `cuda-flags` adds to those, spelled likewise.
         language: what it is written in: `cpp`, or `rust`, which is read and not built.
         depends: what its sources include besides their own headers.
         src: sources and headers.
@@ -187,6 +188,7 @@ class Kernel(NamedTuple):
     capabilities: Located[Texts] | None = None
     rocm_archs: Located[Texts] | None = None
     cuda_minver: Located[Version] | None = None
+    gencode: Texts = ()
     language: str = CPP
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
 from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
 from py_driver.matrix.backends import BACKENDS, BUILT, LANGUAGES
@@ -115,9 +115,11 @@ def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capab
     )
     if backend.value not in BUILT:
         return kernel
+    gencode, cuda_flags = take_gencode(section.findings, kernel.cuda_flags)
     return kernel._replace(
+        gencode=gencode,
         cxx_flags=read_cxx_flags(section.findings, kernel.cxx_flags),
-        cuda_flags=read_cuda_flags(section.findings, kernel.cuda_flags),
+        cuda_flags=read_cuda_flags(section.findings, cuda_flags),
         hip_flags=read_hip_flags(section.findings, kernel.hip_flags),
     )
 

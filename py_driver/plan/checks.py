@@ -9,6 +9,7 @@ from py_driver.manifest.model import CPP, CURRENT, STABLE_SINCE, TORCH, TVM_FFI,
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.toolkits import numbers
+from py_driver.plan.units import archs_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -38,7 +39,8 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
         elif kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
             _check_sources(kernel, findings)
         asked = kernel.architectures
-        known = _check_archs(kernel.backend.value, asked.value if asked else (), matrix, findings)
+        archs = (*(asked.value if asked else ()), *kernel.gencode)
+        known = _check_archs(kernel.backend.value, archs, matrix, findings)
         known = known and (asked is None or findings.is_right(asked.span))
         if known and kernel.backend.value in manifest.built:
             _check_some_arch_is_left(manifest, kernel, toolkits, findings)
@@ -128,7 +130,7 @@ def _check_some_arch_is_left(
         admitted = manifest.bounds(backend.family).admit(version) and kernel.bounds.admit(version)
         if toolkit.family != backend.family or not admitted:
             continue
-        archs = backend.choose(kernel.requested, toolkit)
+        archs = archs_of(kernel, toolkit)
         if not archs.kept:
             span = kernel.architectures.span if kernel.architectures else kernel.span
             reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)

@@ -116,4 +116,5 @@ def _section_config(section: Kernel) -> dict[str, Any]:
         "cuda-flags": values(section.cuda_flags),
         "capabilities": sorted(values(section.capabilities.value)) if section.capabilities else None,
         "cuda-minver": section.cuda_minver.value if section.cuda_minver else None,
+        **({"gencode": sorted(values(section.gencode))} if section.gencode else {}),
     }

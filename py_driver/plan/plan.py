@@ -16,7 +16,7 @@ from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
 from py_driver.plan.staging import own_names
-from py_driver.plan.units import split, units
+from py_driver.plan.units import archs_of, split, united, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -295,7 +295,7 @@ def _too_old(cuda: str, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
 
 def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
     toolkit = matrix.toolkit(cell.backend)
-    return BUILT[cell.family].choose(section.requested, toolkit) if toolkit else None
+    return archs_of(section, toolkit) if toolkit else None
 
 
 def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...], archs: list[str] | None) -> Variant:
@@ -387,14 +387,4 @@ def _archs(manifest: Manifest, unit: Unit, cell: Cell, matrix: Matrix) -> Archs 
     """The GPU architectures of a unit in a cell: of the sections that list its sources, or of all."""
     found = [_choose(one, cell, matrix) for one in unit.sections or _sections(manifest, cell)]
     archs = [one for one in found if one is not None]
-    if len(archs) < 2:  # noqa: PLR2004
-        return next(iter(archs), None)
-    kept = {arch for one in archs for arch in one.kept}
-    kept = {arch for arch in kept if f"{arch}+PTX" not in kept}
-    return Archs(
-        requested=tuple(dict.fromkeys(arch for one in archs for arch in one.requested)),
-        kept=tuple(sorted(kept, key=BUILT[cell.family].order)),
-        dropped=tuple(
-            {dropped.arch: dropped for one in archs for dropped in one.dropped if dropped.arch not in kept}.values()
-        ),
-    )
+    return united(archs) if archs else None

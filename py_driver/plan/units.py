@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.manifest.model import TORCH
+from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import SOURCES
 from py_driver.manifest.targets import binding_target, common_target
-from py_driver.matrix.backends import BUILT, owner_of
+from py_driver.matrix.backends import BUILT, arch_order, owner_of
+from py_driver.matrix.toolkits import Archs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.manifest.model import Kernel, Manifest, Texts
+    from py_driver.matrix.toolkits import Toolkit
 
 REGISTRATION = "torch-ext/registration.h"
 """Upstream's builder writes this file, over one that a project has; the rules bring their own."""
@@ -38,6 +40,28 @@ class Unit(NamedTuple):
     binding: bool
     sections: tuple[Kernel, ...]
     sources: tuple[str, ...]
+
+
+def archs_of(section: Kernel, toolkit: Toolkit) -> Archs:
+    """The GPU architectures that a section is compiled for with a toolkit: what it lists, and what its flags add."""
+    backend = BUILT[toolkit.family]
+    more = [backend.choose(values(section.gencode), toolkit)] if section.gencode else []
+    return united([backend.choose(section.requested, toolkit), *more])
+
+
+def united(archs: Sequence[Archs]) -> Archs:
+    """All of some choices of architectures of one backend, of which there is one at least."""
+    if len(archs) == 1:
+        return archs[0]
+    kept = {arch for one in archs for arch in one.kept}
+    kept = {arch for arch in kept if f"{arch}+PTX" not in kept}
+    return Archs(
+        requested=tuple(dict.fromkeys(arch for one in archs for arch in one.requested)),
+        kept=tuple(sorted(kept, key=arch_order)),
+        dropped=tuple(
+            {dropped.arch: dropped for one in archs for dropped in one.dropped if dropped.arch not in kept}.values()
+        ),
+    )
 
 
 def split(files: Texts, family: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:

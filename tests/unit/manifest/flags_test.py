@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import asks_for_openmp, read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.flags import asks_for_openmp, read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
@@ -64,6 +64,27 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
     assert [one.message.partition(":")[0] for one in findings.notes()] == [
         f"the flag `{one}` in cuda-flags is ignored" for one in ("-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
     ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "capabilities", "left"),
+    [
+        (["-O3", "-gencode", "arch=compute_90a,code=sm_90a", "-DX"], ["9.0a"], ["-O3", "-DX"]),
+        (["--generate-code=arch=compute_100,code=[sm_100,compute_100]"], ["10.0+PTX"], []),
+        (["-gencode=arch=compute_80,code=compute_80", "-gencode=arch=compute_80,code=compute_80"], ["8.0+PTX"], []),
+        (["-gencode=arch=compute_80,code=sm_86"], [], ["-gencode=arch=compute_80,code=sm_86"]),
+        (["-gencode", "-O3"], [], ["-gencode", "-O3"]),
+        (["-gencode=arch=compute_90;id,code=sm_90"], [], ["-gencode=arch=compute_90;id,code=sm_90"]),
+    ],
+)
+def test_gencode_adds_architectures(flags: list[str], capabilities: list[str], left: list[str]) -> None:
+    findings = Findings({}, SPAN)
+    found, others = take_gencode(findings, tuple(Located(value=one, span=SPAN) for one in flags))
+    assert ([one.value for one in found], [one.value for one in others]) == (capabilities, left)
+    assert findings.diagnostics() == ()
+    assert {one.code for one in findings.notes()} == ({Code.BAD_FLAG} if capabilities else set())
+    read_cuda_flags(findings, others)
+    assert bool(findings.diagnostics()) == any("gencode" in one for one in left)
 
 
 @pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp", "-lgomp"])

@@ -130,6 +130,18 @@ def test_files_of_sections_that_are_not_built_may_be_wrong(project: Path, backen
     assert not any("gone" in name or ".." in name for group in made.groups for name in group.headers)
 
 
+def test_gencode_adds_to_the_architectures(project: Path) -> None:
+    flags = (
+        'depends = []\ncuda-flags = ["-gencode", "arch=compute_90a,code=sm_90a", "-gencode=arch=compute_50,code=sm_50"]'
+    )
+    [usual] = [one for one in plan(project).groups if one.name == "relu"]
+    [group] = [one for one in plan(project, "depends = []", flags).groups if one.name == "relu"]
+    archs = group.archs["cu130"]
+    assert {*archs.kept} == {*usual.archs["cu130"].kept, "9.0a"}
+    assert "5.0" in [one.arch for one in archs.dropped]
+    assert group.cuda_flags == ()
+
+
 def test_ops_outside_the_namespace_are_noted(project: Path) -> None:
     package = project / "torch-ext" / "relu" / "__init__.py"
     package.write_text(

@@ -95,6 +95,7 @@ CASES = [
     Case("Kernel.cxx_flags", {'["-DC", "-DD"]': '["-DC"]'}, "cuda"),
     Case("Kernel.cxx_flags", {'["-DC", "-DD"]': '["-DD", "-DC"]'}, "cuda"),
     Case("Kernel.cuda_flags", {'["-DE", "-DF"]': '["-DE"]'}, "cuda"),
+    Case("Kernel.gencode", {'["-DE", "-DF"]': '["-DE", "-DF", "-gencode=arch=compute_90a,code=sm_90a"]'}, "cuda"),
     Case("Kernel.cuda_flags", {'["-DE", "-DF"]': '["-DF", "-DE"]'}, "cuda"),
     Case("Kernel.hip_flags", {'["-DG", "-DH"]': '["-DG"]'}, "rocm"),
     Case("Kernel.hip_flags", {'["-DG", "-DH"]': '["-DH", "-DG"]'}, "rocm"),
