@@ -29,6 +29,7 @@ _SOURCE = re.compile(r"^\s*\d+ \| (.*)$")
 _CARET = re.compile(r"^\s*\| ( *)(\^+) ?(.*)$")
 _HELP = re.compile(r"^\s*= help: (.*)$")
 _FAIL = re.compile(r"Traceback \(most recent call last\):\n(?:.*\n)*?Error in fail: *\n?")
+_REANALYSIS = re.compile(r"^WARNING: Build options? .* changed, discarding analysis cache")
 _NO_SPACE = "No space left on device"
 _CODES = {code.number: code for code in Code}
 
@@ -108,7 +109,7 @@ class Console:
                 self._notes.append(self._block)
         elif kind in {"WARNING", "DEBUG"}:
             self._block = None
-            if line not in self._seen:
+            if line not in self._seen and not _REANALYSIS.search(line):
                 self._seen.add(line)
                 (self._output.warn if kind == "WARNING" else self._output.say)(text.rstrip())
         else:

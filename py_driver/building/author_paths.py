@@ -183,6 +183,6 @@ class AuthorPaths:
 
 
 def section_of(project: Project, target: str) -> str:
-    """A target as build.toml has it: `[kernel.relu]`, or `[torch]` for the bindings."""
-    names: Mapping[str, str] = {f"binding_{group.backend}": "[torch]" for group in project.plan.groups}
+    """A target as build.toml has it: `[kernel.relu]`, `[torch]` for a binding, or several that share sources."""
+    names: Mapping[str, str] = {group.name: group.title for group in project.plan.groups}
     return names.get(target, f"[kernel.{target}]")

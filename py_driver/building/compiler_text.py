@@ -48,8 +48,8 @@ class Said:
 
 # clang, gcc: `file:1:2: error: text`; the column may be missing.
 _PLACED: Final = re.compile(
-    r"^(?P<file>[^\s:(][^:(]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<what>(?:fatal )?error|warning|note|remark): "
-    r"(?P<message>.*)$"
+    r"^(?P<file>[^\s:(][^:(]*):(?P<line>\d+):(?:(?P<column>\d+):)? "
+    r"(?P<what>(?:fatal |internal compiler )?error|sorry, unimplemented|Error|warning|note|remark): (?P<message>.*)$"
 )
 # cudafe++, cicc and nvcc, whose C++ front end is EDG's: `file(1): error #20-D: text`.
 _EDG: Final = re.compile(
@@ -68,7 +68,7 @@ _TOOL: Final = re.compile(
 )
 # The programs of the rules: tools/common.zig.
 _STEP: Final = re.compile(r"^step: (?P<message>.*)$")
-_BARE: Final = re.compile(r"^(?P<what>(?:fatal )?error|warning): (?P<message>.*)$")
+_BARE: Final = re.compile(r"^(?P<what>(?:fatal |LLVM )?(?:error|ERROR)|warning): (?P<message>.*)$")
 _HEADS: Final = (_PLACED, _EDG, _NVIDIA, _TOOL, _STEP, _BARE)
 _BEFORE: Final = re.compile(
     r"^In file included from |^ +from \S+:\d+[:,]|^In module |^[^\s:]+: (?:In|At) .*:$|^[^\s:]+: At global scope"
@@ -149,7 +149,7 @@ def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Sa
     groups = head.groupdict()
     what = groups.get("what") or "error"
     severity = Severity.OTHER
-    if "error" in what or what == "fatal":
+    if "error" in what.lower() or what in {"fatal", "sorry, unimplemented"}:
         severity = Severity.ERROR
     elif what == "warning":
         severity = Severity.WARNING

@@ -48,7 +48,7 @@ _KILLED_CODE: Final = 137  # 128 and the signal's number
 _KILLED: Final = re.compile(
     r"^step: killed by signal 9: |died due to signal 9\b|Killed signal terminated program"
     r"|unable to execute command: Killed|LLVM ERROR: out of memory|: out of memory allocating "
-    r"|virtual memory exhausted|std::bad_alloc",
+    r"|virtual memory exhausted|^terminate called after throwing an instance of 'std::bad_alloc'",
     re.MULTILINE,
 )
 _CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
@@ -187,15 +187,17 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
     said, loose = parse(action.text)
     killed = not action.succeeded and (action.exit_code == _KILLED_CODE or _KILLED.search(action.text))
     if killed:
-        said = [one for one in said if not _KILLED.search(one.message) and not _KILLED.search(f"step: {one.message}")]
+        said = [
+            one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
+        ]
     made_of_these = [_placed(blank, one, paths, project) for one in said]
     if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
         work = WORK.get(action.mnemonic, action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
         message += KILLED if killed else f"failed with exit code {action.exit_code}"
         head = f"{blank.file or section_of_label(action, paths)}: error: {message}"
-        rest = tuple(paths.line(line, project) for line in loose)
-        made_of_these.append(replace(blank, message=message, lines=(head, *rest)))
+        rest = tuple(paths.line(line, project) for line in (loose if killed else action.text.splitlines()))
+        made_of_these = [*(made_of_these if killed else []), replace(blank, message=message, lines=(head, *rest))]
     elif loose and action.succeeded:
         head = f"{blank.file or section_of_label(action, paths)}: {loose[0]}"
         rest = tuple(paths.line(line, project) for line in loose[1:])

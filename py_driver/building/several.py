@@ -214,6 +214,7 @@ def failure_of(
     others = tuple(f"/{package}/" for package in packages)
     errors, summary = teller.failure(project, done.events)
     message = summary or f"the build failed: {', '.join(wrong)}"
+    message = message.replace("the build failed", f"the build of {project.directory} failed", 1)
     mine = [each for each in own if not any(other in each.message for other in others)]
     return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *mine])
 

@@ -32,7 +32,8 @@ def add(subparsers: Subparsers) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="also fetch this library of a section's `depends`, e.g. cutlass_3_6; repeatable",
+        help="also fetch this library of a section's `depends`, e.g. cutlass_3_6, or python for sources that include "
+        "Python's headers; repeatable",
     )
     parser.add_argument(
         "--gcc", action="store_true", help="also fetch gcc, for sections with OpenMP and for `driver build --cxx gcc`"
@@ -51,20 +52,24 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.matrix.cells import parse, spell  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
+    from py_driver.matrix.matrix import TVM_FFI_PART  # noqa: PLC0415
     from py_driver.matrix.select import select  # noqa: PLC0415
     from py_driver.spelling import did_you_mean  # noqa: PLC0415
 
     releases = releases_of(args)
     check_user_lock(releases)
     for name in args.depends:
-        if name not in ("torch", *(known := releases.lock.libraries)):
+        if name not in ("torch", *(known := {**releases.lock.libraries, **releases.lock.implied})):
             advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
-    cells = [(spell(cell), bundled) for cell, bundled in releases.matrix.cells()]
+    every = (*releases.matrix.cells(), *releases.matrix.tvm_ffi_cells())
+    cells = [(spell(cell), bundled) for cell, bundled in every]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)
     lock = releases.lock
-    wanted = [*lock.entries_for(map(parse, names)), *lock.library_entries(args.depends)]
+    chosen = [parse(name) for name in names]
+    implied = [TVM_FFI_PART] if any(cell.tvm_ffi for cell in chosen) else []
+    wanted = [*lock.entries_for(chosen), *lock.library_entries([*args.depends, *implied])]
     wanted += lock.gcc_entries() if args.gcc else []
     fetched = fetch_all(list({entry.key: entry for entry in wanted}.values()), output, check=True)
     if args.mirror is not None:

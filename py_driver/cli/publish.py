@@ -12,6 +12,7 @@ from py_driver.output import printable
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from py_driver.cli import Subparsers
     from py_driver.cli.several import Outcome
@@ -84,7 +85,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             _show(done, output, dry_run=args.dry_run)
         return ExitCode.OK
-    outcomes = each(projects, lambda one: publish(one, args.variant, releases, output, options), output)
+    taken: dict[tuple[str, str], Path] = {}
+    outcomes = each(projects, lambda one: publish(one, args.variant, releases, output, options, taken), output)
     if args.json:
         output.json({"projects": [one.as_json(lambda done: _as_json(done, dry_run=args.dry_run)) for one in outcomes]})
     else:

@@ -22,7 +22,8 @@ def read_current(root: Section, file: str) -> Manifest:
     """The manifest of a file of edition 3 to 6; errors are collected in the findings of `root`."""
     general = root.section("general", "general")
     framework = _framework(root)
-    kernels = read_tagged_kernels(root)
+    backends = _backends(general) if general else ()
+    kernels = read_tagged_kernels(root, backends)
     root.finish()
     name = project_name(general or root)
     folder = "tvm-ffi-ext" if framework.table == TVM_FFI else "torch-ext"
@@ -32,6 +33,7 @@ def read_current(root: Section, file: str) -> Manifest:
         name=name,
         framework=framework,
         kernels=kernels,
+        backends=backends,
         python_root=f"{folder}/{name.value.replace('-', '_')}",
     )
     return _with_general(manifest, general) if general else manifest
@@ -56,7 +58,6 @@ def _with_general(manifest: Manifest, general: Section) -> Manifest:
         license=licence.value if licence else manifest.license,
         upstream=upstream.value if upstream else None,
         source=source.value if source else None,
-        backends=_backends(general),
         depends=depends,
         cuda=cuda,
         hub=read_hub(general),

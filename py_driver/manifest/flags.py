@@ -106,7 +106,7 @@ _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 
 _TAKER = (
     r"-t|--threads|-rdc|--relocatable-device-code|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
-    r"|ftemplate-(depth|backtrace-limit)|compress-mode|cudart|keep-dir)|-Xlinker|--linker-options"
+    r"|ftemplate-(depth|backtrace-limit)|compress-mode|cudart|keep-dir|Werror)|-Xlinker|--linker-options|-[DUlL]"
 )
 """The options of nvcc whose value may be the next flag."""
 
@@ -162,7 +162,10 @@ _IGNORED_CUDA = (
     _ABI_FLAG,
     _OPENMP_FLAG,
     (r"--?allow-unsupported-compiler", "the host compiler belongs to the toolchain"),
-    (r"-Xlinker=.*|--linker-options=.*|--?cudart=[a-z]+|-L[^\s,]+|-l(?!to$)[^\s,]+", "nothing is linked in a compile"),
+    (
+        r"-Xlinker=.*|--linker-options=.*|--?cudart=[a-z]+|-L[^\s,]+|-l(?!to$|ib$|ink$)[^\s,]+",
+        "nothing is linked in a compile",
+    ),
     (r"--?(keep|keep-dir=.*|save-temps)|-v|--verbose|-MM?D?|-MP", "it writes nothing that is of use here"),
 )
 _IGNORED_HIP = (
@@ -261,7 +264,8 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
         if taker is None and (flag.value in _PASSED_ON or re.fullmatch(_TAKER, flag.value)):
             taker = flag
             continue
-        given = flag._replace(value=f"{taker.value}={flag.value}") if taker else flag
+        joint = "" if taker and re.fullmatch("-[DUlL]", taker.value) else "="
+        given = flag._replace(value=f"{taker.value}{joint}{flag.value}") if taker else flag
         name, equals, value = given.value.partition("=")
         if name in _PASSED_ON and equals:
             parts = _passed_on_parts(findings, name, flag, value)
@@ -319,7 +323,7 @@ def _is_passed_on(  # noqa: PLR0913  (where it stands, and what it is compared w
     """Whether a flag is passed on; collects a note if it is ignored, BAD_FLAG if it is refused."""
     if _matches(admitted, flag.value):
         return True
-    spelled = flag.value.replace("=", " ", 1) if taker else flag.value
+    spelled = f"{taker.value} {flag.value[len(taker.value) :].removeprefix('=')}" if taker else flag.value
     if why := _why_ignored(ignored, flag.value):
         _note_ignored(findings, key, flag, spelled, why)
     else:

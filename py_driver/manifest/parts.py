@@ -86,13 +86,16 @@ def read_archs(table: Section, name: str) -> Located[Texts] | None:
     return Located(value=tuple(unique[value] for value in reversed(unique)), span=table.value_span(name))
 
 
-def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capabilities") -> Kernel:
+def read_kernel(
+    section: Section, backend: Text, capabilities: str = "cuda-capabilities", *, built: bool = True
+) -> Kernel:
     """A kernel section; `finish` is left to the caller.
 
     Args:
         section: the section.
         backend: what it is for, and where that is said.
         capabilities: the key of its CUDA capabilities.
+        built: whether the project is built for that backend; nobody looks at the flags of other sections.
     """
     name = str(section.path[-1])
     key = section.findings.key(section.path)
@@ -113,7 +116,7 @@ def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capab
         rocm_archs=read_archs(section, "rocm-archs") if is_for["rocm"] else None,
         cuda_minver=section.version("cuda-minver") if is_for["cuda"] else None,
     )
-    if backend.value not in BUILT:
+    if backend.value not in BUILT or not built:
         return kernel
     gencode, cuda_flags = take_gencode(section.findings, kernel.cuda_flags)
     return kernel._replace(
@@ -124,14 +127,20 @@ def read_kernel(section: Section, backend: Text, capabilities: str = "cuda-capab
     )
 
 
-def read_tagged_kernels(root: Section) -> tuple[Kernel, ...]:
-    """The kernel sections of editions 2 and later, which say their backend: since edition 6 by their language."""
+def read_tagged_kernels(root: Section, backends: Texts | None = None) -> tuple[Kernel, ...]:
+    """The kernel sections of editions 2 and later, which say their backend: since edition 6 by their language.
+
+    Args:
+        root: the file.
+        backends: what the project is built for; None if its sections say that.
+    """
     kernels = []
     for section in root.named_sections("kernel", "kernel.*"):
         tag = section.text("language" if section.edition >= _LANGUAGE else "backend")
         if tag:
             backend = tag._replace(value=LANGUAGES.get(tag.value, tag.value))
-            kernel = read_kernel(section, backend)
+            built = backends is None or any(one.value == backend.value for one in backends)
+            kernel = read_kernel(section, backend, built=built)
             kernels.append(kernel._replace(language=tag.value.partition("-")[0]) if tag.value in LANGUAGES else kernel)
             section.text("cargo-manifest")
             section.finish(backend.value)

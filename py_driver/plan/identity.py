@@ -8,11 +8,12 @@ from py_driver.manifest.model import TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.staging import staged
+from py_driver.plan.units import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from py_driver.manifest.model import Kernel
+    from py_driver.manifest.model import Kernel, Manifest
     from py_driver.plan.project import Project
 
 
@@ -95,9 +96,19 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
         **({"stable-abi": stable.value} if compiled and (stable := framework.stable_abi.get(family)) else {}),
         **({"implied-depends": implied} if implied else {}),
         **({"framework": TVM_FFI} if framework.table == TVM_FFI else {}),
+        **({"shared": shared} if (shared := _shared(manifest, family) if compiled else {}) else {}),
         "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
     }
     return Identity(name=f"{family}_id", backend=family, settings=settings, files=tuple(sorted(files)))
+
+
+def _shared(manifest: Manifest, family: str) -> dict[str, list[str]]:
+    """The sources that several sections list, with these in the order of the file, which is that of their flags."""
+    listers: dict[str, list[str]] = {}
+    for section in manifest.sections(family):
+        for source in split(section.src)[0]:
+            listers.setdefault(source, []).append(section.name.value)
+    return {source: names for source, names in sorted(listers.items()) if len(names) > 1}
 
 
 def _section_config(section: Kernel) -> dict[str, Any]:

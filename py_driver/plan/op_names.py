@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 _MODULE = "torch.library"
+_DEFINE = frozenset(("custom_op", "triton_op", "define"))
 _REGISTER = frozenset(
     (
-        *("custom_op", "triton_op", "define", "impl", "register_autocast", "register_autograd"),
-        *("register_fake", "register_kernel", "register_torch_dispatch", "register_vmap"),
+        *("impl", "register_autocast", "register_autograd", "register_fake", "register_kernel"),
+        *("register_torch_dispatch", "register_vmap"),
     )
 )
-"""Functions of torch.library whose first argument is the name of an op, `namespace::op` (torch 2.15)."""
+"""The other functions of torch.library whose first argument is the name of an op, `namespace::op` (torch 2.15)."""
+
+_OTHERS = ("aten::", "prim::", "prims::", "quantized::", "torch::", "torchvision::", "torchaudio::", "c10d::", "_c10d")
+"""How ops begin that are not the kernel's own."""
 
 
 def check_op_names(directory: Path, python: Iterable[str], findings: Findings) -> None:
@@ -55,12 +59,18 @@ def _check(text: str, path: str, findings: Findings) -> None:
     for call in calls:
         first = call.args[0]
         name = first.value if isinstance(first, ast.Constant) else None
-        if isinstance(name, str) and "::" in name and _name(call.func) in _REGISTER:
+        defines = _name(call.func) in _DEFINE or (_name(call.func) in _REGISTER and not _is_of_others(name))
+        if isinstance(name, str) and "::" in name and defines:
             line = lines[first.lineno - 1] if first.lineno <= len(lines) else ""
             span = Span(file=path, line=first.lineno, column=first.col_offset + 1, length=len(name) + 2, text=line)
             prefixed = f'add_op_namespace_prefix("{name.partition("::")[2]}")'
             message = f"the op `{name}` is not in the namespace of the variant: write {prefixed}"
             findings.note(message, span, Code.OP_NAMESPACE)
+
+
+def _is_of_others(name: object) -> bool:
+    """Whether an op is in a namespace that torch or one of its libraries has, which a kernel may add to."""
+    return isinstance(name, str) and name.startswith(_OTHERS)
 
 
 def _name(function: ast.expr) -> str:

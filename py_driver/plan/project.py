@@ -76,7 +76,7 @@ def load(directory: Path, releases: Releases) -> Project:
         compiled = kernel.backend.value in BUILT
         needed = kernel.backend.value in manifest.built and not framework.noarch
         checker.check_section(kernel.title, kernel.src, kernel.include, any_kind=not compiled, needed=needed)
-        if compiled:
+        if compiled and needed:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
             checker.check_commas(kernel.backend.value, kernel.src, kernel.include)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.manifest.model import TORCH, values
+from py_driver.manifest.model import values
 from py_driver.manifest.paths import SOURCES
 from py_driver.manifest.targets import binding_target, common_target
 from py_driver.matrix.backends import BUILT, arch_order, owner_of
@@ -88,7 +88,7 @@ def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[
         family: the backend.
         admitted: its sections that the toolkit is recent enough for; the others do not count for their sources.
     """
-    every = manifest.sections(family)
+    every, table = manifest.sections(family), manifest.framework.table
     binding = split(manifest.framework.src, family)[0]
     lists = {one.target: split(one.src)[0] for one in every}
     lists = {binding_target(family): binding, **lists}
@@ -98,8 +98,8 @@ def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[
             listers.setdefault(source, []).append(target)
     common = {source: tuple(by) for source, by in sorted(listers.items()) if len(by) > 1}
     own = {target: tuple(one for one in sources if one not in common) for target, sources in lists.items()}
-    found = [_unit(family, (), own[binding_target(family)], bound=True)]
-    found += [_unit(family, (one,), own[one.target], bound=False) for one in admitted]
+    found = [_unit(table, family, (), own[binding_target(family)], bound=True)]
+    found += [_unit(table, family, (one,), own[one.target], bound=False) for one in admitted]
     known = {one.target: one for one in admitted}
     together: dict[tuple[str, ...], list[str]] = {}
     for source, by in common.items():
@@ -107,16 +107,23 @@ def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[
     for by, shared in together.items():
         sections = tuple(known[target] for target in by if target in known)
         if (bound := binding_target(family) in by) or sections:
-            found.append(_unit(family, sections, tuple(shared), bound=bound, by=by))
+            found.append(_unit(table, family, sections, tuple(shared), bound=bound, by=by))
     return tuple(one for one in found if one.sources)
 
 
-def _unit(
-    family: str, sections: tuple[Kernel, ...], sources: tuple[str, ...], *, bound: bool, by: tuple[str, ...] = ()
+def _unit(  # noqa: PLR0913  (whose, for what, and which)
+    table: str,
+    family: str,
+    sections: tuple[Kernel, ...],
+    sources: tuple[str, ...],
+    *,
+    bound: bool,
+    by: tuple[str, ...] = (),
 ) -> Unit:
     """A unit; its name tells which of all targets that list its sources are built.
 
     Args:
+        table: the framework table, which lists the binding.
         family: the backend.
         sections: that list the sources and are built.
         sources: of it.
@@ -124,6 +131,6 @@ def _unit(
         by: the targets of all that list them, if these are several.
     """
     names = (*([binding_target(family)] if bound else []), *(one.target for one in sections))
-    titles = (*([f"[{TORCH}]"] if bound else []), *(one.title for one in sections))
+    titles = (*([f"[{table}]"] if bound else []), *(one.title for one in sections))
     target = common_target(names, by) if by else names[0]
     return Unit(target, " and ".join(titles), bound, sections, sources)

@@ -102,8 +102,13 @@ class Publication:
     notes: tuple[str, ...]
 
 
-def publish(
-    directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: PublishOptions
+def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown, and what went before)
+    directory: Path,
+    patterns: Sequence[str],
+    releases: Releases,
+    output: Output,
+    options: PublishOptions,
+    taken: dict[tuple[str, str], Path] | None = None,
 ) -> Publication:
     """Publish variants that are in `build/`.
 
@@ -113,17 +118,21 @@ def publish(
         releases: to build for.
         output: where progress is shown.
         options: how.
+        taken: the projects that were published before in one call, by repository and branch; this one is added.
 
     Raises:
-        DriverError: MISSING_KEY if nobody says where to; USAGE; DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED;
-            NO_NETWORK; PERMISSION; what `variant_dir.present` and reading the project raise; if `options.strict` the
-            codes of its notes.
+        DriverError: MISSING_KEY if nobody says where to; FOREIGN_FILE if a project in `taken` is there; USAGE;
+            DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED; NO_NETWORK; PERMISSION; what `variant_dir.present`
+            and reading the project raise; if `options.strict` the codes of its notes.
     """
     project = load(directory, releases)
     if options.strict and project.doubts:
         raise DriverError(project.doubts)
     manifest = project.manifest
     repo_id, branch = target(manifest, options.repo_id, options.branch)
+    if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
+        message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"
+        raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed and not options.allow_dirty:
@@ -207,7 +216,7 @@ def _bring_all(
                 raise
             message = f"{first.message}; {', '.join(changed)} was published before, {goal.branch} was not"
             raise DriverError([first._replace(message=message), *others]) from None
-        changed += [goal.branch] if one.url and not options.dry_run else []
+        changed += [goal.branch] if one.url and not (options.dry_run or options.create_pr) else []
         yield one
 
 

@@ -47,7 +47,7 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     undeclared, summary = results[str(fails)]["errors"]
     assert (undeclared["file"], undeclared["line"]) == (f"{fails}/csrc/one.cpp", 4)
     assert undeclared["text"] in said
-    assert summary["message"] == f"the build failed: {CPU}"
+    assert summary["message"] == f"the build of {fails} failed: {CPU}"
     assert not (fails / "build").exists()
     for one in (works, twin):
         [variant] = results[str(one)]["variants"]

@@ -1,4 +1,4 @@
-"""The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of its OpenMP runtime."""
+"""The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains/cc:stub.bzl", "versioned_stub")
@@ -14,6 +14,7 @@ gcc_sdk(
     headers = ["{directory}/include"],
     libraries = glob(["lib/**", "usr/lib/x86_64-linux-gnu/**"]),
     loader = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+    math = "stubs/libmvec.so.1",
     openmp = {openmp},
     openmp_oldest = {oldest},
 )
@@ -36,6 +37,7 @@ def _gcc_repository_impl(rctx):
         if stub not in openmp:
             versioned_stub(rctx, rctx.attr.zig, "usr/lib/x86_64-linux-gnu/libgomp.so.1", stub, newest)
         openmp.setdefault(stub, []).append(version)
+    versioned_stub(rctx, rctx.attr.zig, "lib/x86_64-linux-gnu/libmvec.so.1", "stubs/libmvec.so.1", {"GLIBC": rctx.attr.glibc})
     rctx.delete("work")
     rctx.file("BUILD.bazel", _BUILD.format(
         directory = _DIRECTORY,

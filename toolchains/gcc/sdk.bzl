@@ -12,6 +12,7 @@ GccSdkInfo = provider(
         "libraries": "depset of File; the shared libraries that the compiler needs",
         "library_path": "list of string; directories of `libraries`, from the execution root",
         "loader": "File; the dynamic loader",
+        "math": "File; the link stub of glibc's vectorised functions, which gcc calls with `-ffast-math`",
         "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, as new as the one of that torch",
         "openmp_oldest": "File; the link stub for all other versions of torch",
     },
@@ -20,9 +21,11 @@ GccSdkInfo = provider(
 _LIBRARIES = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"]
 
 # As with clang, no default directory is searched. No symbol is one for the whole process, and no text names the directory
-# of the build. The last three are what gcc's driver adds.
+# of the build. SOURCE_DATE_EPOCH does not count for __TIMESTAMP__. The last three are what gcc's driver adds.
 _FLAGS = [
     "-quiet",
+    "-Wno-builtin-macro-redefined",
+    "-D__TIMESTAMP__=\"Thu Jan  1 00:00:00 1970\"",
     "-nostdinc",
     "-nostdinc++",
     "-fno-gnu-unique",
@@ -41,6 +44,7 @@ def _gcc_sdk_impl(ctx):
         libraries = depset(ctx.files.libraries),
         library_path = include_paths(ctx, _LIBRARIES),
         loader = ctx.file.loader,
+        math = ctx.file.math,
         openmp = {
             version: target.files.to_list()[0]
             for target, versions in ctx.attr.openmp.items()
@@ -57,6 +61,7 @@ gcc_sdk = rule(
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The directory of gcc's own headers."),
         "libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Shared libraries that the compiler needs."),
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of these."),
+        "math": attr.label(allow_single_file = True, mandatory = True, doc = "The link stub of libmvec."),
         "openmp": attr.label_keyed_string_dict(
             allow_files = True,
             mandatory = True,

@@ -48,20 +48,38 @@ _TORCH = """#pragma once
 namespace py = pybind11;
 """
 
+# pybind11 3.0's headers, but those in detail/.
 _OTHERS = [
+    "attr",
+    "buffer_info",
     "cast",
     "chrono",
+    "common",
     "complex",
+    "critical_section",
     "eigen",
+    "eigen/matrix",
+    "eigen/tensor",
+    "embed",
     "eval",
     "functional",
     "gil",
+    "gil_safe_call_once",
+    "gil_simple",
     "iostream",
+    "native_enum",
     "numpy",
     "operators",
+    "options",
     "pytypes",
     "stl",
+    "stl/filesystem",
     "stl_bind",
+    "subinterpreter",
+    "trampoline_self_life_support",
+    "type_caster_pyobject_ptr",
+    "typing",
+    "warnings",
 ]
 
 def _python_repository_impl(rctx):

@@ -274,6 +274,32 @@ def test_killed(project: Project, text: str, code: int) -> None:
     assert one.lines[0] == "oops/csrc/two.cu: error: the device compile for 9.0 was killed, or ran out of memory"
 
 
+def test_an_error_that_speaks_of_memory_is_none_of_memory(project: Project) -> None:
+    text = "k/a.cpp:3:5: error: no std::bad_alloc\n    3 | catch (std::bad_alloc&)\n"
+    [one] = found(project, action("KernelCxxCompile", ONE, text))
+    assert one.message == "no std::bad_alloc"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "k/a.cpp:3:5: internal compiler error: in foo",
+        "k/a.cpp:3:5: sorry, unimplemented: x",
+        "LLVM ERROR: Cannot select",
+    ],
+)
+def test_errors_of_compilers_that_gave_up(project: Project, last: str) -> None:
+    text = f"k/a.cpp:1:2: warning: w\n    1 | int x\n      |  ^\n{last}\n"
+    those = found(project, action("KernelCxxCompile", ONE, text))
+    assert sorted(one.severity.value for one in those) == ["error", "warning"]
+
+
+def test_a_failure_after_a_warning_shows_all(project: Project) -> None:
+    text = "k/a.cpp:1:2: warning: w\n    1 | int x\nsomething else entirely\n"
+    [one] = [one for one in found(project, action("KernelCxxCompile", ONE, text)) if one.severity.value == "error"]
+    assert "something else entirely" in one.lines
+
+
 def test_long_lines_take_no_time(project: Project) -> None:
     line = "a.cpp:1:2: error: " + "=" * 300_000 + " a/" * 100_000
     started = time.monotonic()

@@ -154,7 +154,7 @@ def test_one_that_fails(bazel: Said, project: Callable[..., Prepared], unanalyse
     bazel.failure += [of_one, of_nobody]
     one, two = project("one"), project("two")
     failed, built = build(one, two)
-    assert failures(failed) == [f"the build failed: {CPU213}", of_one.message, of_nobody.message]
+    assert failures(failed) == [f"the build of {one.directory} failed: {CPU213}", of_one.message, of_nobody.message]
     assert isinstance(built, Build)
     assert not (one.directory / "build").exists()
     assert (two.directory / "build" / CPU213 / "metadata.json").is_file()

@@ -56,15 +56,43 @@ fn lookedFor(allocator: std.mem.Allocator, directory: []const u8, out: []const u
     var rest: []const u8 = list[std.mem.indexOf(u8, list, ": ").? + 2 ..];
     while (try inputs.nextName(allocator, &rest)) |name| {
         if (std.mem.startsWith(u8, name, inputs.pinned)) continue;
-        const text = common.read(allocator, name) catch continue; // what is elsewhere is refused by its name
+        const whole = common.read(allocator, name) catch continue; // what is elsewhere is refused by its name
+        const text = try withoutComments(allocator, whole);
+        const beside = std.fs.path.dirname(name) orelse ".";
         var at: usize = 0;
         while (std.mem.indexOfPos(u8, text, at, asked)) |found| {
             at = found + asked.len;
             const sought = named(text[at..]) orelse continue;
-            const elsewhere = std.mem.startsWith(u8, sought, "/") or std.mem.indexOf(u8, sought, "..") != null;
-            if (elsewhere and try inputs.inside(allocator, directory, sought) == null) return inputs.refuse(out, sought);
+            const absolute = std.mem.startsWith(u8, sought, "/");
+            if (!absolute and std.mem.indexOf(u8, sought, "..") == null) continue;
+            const path = if (absolute) sought else try std.fs.path.join(allocator, &.{ beside, sought });
+            std.fs.cwd().access(path, .{}) catch continue;
+            if (try inputs.inside(allocator, directory, path) == null) return inputs.refuse(out, sought);
         }
     }
+}
+
+/// A source without its comments; a string that has what begins one ends there too.
+fn withoutComments(allocator: std.mem.Allocator, text: []const u8) ![]const u8 {
+    var left = std.ArrayList(u8).init(allocator);
+    var at: usize = 0;
+    while (at < text.len) {
+        const line = std.mem.startsWith(u8, text[at..], "//");
+        if (!line and !std.mem.startsWith(u8, text[at..], "/*")) {
+            try left.append(text[at]);
+            at += 1;
+            continue;
+        }
+        const end = std.mem.indexOfPos(u8, text, at + 2, if (line) "\n" else "*/") orelse return left.items;
+        at = if (line) end else end + 2;
+    }
+    return left.items;
+}
+
+test "sources without comments" {
+    const allocator = std.heap.page_allocator;
+    try std.testing.expectEqualStrings("a \nb  c", try withoutComments(allocator, "a // x\nb /* y\n*/ c"));
+    try std.testing.expectEqualStrings("a ", try withoutComments(allocator, "a /* x"));
 }
 
 /// The name in `("name")` or `(<name>)`; null if there is none.
