@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         if name not in ("torch", *(known := {**releases.lock.libraries, **releases.lock.implied})):
             advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
-    every = (*releases.matrix.cells(), *releases.matrix.tvm_ffi_cells())
+    every = (*releases.matrix.cells(), *((cell, False) for cell, _ in releases.matrix.tvm_ffi_cells()))
     cells = [(spell(cell), bundled) for cell, bundled in every]
     default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
     names = select(args.variants, default, others)

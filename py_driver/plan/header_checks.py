@@ -99,7 +99,11 @@ def check_includes(
     found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
     for one in compiled:
         flags = (*values(one.cxx_flags), *values(one.cuda_flags), *values(one.hip_flags))
-        section = _Section(one.title, (one.src, one.include), values(one.depends), bound, cutlass, flags)
+        # A source that other sections list too is compiled once, with the directories of all.
+        lists = [(framework.src, framework.include), *((two.src, two.include) for two in compiled if _same(one, two))]
+        sources = split(one.src)[0]
+        include = (*one.include, *(text for src, more in lists if {*sources} & {*split(src)[0]} for text in more))
+        section = _Section(one.title, (one.src, include), values(one.depends), bound, cutlass, flags)
         found[one.target] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
         (path, BUILT[one.backend.value])
@@ -115,6 +119,11 @@ def check_includes(
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
         findings.note(f"`{REGISTRATION}` is not used: the rules bring their own", text.span)
     return found
+
+
+def _same(one: Kernel, two: Kernel) -> bool:
+    """Whether another section is for the same backend."""
+    return one is not two and one.backend.value == two.backend.value
 
 
 def _device_sources(kernel: Kernel) -> list[str]:

@@ -130,9 +130,6 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         raise DriverError(project.doubts)
     manifest = project.manifest
     repo_id, branch = target(manifest, options.repo_id, options.branch)
-    if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
-        message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"
-        raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed and not options.allow_dirty:
@@ -148,6 +145,9 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             for used in [archives(plan, [variant], releases.lock, gcc=CXX in one.metadata)]
             for document in documents(manifest, one, used, commit)
         ]
+        if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
+            message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"
+            raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
         scripts, notes = _benchmarks(directory, "*.py")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)
         message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"

@@ -135,14 +135,46 @@ def test_openmp_beside_cuda_and_all_with_gcc(tmp_path: Path) -> None:
     assert b"GCC: (Debian 12.2.0-14" in comment.data()
 
 
+_FAST = """
+#include <math.h>
+void each(float* y, const float* x, int n) {
+  for (int i = 0; i < n; ++i) y[i] = expf(x[i]) + sinf(x[i]);
+}
+float sink[64];
+extern const char stamp[];
+const char stamp[] = "STAMP " __TIMESTAMP__ " " __DATE__;
+struct Sink { Sink() { each(sink, sink, 64); sink[0] = stamp[(int)sink[1] & 7]; } } the_sink;
+#if __has_include("../inc/found.h")
+#include "../inc/found.h"
+#endif
+// __has_include("../../../elsewhere.h")
+"""
+
+
+def test_fast_math_and_what_gcc_says_of_time(tmp_path: Path) -> None:
+    made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
+    with (made / "csrc" / "dot.cpp").open("a", encoding="utf-8") as source:
+        source.write(_FAST)
+    (made / "inc").mkdir()
+    (made / "inc" / "found.h").touch()
+    manifest = made / "build.toml"
+    text = manifest.read_text(encoding="utf-8").replace('"-pthread"', '"-ffast-math"')
+    manifest.write_text(text.replace('"csrc/dot.h"]', '"csrc/dot.h", "inc/found.h"]', 1), encoding="utf-8")
+    build(made, [CPU], Releases(), Output())
+    elf = _elf(made, CPU)
+    assert "libmvec.so.1" in _needed(elf)
+    data: Any = elf.get_section_by_name(".rodata")
+    assert b"STAMP Thu Jan  1 00:00:00 1970 Jan  1 1970" in data.data()
+
+
 def test_gcc_finds_inputs_and_nothing_else(tmp_path: Path) -> None:
     made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
     with (made / "csrc" / "tiles.cpp").open("a", encoding="utf-8") as source:
-        source.write('#if __has_include("/usr/include/stdio.h")\n#endif\n')
+        source.write('#if __has_include("/lib64/ld-linux-x86-64.so.2")\n#endif\n')
     with pytest.raises(DriverError) as caught:
         build(made, [CPU], Releases(), Output())
     said = "".join(one.message + one.text for one in caught.value.diagnostics)
-    assert "/usr/include/stdio.h is read here and is no input of the action" in said
+    assert "/lib64/ld-linux-x86-64.so.2 is read here and is no input of the action" in said
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.13"])

@@ -118,6 +118,21 @@ def test_gcc_comes_if_it_is_asked_for(
     assert len(asked) == 1
 
 
+def test_tvm_ffi_and_pythons_headers(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: list[str] = []
+
+    def library_entries(_lock: Lock, depends: Iterable[str]) -> list[Entry]:
+        names.extend(depends)
+        return []
+
+    monkeypatch.setattr(Lock, "library_entries", library_entries)
+    assert __main__.main(["fetch", "tvm-ffi01-cpu-*", "--depends", "python"]) == 0
+    assert (asked, names) == (["tvm-ffi01-cpu-x86_64-linux"], ["python", "tvm_ffi"])
+    assert "1 variants: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("name", "advice"), [("cutlas_3_6", "did you mean `cutlass_3_6`?"), ("mpi", "the lock has cutlass_3_5, ")]
 )

@@ -56,13 +56,30 @@ def test_flags_without_a_meaning_here_are_ignored(flag: str, kind: str) -> None:
 
 
 def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
-    flags = ["-Xlinker", "-s", "-t", "4", "-Xcompiler", "-O2,-flto", "--keep-dir", "x", "-Xcompiler", "-pipe", "-g"]
+    flags = [
+        "-l",
+        "cublas",
+        "-L",
+        "/x",
+        "-Xlinker",
+        "-s",
+        "-t",
+        "4",
+        "-Xcompiler",
+        "-O2,-flto",
+        "--keep-dir",
+        "x",
+        "-Xcompiler",
+        "-pipe",
+        "-g",
+    ]
     findings = Findings({}, SPAN)
     kept = read_cuda_flags(findings, tuple(Located(value=one, span=SPAN) for one in flags))
     assert [one.value for one in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
     assert findings.diagnostics() == ()
     assert [one.message.partition(":")[0] for one in findings.notes()] == [
-        f"the flag `{one}` in cuda-flags is ignored" for one in ("-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
+        f"the flag `{one}` in cuda-flags is ignored"
+        for one in ("-l cublas", "-L /x", "-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
     ]
 
 
@@ -134,6 +151,7 @@ def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
         ["-Xptxas=-v,-O3,-dlcm=ca", "--ptxas-options=--verbose,--warn-on-local-memory-usage", "-Xptxas", "-v"],
         ["-Xptxas=--allow-expensive-optimizations=true", "--ptxas-options=--register-usage-level=10"],
         ["-t", "4", "--threads", "2", "-std", "c++17", "--ftemplate-backtrace-limit=0", "--resource-usage"],
+        ["-D", "X=1", "-U", "Y", "-Werror", "all-warnings", "--compress-mode", "size"],
         ["-Xfatbin", "-compress-all", "-U__CUDA_NO_HALF_OPERATORS__", "-DCUTLASS_ENABLE_TENSOR_CORE_MMA=1"],
         ["-Xcompiler=-DX=1,-fno-math-errno,-mavx2", "--compiler-options", "-Wall,-fPIC", "-Werror=all-warnings"],
     ],

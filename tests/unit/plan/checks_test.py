@@ -130,6 +130,43 @@ def test_files_of_sections_that_are_not_built_may_be_wrong(project: Path, backen
     assert not any("gone" in name or ".." in name for group in made.groups for name in group.headers)
 
 
+def test_a_shared_source_finds_what_any_of_its_sections_finds(project: Path) -> None:
+    (project / "inc").mkdir()
+    (project / "inc" / "x.h").touch()
+    (project / "csrc" / "relu.cu").write_text('#include "inc/x.h"\n')
+    other = '[kernel.more]\nbackend = "cuda"\ndepends = []\nsrc = ["csrc/relu.cu", "csrc/relu.h", "inc/x.h"]\n'
+    text = MANIFEST.replace('include = ["."]\nsrc = ["csrc', 'src = ["csrc') + other
+    (project / "build.toml").write_text(text)
+    with pytest.raises(DriverError):
+        plan_directory(project, Releases())
+    (project / "build.toml").write_text(text + 'include = ["."]\n')
+    shared = [one for one in plan_directory(project, Releases()).groups if "csrc/relu.cu" in one.sources]
+    assert [(one.includes, "inc/x.h" in one.headers) for one in shared] == [((".",), True)]
+
+
+def test_the_order_of_sections_counts_where_they_share_a_source(project: Path) -> None:
+    section = '[kernel.NAME]\nbackend = "cuda"\ndepends = []\nsrc = ["SRC", "csrc/relu.h"]\ncuda-flags = ["-DX=NAME"]\n'
+    (project / "csrc" / "one.cu").touch()
+    start = MANIFEST[: MANIFEST.index("[kernel.relu]")]
+    ids = []
+    for source in ("csrc/relu.cu", "csrc/one.cu"):
+        for names in ("ab", "ba"):
+            sections = {"a": section.replace("SRC", "csrc/relu.cu"), "b": section.replace("SRC", source)}
+            text = start + "".join(sections[name].replace("NAME", name) for name in names)
+            (project / "build.toml").write_text(text, encoding="utf-8")
+            ids.append(plan_directory(project, Releases()).identities[0].settings)
+    assert ids[0] != ids[1]
+    assert ids[2] == ids[3]
+
+
+def test_nobody_looks_at_sections_for_other_backends(project: Path) -> None:
+    cpu = (
+        '[kernel.c]\nbackend = "cpu"\ndepends = []\ncxx-flags = ["-march=native"]\nsrc = ["csrc/a,b.cu"]\n[kernel.relu]'
+    )
+    (project / "csrc" / "a,b.cu").touch()
+    assert "the backend" not in " ".join(notes(project, "[kernel.relu]", cpu))
+
+
 def test_gencode_adds_to_the_architectures(project: Path) -> None:
     flags = (
         'depends = []\ncuda-flags = ["-gencode", "arch=compute_90a,code=sm_90a", "-gencode=arch=compute_50,code=sm_50"]'
@@ -148,6 +185,7 @@ def test_ops_outside_the_namespace_are_noted(project: Path) -> None:
         "import torch\nfrom torch.library import custom_op as custom_op\n"
         '@custom_op("é::b", mutates_args=())\ndef b(x: int) -> int: ...\n'
         'torch.library.register_fake(add("b"))(b)\ntorch.library.register_fake("a::c", b)\nprint("a::d")\n'
+        'torch.library.impl("aten::add.Tensor", "CPU")\n'
     )
     found = [one for one in plan(project).notes if one.code is Code.OP_NAMESPACE]
     assert [(one.span.line, one.span.column, one.span.text[:12]) for one in found] == [

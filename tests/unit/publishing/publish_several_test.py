@@ -91,6 +91,15 @@ def test_one_repository_is_not_for_several(hub: Hub, two: tuple[Path, Path]) -> 
     assert hub.repositories == {}
 
 
+def test_two_projects_of_one_repository(hub: Hub, two: tuple[Path, Path]) -> None:
+    project, _ = two
+    twin = copied(project, "twin")
+    done = publish(hub, project, str(twin), code=2)
+    assert table(done.stdout)[str(twin), "-"][-1] == "failed: E107"
+    assert f"error[E107]: v3 of me/tuned is that of {project}, and would be that of {twin} too" in done.stderr
+    assert table(done.stdout)[str(project), "v3"][-1] == "changed"
+
+
 def test_strict(hub: Hub, two: tuple[Path, Path]) -> None:
     project, other = two
     doubtful = MANIFEST + '\n[kernel.none]\nbackend = "cpu"\ndepends = []\nsrc = ["a.cpp", "a.cpp"]\n'
