@@ -43,7 +43,6 @@ class Console:
 
     Attributes:
         errors: blocks of lines that begin with `ERROR:`, as Bazel wrote them, each once.
-        notes: blocks of lines that actions which succeeded wrote: compiler warnings.
         no_space: whether something said that the disk is full.
         settings: what it takes from files like ~/.bazelrc.
     """
@@ -54,7 +53,7 @@ class Console:
         self._block: list[str] | None = None
         self._seen: set[str] = set()
         self._blocks: list[list[str]] = []
-        self._notes: list[list[str]] = []
+        self._told: list[str] = []
         self.no_space = False
         self.settings = Settings()
 
@@ -62,11 +61,6 @@ class Console:
     def errors(self) -> tuple[str, ...]:
         """The errors, each block once, in the order in which they came."""
         return _joined(self._blocks)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What actions that succeeded wrote."""
-        return _joined(self._notes)
 
     def feed(self, line: str) -> None:
         """Take the next line, without its line break."""
@@ -96,7 +90,7 @@ class Console:
             self._block = None
             self._output.say(line)
         elif _NOISE.match(line):
-            self._block = None if self._block in self._notes or line.startswith(("ERROR", "FAILED")) else self._block
+            self._block = None if self._block is self._told or line.startswith(("ERROR", "FAILED")) else self._block
         elif not colon:
             return False
         elif kind in {"ERROR", "FAILED", "FATAL", "FAIL"}:
@@ -105,8 +99,7 @@ class Console:
         elif kind == "INFO":
             self._block = None
             if text.startswith("From "):
-                self._block = [text.rstrip()]
-                self._notes.append(self._block)
+                self._block = self._told = []  # what an action that succeeded wrote stands in the build events too
         elif kind in {"WARNING", "DEBUG"}:
             self._block = None
             if line not in self._seen and not _REANALYSIS.search(line):

@@ -107,13 +107,6 @@ def test_progress() -> None:
     assert said == ""
 
 
-def test_warnings_of_compilers_are_notes() -> None:
-    console, _, _ = _feed(_BUILD)
-    [note] = console.notes
-    assert note.splitlines()[0] == "From Compiling a.cc:"
-    assert note.endswith("|  ^~~~~~~")
-
-
 def test_error_is_kept_with_the_compiler_output() -> None:
     console, _, said = _feed(_FAILURE)
     [block] = console.errors
