@@ -122,7 +122,7 @@ def test_plain_libraries_do_meet(twins: list[Path], python: str, tmp_path: Path)
     assert "Only a single TORCH_LIBRARY can be used to register the namespace plain_two" in done.stderr
 
 
-def test_one_source_is_compiled_in_two_groups(relu: Built, base: Path) -> None:
+def test_one_text_is_compiled_in_two_groups(relu: Built, base: Path) -> None:
     """No symbol of one is in the way of the other's, and the library has the GPU's code of both."""
     project = copy_project(PROJECTS / "tiny", base / "groups")
     manifest = project / "build.toml"
@@ -130,14 +130,15 @@ def test_one_source_is_compiled_in_two_groups(relu: Built, base: Path) -> None:
     text = text[: text.index("[kernel.one]")]
     for backend, archs in (("cuda", 'cuda-capabilities = ["9.0"]'), ("rocm", 'rocm-archs = ["gfx942"]')):
         for group in ("once", "twice"):
-            head = f'[kernel.{group}-{backend}]\nbackend = "{backend}"\ndepends = []\nsrc = ["csrc/two.cu"]\n'
+            head = f'[kernel.{group}-{backend}]\nbackend = "{backend}"\ndepends = []\nsrc = ["csrc/{group}.cu"]\n'
             flags = f'{"cuda" if backend == "cuda" else "hip"}-flags = ["-D{group.upper()}"]\n'
             text += f"{head}{archs}\n{flags}"
     manifest.write_text(text)
     source = "namespace {\n__global__ void kernel(int* out) { *out = KIND; }\n}\n"
     chosen = "#ifdef ONCE\n#define KIND 1\n#define launch once\n#else\n#define KIND 2\n#define launch twice\n#endif\n"
     launched = "void launch(int* out) { kernel<<<1, 1>>>(out); }\n"
-    (project / "csrc" / "two.cu").write_text(f"#include <cuda_runtime.h>\n{chosen}{source}{launched}")
+    for group in ("once", "twice"):
+        (project / "csrc" / f"{group}.cu").write_text(f"#include <cuda_runtime.h>\n{chosen}{source}{launched}")
     relu.driver.build(project, CU130, ROCM)
     [cuda] = (project / "build" / CU130).glob("*.so")
     [rocm] = (project / "build" / ROCM).glob("*.so")

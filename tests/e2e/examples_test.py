@@ -69,8 +69,9 @@ def test_on_the_cpu(clone: Driver, projects: Path) -> None:
 
 
 def test_for_cuda(clone: Driver, projects: Path) -> None:
-    listed = clone.run("variants", projects / "relu-specific-torch", "--torch=2.13", "--backend=cu126", "--json").stdout
-    assert [one["name"] for one in json.loads(listed)["variants"]] == ["torch213-cxx11-cu126-x86_64-linux"]
+    assert (
+        "torch213-cxx11-cu126-x86_64-linux" in clone.run("variants", projects / "relu-specific-torch", "--all").stdout
+    )
     # Flags arrive; 5.0 is of no nvcc of CUDA 13.
     names = ("relu-compiler-flags", _ONE_ARCH, "relu-backprop-compile")
     quick = [projects / name for name in names if name != _ONE_ARCH]
