@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.errors import Span
-    from py_driver.manifest.model import Kernel, Manifest, Texts
+    from py_driver.manifest.model import Kernel, Manifest, Text, Texts
     from py_driver.manifest.section import Findings
     from py_driver.matrix.backends.backend import Backend
     from py_driver.plan.includes import Include
@@ -97,12 +97,13 @@ def check_includes(
     binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass, flags)
     backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
+    directories = _directories(manifest, compiled)
     for one in compiled:
         flags = (*values(one.cxx_flags), *values(one.cuda_flags), *values(one.hip_flags))
-        # A source that other sections list too is compiled once, with the directories of all.
-        lists = [(framework.src, framework.include), *((two.src, two.include) for two in compiled if _same(one, two))]
-        sources = split(one.src)[0]
-        include = (*one.include, *(text for src, more in lists if {*sources} & {*split(src)[0]} for text in more))
+        shared = {
+            text.value: text for name in split(one.src)[0] for text in directories[one.backend.value, name].values()
+        }
+        include = tuple({**{text.value: text for text in one.include}, **shared}.values())
         section = _Section(one.title, (one.src, include), values(one.depends), bound, cutlass, flags)
         found[one.target] = _reach(files, section, one.backend.value, findings)
     for path, backend in dict.fromkeys(
@@ -121,9 +122,18 @@ def check_includes(
     return found
 
 
-def _same(one: Kernel, two: Kernel) -> bool:
-    """Whether another section is for the same backend."""
-    return one is not two and one.backend.value == two.backend.value
+def _directories(manifest: Manifest, compiled: Iterable[Kernel]) -> Mapping[tuple[str, str], Mapping[str, Text]]:
+    """What is searched for a source of a backend: what all include that list it, since it is compiled once."""
+    found: dict[tuple[str, str], dict[str, Text]] = {}
+    framework = manifest.framework
+    for one in compiled:
+        for name in split(one.src)[0]:
+            found.setdefault((one.backend.value, name), {}).update({text.value: text for text in one.include})
+    for name in split(framework.src)[0]:
+        for backend in BUILT:
+            if (backend, name) in found:
+                found[backend, name].update({text.value: text for text in framework.include})
+    return found
 
 
 def _device_sources(kernel: Kernel) -> list[str]:
