@@ -19,7 +19,7 @@ from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
-from py_driver.plan.units import REGISTRATION, split
+from py_driver.plan.units import REGISTRATION, listers, split
 from py_driver.system.files import contains, is_file
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def check_includes(
     binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass, flags)
     backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
-    directories = _directories(manifest, compiled)
+    directories = _directories(manifest, backends)
     for one in compiled:
         flags = (*values(one.cxx_flags), *values(one.cuda_flags), *values(one.hip_flags))
         shared = {
@@ -122,18 +122,19 @@ def check_includes(
     return found
 
 
-def _directories(manifest: Manifest, compiled: Iterable[Kernel]) -> Mapping[tuple[str, str], Mapping[str, Text]]:
+def _directories(manifest: Manifest, backends: Iterable[str]) -> Mapping[tuple[str, str], Mapping[str, Text]]:
     """What is searched for a source of a backend: what all include that list it, since it is compiled once."""
-    found: dict[tuple[str, str], dict[str, Text]] = {}
     framework = manifest.framework
-    for one in compiled:
-        for name in split(one.src)[0]:
-            found.setdefault((one.backend.value, name), {}).update({text.value: text for text in one.include})
-    for name in split(framework.src)[0]:
-        for backend in BUILT:
-            if (backend, name) in found:
-                found[backend, name].update({text.value: text for text in framework.include})
-    return found
+    bound = dict.fromkeys(split(framework.src)[0], framework.include)
+    return {
+        (backend, source): {
+            text.value: text
+            for include in (*(one.include for one in sections), bound.get(source, ()))
+            for text in include
+        }
+        for backend in backends
+        for source, sections in listers(manifest, backend).items()
+    }
 
 
 def _device_sources(kernel: Kernel) -> list[str]:

@@ -8,7 +8,7 @@ from py_driver.manifest.model import TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.staging import staged
-from py_driver.plan.units import split
+from py_driver.plan.units import listers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,11 +104,8 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 
 def _shared(manifest: Manifest, family: str) -> dict[str, list[str]]:
     """The sources that several sections list, with these in the order of the file, which is that of their flags."""
-    listers: dict[str, list[str]] = {}
-    for section in manifest.sections(family):
-        for source in split(section.src)[0]:
-            listers.setdefault(source, []).append(section.name.value)
-    return {source: names for source, names in sorted(listers.items()) if len(names) > 1}
+    by_source = sorted(listers(manifest, family).items())
+    return {source: [one.name.value for one in sections] for source, sections in by_source if len(sections) > 1}
 
 
 def _section_config(section: Kernel) -> dict[str, Any]:

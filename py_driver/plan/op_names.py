@@ -26,7 +26,7 @@ _REGISTER = frozenset(
 """The other functions of torch.library whose first argument is the name of an op, `namespace::op` (torch 2.15)."""
 
 _OTHERS = ("aten::", "prim::", "prims::", "quantized::", "torch::", "torchvision::", "torchaudio::", "c10d::", "_c10d")
-"""How ops begin that are not the kernel's own."""
+"""How ops begin that torch or one of its libraries has, to which a kernel may add."""
 
 
 def check_op_names(directory: Path, python: Iterable[str], findings: Findings) -> None:
@@ -58,19 +58,14 @@ def _check(text: str, path: str, findings: Findings) -> None:
     lines = text.splitlines()
     for call in calls:
         first = call.args[0]
-        name = first.value if isinstance(first, ast.Constant) else None
-        defines = _name(call.func) in _DEFINE or (_name(call.func) in _REGISTER and not _is_of_others(name))
-        if isinstance(name, str) and "::" in name and defines:
+        name = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+        function = _name(call.func)
+        if "::" in name and (function in _DEFINE or (function in _REGISTER and not name.startswith(_OTHERS))):
             line = lines[first.lineno - 1] if first.lineno <= len(lines) else ""
             span = Span(file=path, line=first.lineno, column=first.col_offset + 1, length=len(name) + 2, text=line)
             prefixed = f'add_op_namespace_prefix("{name.partition("::")[2]}")'
             message = f"the op `{name}` is not in the namespace of the variant: write {prefixed}"
             findings.note(message, span, Code.OP_NAMESPACE)
-
-
-def _is_of_others(name: object) -> bool:
-    """Whether an op is in a namespace that torch or one of its libraries has, which a kernel may add to."""
-    return isinstance(name, str) and name.startswith(_OTHERS)
 
 
 def _name(function: ast.expr) -> str:

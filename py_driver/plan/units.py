@@ -80,6 +80,15 @@ def _is_for(source: str, family: str) -> bool:
     return owner_of(source) is None or source.endswith(BUILT[family].sources)
 
 
+def listers(manifest: Manifest, family: str) -> dict[str, list[Kernel]]:
+    """By source, the sections of a backend that list it, in the order of build.toml."""
+    found: dict[str, list[Kernel]] = {}
+    for section in manifest.sections(family):
+        for source in split(section.src)[0]:
+            found.setdefault(source, []).append(section)
+    return found
+
+
 def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[Unit, ...]:
     """What is compiled for a backend: the binding first, then the sections, then what several of them list.
 
@@ -88,49 +97,37 @@ def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[
         family: the backend.
         admitted: its sections that the toolkit is recent enough for; the others do not count for their sources.
     """
-    every, table = manifest.sections(family), manifest.framework.table
-    binding = split(manifest.framework.src, family)[0]
-    lists = {one.target: split(one.src)[0] for one in every}
-    lists = {binding_target(family): binding, **lists}
-    listers: dict[str, list[str]] = {}
-    for target, sources in lists.items():
-        for source in sources:
-            listers.setdefault(source, []).append(target)
-    common = {source: tuple(by) for source, by in sorted(listers.items()) if len(by) > 1}
-    own = {target: tuple(one for one in sources if one not in common) for target, sources in lists.items()}
-    found = [_unit(table, family, (), own[binding_target(family)], bound=True)]
-    found += [_unit(table, family, (one,), own[one.target], bound=False) for one in admitted]
-    known = {one.target: one for one in admitted}
-    together: dict[tuple[str, ...], list[str]] = {}
-    for source, by in common.items():
-        together.setdefault(by, []).append(source)
-    for by, shared in together.items():
-        sections = tuple(known[target] for target in by if target in known)
-        if (bound := binding_target(family) in by) or sections:
-            found.append(_unit(table, family, sections, tuple(shared), bound=bound, by=by))
-    return tuple(one for one in found if one.sources)
+    table, binding = manifest.framework.table, binding_target(family)
+    targets = {source: [binding] for source in split(manifest.framework.src, family)[0]}
+    for source, sections in listers(manifest, family).items():
+        targets.setdefault(source, []).extend(one.target for one in sections)
+    lists: dict[tuple[str, ...], list[str]] = {}
+    for source, by in sorted(targets.items()):
+        lists.setdefault(tuple(by), []).append(source)
+    built = {one.target: one for one in admitted}
+    alone = [(binding,), *((target,) for target in built)]
+    common = [by for by in lists if len(by) > 1 and (binding in by or any(one in built for one in by))]
+    return tuple(
+        _unit(table, binding, tuple(built[one] for one in by if one in built), tuple(lists[by]), by)
+        for by in (*alone, *common)
+        if by in lists
+    )
 
 
-def _unit(  # noqa: PLR0913  (whose, for what, and which)
-    table: str,
-    family: str,
-    sections: tuple[Kernel, ...],
-    sources: tuple[str, ...],
-    *,
-    bound: bool,
-    by: tuple[str, ...] = (),
+def _unit(
+    table: str, binding: str, sections: tuple[Kernel, ...], sources: tuple[str, ...], by: tuple[str, ...]
 ) -> Unit:
     """A unit; its name tells which of all targets that list its sources are built.
 
     Args:
         table: the framework table, which lists the binding.
-        family: the backend.
+        binding: the target of the binding.
         sections: that list the sources and are built.
         sources: of it.
-        bound: whether the binding lists them too.
-        by: the targets of all that list them, if these are several.
+        by: the targets of all that list them.
     """
-    names = (*([binding_target(family)] if bound else []), *(one.target for one in sections))
+    bound = binding in by
+    names = (*([binding] if bound else []), *(one.target for one in sections))
     titles = (*([f"[{table}]"] if bound else []), *(one.title for one in sections))
-    target = common_target(names, by) if by else names[0]
+    target = common_target(names, by) if len(by) > 1 else names[0]
     return Unit(target, " and ".join(titles), bound, sections, sources)
