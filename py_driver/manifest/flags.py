@@ -8,12 +8,14 @@ upstream's builder takes, and what has no meaning here, is ignored with a note; 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
+from py_driver.manifest.model import values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Text, Texts
     from py_driver.manifest.section import Findings
@@ -101,6 +103,7 @@ _HIP = {
 }
 """clang's flags for HIP, after its command line reference."""
 
+_MLLVM = "-mllvm"
 _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 """What `-mllvm` may give to LLVM's AMDGPU backend."""
 
@@ -231,17 +234,22 @@ def take_gencode(findings: Findings, flags: Texts) -> tuple[Texts, Texts]:
     """
     found: dict[str, Text] = {}
     left: list[Text] = []
-    waiting = False
-    for flag in flags:
-        name, equals, value = ("-gencode", "=", flag.value) if waiting else flag.value.partition("=")
-        waiting = not equals and name in _GENCODE
-        left.append(flag)
-        if name in _GENCODE and equals and (capability := _capability(value)):
-            del left[-2 if flag.value == value else -1 :]
-            found[capability] = flag._replace(value=capability)
+    for words in _with_values(flags, _GENCODE.__contains__):
+        name, _, value = "=".join(values(words)).partition("=")
+        if name in _GENCODE and (capability := _capability(value)):
+            found[capability] = words[-1]._replace(value=capability)
             message = f"the flag `-gencode={value}` in cuda-flags adds {capability}: list it in `cuda-capabilities`"
-            findings.note(message, flag.span, Code.BAD_FLAG)
+            findings.note(message, words[-1].span, Code.BAD_FLAG)
+        else:
+            left += words
     return tuple(found.values()), tuple(left)
+
+
+def _with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
+    """Flags, each alone, or with the next one if it takes that as its value and there is one."""
+    left = iter(flags)
+    for flag in left:
+        yield (flag, *(islice(left, 1) if takes(flag.value) else ()))
 
 
 def _capability(gencode: str) -> str:
@@ -259,26 +267,28 @@ def _capability(gencode: str) -> str:
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for nvcc, some of whose flags take the next one as their value."""
     kept: list[Text] = []
-    taker: Text | None = None
-    for flag in flags:
-        if taker is None and (flag.value in _PASSED_ON or re.fullmatch(_TAKER, flag.value)):
-            taker = flag
+    for words in _with_values(flags, _takes_next):
+        first, flag = words[0], words[-1]
+        if len(words) == 1 and _takes_next(first.value):
+            findings.add(Code.BAD_FLAG, f"`{first.value}` in cuda-flags lacks its value", first.span)
             continue
-        joint = "" if taker and re.fullmatch("-[DUlL]", taker.value) else "="
-        given = flag._replace(value=f"{taker.value}{joint}{flag.value}") if taker else flag
+        joint = "" if re.fullmatch("-[DUlL]", first.value) else "="
+        given = flag._replace(value=joint.join(values(words)))
         name, equals, value = given.value.partition("=")
         if name in _PASSED_ON and equals:
             parts = _passed_on_parts(findings, name, flag, value)
             if parts == value:
-                kept += [taker, flag] if taker else [flag]
+                kept += words
             elif parts:
                 kept.append(flag._replace(value=f"{name}={parts}"))
-        elif _is_passed_on(findings, "cuda-flags", given, {"": _CUDA[""]}, _IGNORED_CUDA, taker):
-            kept += [taker, flag] if taker else [flag]
-        taker = None
-    if taker:
-        findings.add(Code.BAD_FLAG, f"`{taker.value}` in cuda-flags lacks its value", flags[-1].span)
+        elif _is_passed_on(findings, "cuda-flags", given, _CUDA, _IGNORED_CUDA, " ".join(values(words))):
+            kept += words
     return tuple(kept)
+
+
+def _takes_next(flag: str) -> bool:
+    """Whether an option of nvcc takes the next flag as its value."""
+    return flag in _PASSED_ON or re.fullmatch(_TAKER, flag) is not None
 
 
 def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> str:
@@ -299,16 +309,17 @@ def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> s
 
 def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for HIP; `-mllvm` takes the next flag as its value."""
-    kept = []
-    taken = False
-    for flag in flags:
-        was, taken = taken, not taken and flag.value == "-mllvm"
-        if was and re.fullmatch(_LLVM, flag.value, re.ASCII) is None:
+    kept: list[Text] = []
+    for words in _with_values(flags, _MLLVM.__eq__):
+        flag = words[-1]
+        if words[0].value != _MLLVM:
+            kept += words if _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP) else ()
+        elif len(words) == 1:
+            findings.add(Code.BAD_FLAG, f"`{_MLLVM}` in hip-flags lacks its value", flag.span)
+        elif re.fullmatch(_LLVM, flag.value, re.ASCII):
+            kept += words
+        else:
             _refuse(findings, "hip-flags", flag, [flag.value])
-        elif was or taken or _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP):
-            kept.append(flag)
-    if taken:
-        findings.add(Code.BAD_FLAG, "`-mllvm` in hip-flags lacks its value", flags[-1].span)
     return tuple(kept)
 
 
@@ -318,12 +329,12 @@ def _is_passed_on(  # noqa: PLR0913  (where it stands, and what it is compared w
     flag: Text,
     admitted: Mapping[str, str],
     ignored: Sequence[tuple[str, str]],
-    taker: Text | None = None,
+    spelled: str = "",
 ) -> bool:
-    """Whether a flag is passed on; collects a note if it is ignored, BAD_FLAG if it is refused."""
+    """Whether a flag, `spelled` otherwise perhaps, is passed on; collects a note if it is ignored, else BAD_FLAG."""
     if _matches(admitted, flag.value):
         return True
-    spelled = f"{taker.value} {flag.value[len(taker.value) :].removeprefix('=')}" if taker else flag.value
+    spelled = spelled or flag.value
     if why := _why_ignored(ignored, flag.value):
         _note_ignored(findings, key, flag, spelled, why)
     else:
