@@ -164,11 +164,16 @@ def release(text: str) -> str:
     return text
 
 
-def words_of(args: argparse.Namespace) -> Words:
-    """The torch releases and backends that a command line names; `cli.several` says whether for several projects."""
+def words_of(args: argparse.Namespace, *, several: bool) -> Words:
+    """The torch releases and backends that a command line names.
+
+    Args:
+        args: the command line.
+        several: whether it is about several projects.
+    """
     from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
 
-    return Words(torch=tuple(args.torch), backends=tuple(args.backend), in_any=getattr(args, "is_several", False))
+    return Words(torch=tuple(args.torch), backends=tuple(args.backend), in_any=several)
 
 
 class _Formatter(argparse.HelpFormatter):

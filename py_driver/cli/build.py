@@ -161,8 +161,12 @@ def choices_of(args: argparse.Namespace) -> Choices:
     )
 
 
-def options_of(args: argparse.Namespace) -> Options:
+def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
     """The options of a build from the command line and the user's configuration.
+
+    Args:
+        args: the command line.
+        several: whether it is about several projects.
 
     Raises:
         DriverError: see `remote_of` and `native_archs`.
@@ -173,7 +177,7 @@ def options_of(args: argparse.Namespace) -> Options:
     choices = replace(choices_of(args), remote=remote_of(args.remote_cache, args.remote_executor))
     return Options(
         strict_archs=args.strict_archs,
-        words=words_of(args),
+        words=words_of(args, several=several),
         archs=native_archs() if args.archs == (NATIVE,) else args.archs or (),
         report=getattr(args, "report", None),
         choices=choices,
@@ -228,7 +232,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     from py_driver.building.several import build_several  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
 
-    releases, options = releases_of(args), options_of(args)
+    releases, options = releases_of(args), options_of(args, several=True)
     check_user_lock(releases)
     page, pages = options.report, set[Path]()
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     releases = releases_of(args)
     check_user_lock(releases)
     for name in args.depends:
-        if name not in ("torch", *(known := {**releases.lock.libraries, **releases.lock.implied})):
+        if name not in ("torch", *(known := releases.lock.depends)):
             advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
     every = (*releases.matrix.cells(), *((cell, False) for cell, _ in releases.matrix.tvm_ffi_cells()))

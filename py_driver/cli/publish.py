@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         allow_dirty=args.allow_dirty,
         strict=args.strict,
         strict_archs=args.strict_archs,
-        words=words_of(args),
+        words=words_of(args, several=projects is not None),
     )
     if projects is None:
         done = publish(args.directories[0], args.variant, releases, output, options)

@@ -52,8 +52,6 @@ class Outcome(NamedTuple, Generic[T]):
 def several(args: argparse.Namespace) -> list[Path] | None:
     """The projects that a command line means; None if it is about one, whose directory it names.
 
-    What is found out is set as `is_several` in `args`.
-
     Raises:
         DriverError: see `changed_files`.
     """
@@ -64,7 +62,6 @@ def several(args: argparse.Namespace) -> list[Path] | None:
         [only] = directories
         if is_project(only) or next(projects_below(only), None) is None:
             return None
-    args.is_several = True
     projects = find_projects(directories)
     if args.changed_since is None:
         return projects

@@ -61,7 +61,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
-    build = Options(strict_archs=args.strict_archs, words=words_of(args), choices=choices_of(args))
+    build = Options(
+        strict_archs=args.strict_archs, words=words_of(args, several=projects is not None), choices=choices_of(args)
+    )
     options = VerifyOptions(patterns=args.variant, build=build, release=release, diffoscope=args.diffoscope)
     releases = releases_of(args)
     check_tools(releases, options)

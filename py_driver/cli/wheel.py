@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
     from py_driver.output import Output
 
 
@@ -38,12 +39,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: see `_make`; with several projects only what is wrong for all of them.
     """
     projects = several(args)
-    releases = releases_of(args)
+    releases, words = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        output.data(str(_make(args.directories[0], releases, {}, args, output)))
+        output.data(str(_make(args.directories[0], releases, words, {}, args, output)))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = each(projects, lambda one: _make(one, releases, taken, args, output), output)
+    outcomes = each(projects, lambda one: _make(one, releases, words, taken, args, output), output)
     rows = [[printable(str(one.directory)), printable(str(one.value))] for one in outcomes if one.value]
     if rows:
         output.table(("project", "wheel"), rows)
@@ -51,14 +52,20 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return exit_code(outcomes)
 
 
-def _make(
-    directory: Path, releases: Releases, taken: dict[Path, Path], args: argparse.Namespace, output: Output
+def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which options say, and where it is shown)
+    directory: Path,
+    releases: Releases,
+    words: Words,
+    taken: dict[Path, Path],
+    args: argparse.Namespace,
+    output: Output,
 ) -> Path:
     """Make the wheel of a project; its path.
 
     Args:
         directory: of the project.
         releases: that it is for.
+        words: which variants the command line means, besides globs.
         taken: the projects whose wheels are there, by the paths of these; this one is added.
         args: the command line.
         output: where it is said that another run builds the project.
@@ -78,7 +85,7 @@ def _make(
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
     with one_at_a_time(plan, output):
-        chosen = present(directory, plan, args.variant, words=words_of(args))
+        chosen = present(directory, plan, args.variant, words=words)
         built = read_variants(directory, plan, chosen)
         path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
         if path in taken:

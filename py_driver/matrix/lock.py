@@ -48,6 +48,11 @@ class Lock(NamedTuple):
         python, [tvm_ffi] = self.parts["python"], self.parts[TVM_FFI_PART].values()
         return {"python": {"archive": python["headers"][0], **python}, TVM_FFI_PART: {"archive": tvm_ffi["archive"]}}
 
+    @property
+    def depends(self) -> Mapping[str, Any]:
+        """All that sources may depend on besides torch: `libraries` and `implied`."""
+        return {**self.libraries, **self.implied}
+
     def entries_for(self, cells: Iterable[Cell]) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.
 
@@ -81,8 +86,8 @@ class Lock(NamedTuple):
 
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
         """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
-        libraries = {**self.libraries, **self.implied}
-        return [parse_entry(libraries[name]["archive"]) for name in sorted(set(depends) & set(libraries))]
+        known = self.depends
+        return [parse_entry(known[name]["archive"]) for name in sorted(set(depends) & set(known))]
 
     def gcc_entries(self) -> list[Entry]:
         """The archives of the compiler of what asks for OpenMP, or of all C++ if that is chosen."""
@@ -93,7 +98,7 @@ class Lock(NamedTuple):
 
         The libraries of a release are left out: no compile action reads what they define.
         """
-        libraries = {f"library {name}": one for name, one in {**self.libraries, **self.implied}.items()}
+        libraries = {f"library {name}": one for name, one in self.depends.items()}
         found: dict[str, Any] = {
             "cc": self.parts["cc"],
             "gcc": self.parts["gcc"],
