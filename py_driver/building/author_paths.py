@@ -56,6 +56,11 @@ class Project:
         """What its paths in the workspace begin with."""
         return f"{self.workspace.package}/" if self.workspace.package else ""
 
+    @property
+    def variants(self) -> dict[str, str]:
+        """The identifiers of the variants that are built, in their order, by their labels."""
+        return {self.workspace.label(variant.name): variant.name for variant in self.chosen}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:

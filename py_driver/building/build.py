@@ -218,19 +218,19 @@ def _run(
     server: Server, project: Project, options: Options, output: Output
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
-    names = [variant.name for variant in project.chosen]
     teller = Teller(projects=[project], choices=options.choices, output=output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
         log = Path(name, "spawns.bin")
         choices = replace(options.choices, remote=remote)
         args = building(choices, server.running, Path(name), log, output)
-        labels = [project.workspace.label(variant) for variant in names]
         title = f"building {project.plan.name}"
         root, explain = project.workspace.root, teller.explain
-        done = build_targets(server.bazel, root, labels, output, title=title, options=args, explain=explain)
+        done = build_targets(
+            server.bazel, root, [*project.variants], output, title=title, options=args, explain=explain
+        )
         teller.warn(done.events)
         server.built_in(done.events.exec_root)
-        return done, *cells_of(done.events, names, log, calls=options.report is not None)
+        return done, *cells_of(done.events, [*project.variants.values()], log, calls=options.report is not None)
 
 
 def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory: int | None) -> Ahead:

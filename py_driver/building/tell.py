@@ -95,7 +95,7 @@ class Teller:
         """
         build = _build(events, [project])
         errors = as_diagnostics(build.findings(build.failed(events, ())), self._telling)
-        return errors, self._summary(events, [project])
+        return errors, self._summary(events, [project], f"the build of {project.directory}")
 
     def warn(self, events: Events) -> None:
         """Show what compilers printed in a build that did not fail, or say that they did.
@@ -128,9 +128,9 @@ class Teller:
             every += (one for name, one in {**kept, **now}.items() if name in now or name in build.variants)
         return [one for one in build.findings(every) if one.severity is not Severity.ERROR]
 
-    def _summary(self, events: Events, projects: Sequence[Project]) -> str:
+    def _summary(self, events: Events, projects: Sequence[Project], build: str = "the build") -> str:
         """Which variants failed, and how many were not finished; empty if none is known to have failed."""
-        labels = {one.workspace.label(variant.name): variant.name for one in projects for variant in one.chosen}
+        labels = {label: name for one in projects for label, name in one.variants.items()}
         of_bazel = {label.lstrip("@") for label in events.failed}
         failed = [name for label, name in labels.items() if label in of_bazel]
         unfinished = sum(label.lstrip("@") in labels for label in events.unfinished)
@@ -139,7 +139,7 @@ class Teller:
         names = failed if self.choices.verbose else failed[:_SHOWN]
         more = f" and {len(failed) - len(names)} more" if len(names) < len(failed) else ""
         others = f"; {unfinished} more {'was' if unfinished == 1 else 'were'} not finished" if unfinished else ""
-        return f"the build failed: {', '.join(names)}{more}{others}"
+        return f"{build} failed: {', '.join(names)}{more}{others}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +164,11 @@ class _Build:
         causes = {label.lstrip("@"): outputs for label, outputs in self.causes.items()}
         known: dict[str, dict[str, None]] = {}
         for project in self.paths.projects:
-            for variant in project.chosen:
-                label = project.workspace.label(variant.name)
+            for label, name in project.variants.items():
                 steps = self.records.get(label, {}).get("steps", ())
                 hipified = (f"{step.partition('.objects/')[0]}.hipified" for step in steps)
                 for output in (*steps, *hipified, *causes.get(label, ())):
-                    known.setdefault(output, {})[variant.name] = None
+                    known.setdefault(output, {})[name] = None
         return {output: list(names) for output, names in known.items()}
 
     def failed(self, events: Events, blocks: Sequence[str]) -> list[Action]:

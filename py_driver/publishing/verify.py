@@ -15,16 +15,13 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, Cxx, apart, build, verifying
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
-from py_driver.building.author_paths import Project
 from py_driver.building.executed import read_records
-from py_driver.building.selection import archives, choose
-from py_driver.building.several import batches, failure_of
+from py_driver.building.selection import choose
+from py_driver.building.several import batches, failure_of, placed
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, differences, present, read_metadata
-from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
 from py_driver.plan.metadata import CXX
@@ -42,7 +39,7 @@ if TYPE_CHECKING:
 
     from py_driver.bazel.find import Bazel
     from py_driver.building.build import Options
-    from py_driver.building.workspace import Workspace
+    from py_driver.building.several import Placed
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
@@ -232,48 +229,32 @@ def _joined(before: Result, after: Result) -> Result:
 
 def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
     """Verify projects that have different names."""
-    results: dict[Path, Result] = {}
-    with ExitStack() as stack:
-        # In the order of their names, so that no two runs wait for each other.
-        for one in sorted(tasks, key=lambda one: one.plan.module):
-            stack.enter_context(one_at_a_time(one.plan, output))
-        roots: dict[tuple[Path, Cxx | None], list[tuple[Task, Workspace]]] = {}
-        for one in tasks:
-            try:
-                workspace = workspace_for(one.directory, one.plan, releases)
-                fetch_all(archives(one.plan, one.chosen, releases.lock, gcc=one.cxx is Cxx.GCC), output)
-            except DriverError as failure:
-                if failure.diagnostics[0].code is Code.INTERRUPTED:
-                    raise
-                results[one.directory] = failure
-                continue
-            roots.setdefault((workspace.root, one.cxx), []).append((one, workspace))
+    with placed(tasks, releases, output, lambda one: one.cxx is Cxx.GCC) as (there, failures):
+        results: dict[Path, Result] = {**failures}
+        roots: dict[tuple[Path, Cxx | None], list[Placed[Task]]] = {}
+        for one in there:
+            roots.setdefault((one.project.workspace.root, one.task.cxx), []).append(one)
         for (root, _), those in roots.items():
             results |= _built_anew(root, those, output, options)
     return results
 
 
 def _built_anew(
-    root: Path, those: Sequence[tuple[Task, Workspace]], output: Output, options: VerifyOptions
+    root: Path, those: Sequence[Placed[Task]], output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
     """Build the projects of a workspace with a Bazel that knows nothing, and compare what it makes."""
-    labels = {one.directory: [workspace.label(variant.name) for variant in one.chosen] for one, workspace in those}
-    choices = replace(options.build.choices, cxx=those[0][0].cxx)
-    projects = {
-        one.directory: Project(directory=one.directory, plan=one.plan, chosen=one.chosen, workspace=workspace)
-        for one, workspace in those
-    }
+    choices = replace(options.build.choices, cxx=those[0].task.cxx)
     teller = Teller(
-        projects=[*projects.values()],
+        projects=[one.project for one in those],
         choices=replace(choices, keep_going=choices.keep_going or len(those) > 1),
         output=output,
     )
-    what = those[0][0].plan.name if len(those) == 1 else f"{len(those)} projects"
+    what = those[0].task.plan.name if len(those) == 1 else f"{len(those)} projects"
     results: dict[Path, Result] = {}
     with _nothing_kept(find_bazel(root, output), root, output) as bazel:
         with build_turn(output) as mine:
             args = [*verifying(choices, mine.running, output), *([KEEP_GOING] if len(those) > 1 else [])]
-            every = [label for some in labels.values() for label in some]
+            every = [label for one in those for label in one.project.variants]
             title = f"building {what} without any cache"
             explain = teller.explain
             done = build(bazel, root, every, output, title=title, options=args, check=False, explain=explain)
@@ -282,20 +263,20 @@ def _built_anew(
         if done.failure is None:
             teller.warn(done.events)
         records = read_records(done.events.groups.get("steps", ()))
-        for one, workspace in those:
-            others = [other.package for _, other in those if other is not workspace]
+        for task, project, *_ in those:
+            others = [one.project.workspace.package for one in those if one.project is not project]
             failure = done.failure
             if len(those) > 1:
-                failure = failure_of(projects[one.directory], others, done, records, teller)
+                failure = failure_of(project, others, done, records, teller)
             if failure:
-                results[one.directory] = failure
+                results[task.directory] = failure
                 continue
             places = {
-                variant.name: (done.events.exec_root or root) / records[label]["directory"]
-                for variant, label in zip(one.chosen, labels[one.directory], strict=True)
+                name: (done.events.exec_root or root) / records[label]["directory"]
+                for label, name in project.variants.items()
             }
-            results[one.directory] = [
-                _compared(one, name, path, diffoscope=options.diffoscope) for name, path in places.items()
+            results[task.directory] = [
+                _compared(task, name, path, diffoscope=options.diffoscope) for name, path in places.items()
             ]
     return results
 

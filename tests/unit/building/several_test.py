@@ -205,3 +205,15 @@ def test_one_that_has_no_workspace(
     assert failures(failed) == ["stale"]
     assert isinstance(built, Build)
     assert bazel.calls == [[f"//projects/two:{CPU213}"]]
+
+
+def test_an_interrupt_while_archives_come(
+    bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(*_: object) -> list[object]:
+        raise error(Code.INTERRUPTED, "interrupted")
+
+    monkeypatch.setattr(several, "fetch_all", fetch)
+    with pytest.raises(DriverError, match="interrupted"):
+        build(project("one"), project("two"))
+    assert bazel.calls == []
