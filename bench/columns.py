@@ -104,7 +104,7 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
 
 MODES = {
     "split": ["--cuda-compile=split"],
-    "split, ptx-sharing": ["--ptx-sharing=on"],
+    "split, full headers": ["--headers=full"],
     "monolithic": ["--cuda-compile=monolithic"],
 }
 """Ways to build with the driver, and how it is told."""

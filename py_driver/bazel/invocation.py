@@ -42,12 +42,11 @@ class CudaCompile(StrEnum):
     MONOLITHIC = "monolithic"
 
 
-class PtxSharing(StrEnum):
-    """Whether archs of one major number with equal text share their PTX; `check` compiles each and compares."""
+class Headers(StrEnum):
+    """Which of torch's headers are read: those that a source needs, or all that it includes."""
 
-    OFF = "off"
-    ON = "on"
-    CHECK = "check"
+    NEEDED = "needed"
+    FULL = "full"
 
 
 class Cxx(StrEnum):
@@ -58,7 +57,7 @@ class Cxx(StrEnum):
 
 
 CUDA_COMPILE: Final = CudaCompile.SPLIT
-PTX_SHARING: Final = PtxSharing.OFF
+HEADERS: Final = Headers.NEEDED
 CXX: Final = Cxx.CLANG
 """What these are where nobody chooses, as in rules/settings."""
 
@@ -71,7 +70,7 @@ class Choices:
         jobs: how many actions at once; if None, Bazel decides, or `REMOTE_JOBS` if they run elsewhere.
         ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
         cuda_compile: if None, Bazel is not told, and a .bazelrc may.
-        ptx_sharing: likewise.
+        headers: likewise.
         cxx: likewise.
         remote: a cache and an executor to use besides this machine.
         keep_going: build what can be built after something has failed.
@@ -82,7 +81,7 @@ class Choices:
     jobs: int | None = None
     ram: int | None = None
     cuda_compile: CudaCompile | None = None
-    ptx_sharing: PtxSharing | None = None
+    headers: Headers | None = None
     cxx: Cxx | None = None
     remote: Remote = field(default_factory=Remote)
     keep_going: bool = False
@@ -118,7 +117,7 @@ class Choices:
             running: builds that share the machine.
         """
         jobs = self._told()
-        settings = {"cuda_compile": self.cuda_compile, "ptx_sharing": self.ptx_sharing, "cxx": self.cxx}
+        settings = {"cuda_compile": self.cuda_compile, "headers": self.headers, "cxx": self.cxx}
         return (
             *([f"--jobs={jobs}"] if jobs else []),
             f"--local_resources=memory={step_memory(self.ram, running)}",

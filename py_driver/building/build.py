@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import PTX_SHARING, Choices, building, kept_results
+from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
@@ -309,7 +309,7 @@ def _expected(
     chosen_settings = Settings(
         split=choices.split,
         whole=unsplit(chosen, releases.matrix),
-        ptx_sharing=choices.ptx_sharing or PTX_SHARING,
+        needed=(choices.headers or HEADERS) is Headers.NEEDED,
         gcc=choices.gcc,
         standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
         toolchains=releases.toolchain_digests,

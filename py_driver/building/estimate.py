@@ -121,7 +121,7 @@ def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimat
                 did = Did.CACHED
             else:
                 did = Did.RUN
-                one = _Priced(project, step, guess.of(step), phases()[step.mnemonic].memory[step.torch])
+                one = _Priced(project, step, guess.of(step), phases()[step.mnemonic].memory[step.headers])
                 priced.append(one)
                 measured += one.seconds if guess.is_measured(step) else 0.0
             seen.add(same)
@@ -189,7 +189,7 @@ class _Seconds:
         for key in self._keys(step.place):
             if key in self._taken:
                 return self._taken[key]
-        return phases()[step.mnemonic].seconds[step.torch]
+        return phases()[step.mnemonic].seconds[step.headers]
 
 
 def _simulate(steps: Sequence[_Priced], jobs: int, memory: int | None) -> tuple[float, int]:

@@ -176,10 +176,11 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
     else:
         source, arch = rest.removesuffix(".o"), None
         begun = (made[file] for file in made if f"{step.path.removesuffix('.o')}.phases/{file}" in paths)
-        way = next((phases()[one].way for one in begun), way_of(source, owner_of(source) or BUILT["cpu"], whole=True))
-        mnemonic = next(one for one, phase in phases().items() if phase.way == way and not phase.makes)
+        whole = [way_of(source, owner_of(source) or BUILT["cpu"], whole=True)]
+        ways = set(next((phases()[one].ways for one in begun), whole))
+        mnemonic = next(one for one, phase in phases().items() if ways.intersection(phase.ways) and not phase.makes)
     named = step.spawn.mnemonic if step.spawn else ""
-    backend = next((one for one in TOOLKITS if arch and phases()[mnemonic].way == one.way), None)
+    backend = next((one for one in TOOLKITS if arch and phases()[mnemonic].ways[0].startswith(one.way)), None)
     return Place(
         source=source,
         section=section,

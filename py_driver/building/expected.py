@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.building.phases import last_of, phases, way_of
+from py_driver.building.phases import TorchHeaders, last_of, phases, way_of
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import BUILT, version_of
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
+
+_FALLBACK = "CudaFallback"
+"""It reads the source and all headers again, besides what it follows."""
 
 _DEFAULT_ABI = "cxx11"
 """As in rules/private/transitions.bzl."""
@@ -36,7 +39,7 @@ class Step(NamedTuple):
         arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
         part: what of the cell it depends on: `2.13-cxx11 cu130`, or less.
         reads: digest of the files, flags and settings that it depends on.
-        torch: whether torch's headers are in its sight.
+        headers: which of torch's are in its sight.
     """
 
     variant: str
@@ -46,7 +49,7 @@ class Step(NamedTuple):
     arch: str | None
     part: str
     reads: str
-    torch: bool
+    headers: TorchHeaders
 
     @property
     def place(self) -> str:
@@ -60,7 +63,7 @@ class Settings(NamedTuple):
     Attributes:
         split: whether nvcc compiles in phases.
         whole: CUDA releases whose nvcc compiles as a whole nonetheless.
-        ptx_sharing: `off`, `on` or `check`.
+        needed: whether only those of torch's headers are read that a source needs.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
         standards: the C++ standard of each torch release.
         toolchains: digests of what is pinned; see `Lock.toolchain_digests`.
@@ -69,7 +72,7 @@ class Settings(NamedTuple):
 
     split: bool
     whole: tuple[str, ...]
-    ptx_sharing: str
+    needed: bool
     gcc: bool
     standards: Mapping[str, int]
     toolchains: Mapping[str, str]
@@ -179,21 +182,27 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     whole = not settings.split or version_of(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
     names = tuple(map(BUILT[group.backend].label, archs))
-    bases = _bases(names) if settings.ptx_sharing != "off" else {}
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
     pinned = [needs.torch or "" if one == TORCH else f"library {one}" for one in group.depends]
     headers = [settings.toolchains.get(one) for one in pinned]
     gcc = settings.gcc or asks_for_openmp(group.cxx_flags)
+    narrow = settings.needed and not BUILT[group.backend].rewrites
     for source in group.sources:
         content = contents.of(group, source)
-        way = way_of(source, BUILT[group.backend], whole=whole)
+        seen = TorchHeaders.NONE
+        if TORCH in group.depends and not cell.stable:
+            by_other = whole if source.endswith(BUILT[group.backend].sources) else gcc
+            seen = TorchHeaders.NEEDED if narrow and not by_other else TorchHeaders.FULL
+        way = way_of(source, BUILT[group.backend], whole=whole, headers=seen)
         used = [*compilers, settings.toolchains.get("gcc")] if gcc and way == "cxx" else compilers
         for mnemonic, arch in _kinds(way, names, at_once=way == "cxx" and not group.identity):
             phase = phases()[mnemonic]
             # Headers are read by the first step alone; what follows depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
             first = not phase.after or (way == "cxx" and (not group.identity or cell.stable))
+            # Read with the headers that are needed, a source is compared with all of them in the end.
+            first = first or mnemonic == _FALLBACK
             part = f"{torch if first or content.torch else standard} {backend}".strip()
             read = [content.offered, headers] if first else [content.included]
             own = {
@@ -201,7 +210,6 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 "all": names,
                 "all+PTX": archs,
                 "last": names[-1:],
-                "lowest": (settings.ptx_sharing, bases[arch]) if arch in bases else (),
             }[phase.archs]
             yield Step(
                 variant=variant.name,
@@ -210,16 +218,9 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 mnemonic=mnemonic,
                 arch=arch,
                 part=part,
-                reads=_digest([flags, used, group.name, source, mnemonic, arch, own, part, read]),
-                torch=TORCH in group.depends and not cell.stable,
+                reads=_digest([flags, seen, used, group.name, source, mnemonic, arch, own, part, read]),
+                headers=seen,
             )
-
-
-def _bases(names: Iterable[str]) -> dict[str, str]:
-    """As `_bases` of rules/private/cuda.bzl: of archs that may take the PTX of another one, that one."""
-    plain = sorted((one for one in names if one[3:].isdigit()), key=lambda one: int(one[3:]))
-    lowest: dict[str, str] = {}
-    return {one: base for one in plain if (base := lowest.setdefault(one[:-1], one)) != one}
 
 
 def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[str, str | None]]:
@@ -227,6 +228,8 @@ def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[s
 
     def until(mnemonic: str, arch: str | None) -> Iterator[tuple[str, str | None]]:
         for before in () if at_once else phases()[mnemonic].after:
+            if way not in phases()[before].ways:
+                continue
             makes = phases()[before].makes
             only = arch if arch and "arch" in makes else None
             for one in [only] if only or "source" in makes else archs:

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 WORK: Final = {
     "CudaPreprocess": "preprocessing",
+    "CudaDeviceFrontend": "the device compile",
+    "CudaDeviceShare": "sharing the device code",
     "CudaDeviceCompile": "the device compile",
     "CudaAssemble": "assembling",
     "CudaFatbinary": "bundling the device code",
     "CudaFrontend": "the separation of host and device code",
     "CudaHostCompile": "the host compile",
+    "CudaFallback": "nvcc",
     "KernelCudaCompile": "nvcc",
     "HipPreprocess": "preprocessing",
     "HipDeviceCompile": "the device compile",

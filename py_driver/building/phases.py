@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,15 +20,15 @@ class Phase(NamedTuple):
     """A kind of action; phases.bzl says more of what the values mean.
 
     Attributes:
-        way: how a source is compiled that needs it.
-        memory: megabytes, as Bazel is told: without torch's headers in sight, and with all of them.
+        ways: how sources are compiled that need it.
+        memory: megabytes, as Bazel is told: without torch's headers in sight, with those needed, and with all of them.
         seconds: before one was measured, likewise.
         after: the kinds whose outputs it reads.
         archs: which architectures its key has in it besides its own.
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
     """
 
-    way: str
+    ways: Sequence[str]
     memory: Sequence[int]
     seconds: Sequence[float]
     after: Sequence[str] = ()
@@ -46,20 +47,34 @@ def phases() -> Mapping[str, Phase]:
     return {mnemonic: Phase(**row) for mnemonic, row in ast.literal_eval(text.partition("\nPHASES = ")[2]).items()}
 
 
-def way_of(source: str, backend: Backend, *, whole: bool) -> str:
+class TorchHeaders(IntEnum):
+    """Which of torch's headers a source reads; an index of `Phase.memory` and `Phase.seconds`."""
+
+    NONE = 0
+    NEEDED = 1
+    FULL = 2
+
+
+def way_of(source: str, backend: Backend, *, whole: bool, headers: TorchHeaders = TorchHeaders.NONE) -> str:
     """How a source is compiled.
 
     Args:
         source: its path.
         backend: that it is for.
         whole: whether compilers that could be split are not.
+        headers: which of torch's it reads.
     """
     if not source.endswith(backend.sources):
         return "cxx"
-    return f"{backend.way}-monolithic" if whole and backend.in_phases else backend.way
+    if not backend.in_phases:
+        return backend.way
+    if whole:
+        return f"{backend.way}-monolithic"
+    return f"{backend.way}-{headers.name.lower()}" if headers else backend.way
 
 
 def last_of(way: str) -> list[str]:
     """Of a way, the kinds that no other one follows: they make what is linked."""
-    followed = {before for phase in phases().values() for before in phase.after}
-    return [mnemonic for mnemonic, phase in phases().items() if phase.way == way and mnemonic not in followed]
+    own = {mnemonic: phase for mnemonic, phase in phases().items() if way in phase.ways}
+    followed = {before for phase in own.values() for before in phase.after}
+    return [mnemonic for mnemonic in own if mnemonic not in followed]

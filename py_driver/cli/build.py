@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.bazel.invocation import CUDA_COMPILE, CXX, PTX_SHARING, Choices, CudaCompile, Cxx, PtxSharing
+from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, CudaCompile, Cxx, Headers
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
@@ -88,10 +88,10 @@ def add_choice(
         f"for each source (default: {CUDA_COMPILE})",
     )
     parser.add_argument(
-        "--ptx-sharing",
-        choices=[one.value for one in PtxSharing],
-        help="on: 8.0, 8.6, 8.9 and so on get the same PTX where their preprocessed text is the same; check: compile "
-        f"each, and fail if the PTX differs (default: {PTX_SHARING})",
+        "--headers",
+        choices=[one.value for one in Headers],
+        help="needed: of torch's headers, read only what a source needs, and all of them where that fails; full: read "
+        f"all that a source includes (default: {HEADERS})",
     )
     parser.add_argument(
         "--cxx",
@@ -153,7 +153,7 @@ def choices_of(args: argparse.Namespace) -> Choices:
         jobs=args.jobs,
         ram=args.ram,
         cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
-        ptx_sharing=PtxSharing(args.ptx_sharing) if args.ptx_sharing else None,
+        headers=Headers(args.headers) if args.headers else None,
         cxx=Cxx(args.cxx) if args.cxx else None,
         keep_going=args.keep_going,
         verbose=args.verbose,

@@ -40,6 +40,18 @@ def phase_file(ctx, source, mnemonic, arch = None):
     name = "%s/%s" % (arch, made["arch"]) if arch else made["source"]
     return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
 
+def object_file(ctx, source):
+    """Declares the object of a source.
+
+    Args:
+        ctx: rule context.
+        source: File to compile.
+
+    Returns:
+        File.
+    """
+    return ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
+
 def prefix_maps(arguments, job, source, compiler, before_each = None):
     """Adds the options that take the ways to packages and repositories out of `__FILE__`.
 
@@ -85,12 +97,13 @@ def language_flags(job):
     """
     return ["-O3", "-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD)]
 
-def preprocessor_flags(arguments, job):
+def preprocessor_flags(arguments, job, needed):
     """Adds the defines and the ways to headers.
 
     Args:
         arguments: Args to add to.
         job: see `prefix_maps`.
+        needed: string, a directory of torch's headers less what a source does not need, or None.
     """
     arguments.add("-DNDEBUG")
     arguments.add_all(job.backend.defines)
@@ -106,10 +119,23 @@ def preprocessor_flags(arguments, job):
             arguments.add_all([job.hipified], expand_directories = False, format_each = form, before_each = "-I")
     else:
         arguments.add_all(job.includes, before_each = "-I")
+    if needed:
+        arguments.add("--needed-headers=" + needed)
     for sdk in _sdks(job):
         arguments.add_all(sdk.includes, before_each = "-isystem")
     if job.id:
         arguments.add("-include", job.id.header)
+
+def scanned(arguments, job, source):
+    """Adds the files whose words say which of torch's headers the source needs.
+
+    Args:
+        arguments: Args to add to.
+        job: see `prefix_maps`.
+        source: File to compile.
+    """
+    if job.needed:
+        arguments.add_all([source] + job.headers, before_each = "--scan")
 
 def preprocessor_inputs(job, source, sdk_files):
     """What preprocessing a source reads.
@@ -144,7 +170,7 @@ def without_definitions(flags):
             found.append(flag)
     return found
 
-def compile_cxx(ctx, job, source, object):
+def compile_cxx(ctx, job, source):
     """Compiles a C++ source with the host compiler, or with gcc if the target asks for it.
 
     A source that sees the id of the kernel is preprocessed in an action of its own: the id changes with every edit of any
@@ -154,12 +180,12 @@ def compile_cxx(ctx, job, source, object):
         ctx: rule context.
         job: struct of what all sources of a target have in common; see kernel_objects.bzl.
         source: File to compile.
-        object: File to make.
 
     Returns:
         list of File, the object to link; list of File, the first output of each action.
     """
-    compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job)
+    object = object_file(ctx, source)
+    compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job, source)
     headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []))
     common = ctx.actions.args()
     common.add_all(compiler.options)
@@ -168,34 +194,49 @@ def compile_cxx(ctx, job, source, object):
     prefix_maps(common, job, source, job.cc.compiler)
     find = ctx.actions.args()
     find.add_all(compiler.includes, before_each = "-isystem")
-    preprocessor_flags(find, job)
+    preprocessor_flags(find, job, None if job.gcc else job.needed)
     if job.gpu:
         find.add("-isystem", job.gpu.include)
     find.add_all(compiler.flags)
     if not job.id:
         find.add_all(compiler.compile)
         add_source(find, job, source)
-        program, first = compiler.start("compile")
+        program, first = compiler.start("compile", [])
         _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, find], headers, object, program)
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
+
+    # What is read if the compiler does not take the text of the headers that seem to be needed.
+    full = [ctx.actions.declare_file(text.basename.replace("cxx", "full"), sibling = text)] if job.needed and not job.gcc else []
     find.add("-E")
     add_source(find, job, source)
-    program, first = compiler.start("preprocess")
-    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program)
+    program, first = compiler.start("preprocess", full)
+    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program, full)
     flags = ctx.actions.args()
     flags.add_all(compiler.before_text)
     flags.add_all(without_definitions(compiler.flags))
     flags.add_all(compiler.at_text)
     flags.add(text)
-    program, first = compiler.start("compile-text")
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [text], object, program)
+    program, first = compiler.start("compile-text", full)
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [text] + full, object, program)
     return [object], [text, object]
 
-def _clang_compiler(ctx, job):
+def _clang_compiler(ctx, job, source):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
-    guard, first = guarded(ctx, job.cc.compiler)
-    unguarded = {"executable": job.cc.compiler}
+
+    def start(step, full):
+        if step != "compile-text":
+            guard, first = guarded(ctx, job.cc.compiler, job, source, full)
+            return guard, [first]
+        if not full:
+            return {"executable": job.cc.compiler}, []
+        first = ctx.actions.args()
+        first.add("either")
+        first.add_all(full, before_each = "--full")
+        first.add("--")
+        first.add(job.cc.compiler)
+        return {"executable": ctx.executable._compile, "tools": [job.cc.compiler]}, [first]
+
     return struct(
         at_text = ["-Wno-gnu-line-marker", "-c"],
 
@@ -206,32 +247,39 @@ def _clang_compiler(ctx, job):
         flags = job.cxx_flags,
         includes = job.cc.includes,
         options = ["clang"] + job.cc.flags,
-        start = lambda step: (unguarded, []) if step == "compile-text" else (guard, [first]),
+        start = start,
     )
 
-def guarded(ctx, compiler):
+def guarded(ctx, compiler, job = None, source = None, full = []):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
 
     Args:
         ctx: rule context, with the attribute `_compile`.
         compiler: File, a static clang.
+        job: see `prefix_maps`; None to read all headers.
+        source: File to compile, with a job.
+        full: list of File, the text of all headers, if the action makes that too.
 
     Returns:
         dict, `executable` and `tools` of an action; and Args, those that come first.
     """
     arguments = ctx.actions.args()
-    arguments.add_all(["guarded", "--"])
+    arguments.add("guarded")
+    if job:
+        scanned(arguments, job, source)
+    arguments.add_all(full, before_each = "--full")
+    arguments.add("--")
     arguments.add(compiler)
     return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program):
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program, more = []):
     """Runs a compiler."""
     last = ctx.actions.args()
     last.add("-o", output)
     ctx.actions.run(
         arguments = arguments + [last],
         inputs = inputs,
-        outputs = [output],
+        outputs = [output] + more,
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),

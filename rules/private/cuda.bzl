@@ -11,10 +11,12 @@ load(":actions.bzl", "ACTION", "package_path")
 load(
     ":compile.bzl",
     "language_flags",
+    "object_file",
     "phase_file",
     "prefix_maps",
     "preprocessor_flags",
     "preprocessor_inputs",
+    "scanned",
     "without_definitions",
 )
 load(":resources.bzl", "resources")
@@ -86,16 +88,6 @@ def _arch_list(archs):
     numbers = {int(_number(arch).rstrip("af")): None for arch in archs}
     return ",".join(["%d0" % number for number in sorted(numbers)])
 
-def _bases(numbers):
-    """For architectures of the same major number, all but the lowest: the lowest. What is for one alone (`90a`) has none."""
-    lowest = {}
-    bases = {}
-    for number in sorted([int(number) for number in numbers if number.isdigit()]):
-        base = lowest.setdefault(number // 10, str(number))
-        if base != str(number):
-            bases[str(number)] = base
-    return bases
-
 def _gencode(arch):
     """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
     targets = "sm_" + _number(arch)
@@ -114,6 +106,15 @@ def _nvcc(arguments, job, archs):
     arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
     arguments.add_all(language_flags(job))
 
+def _call(arguments, job, source, archs, object):
+    """Adds the call of nvcc that compiles a source, for some capabilities, with what preprocessing needs."""
+    _nvcc(arguments, job, archs)
+    prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
+    preprocessor_flags(arguments, job, job.needed)
+    arguments.add_all(job.cuda_flags)
+    arguments.add("-c", source)
+    arguments.add_all(["-o", object])
+
 def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
     ctx.actions.run(
         executable = ctx.executable._compile,
@@ -128,37 +129,32 @@ def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
         **ACTION
     )
 
-def compile_cuda(ctx, job, source, object):
+def compile_cuda(ctx, job, source):
     """Compiles a CUDA source for all capabilities of the cell.
 
     Args:
         ctx: rule context.
         job: struct of what all sources of a target have in common; see kernel_objects.bzl.
         source: File to compile.
-        object: File to make.
 
     Returns:
         list of File, the objects to link; list of File, the first output of each action.
     """
     split = job.cuda_compile != "monolithic" and job.gpu.split
-    return (_compile_split if split else _compile_monolithic)(ctx, job, source, object)
+    return (_compile_split if split else _compile_monolithic)(ctx, job, source)
 
-def _compile_monolithic(ctx, job, source, object):
+def _compile_monolithic(ctx, job, source):
     """Compiles a CUDA source in one action."""
+    object = object_file(ctx, source)
     arguments = ctx.actions.args()
     arguments.add("nvcc")
     arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
-    _nvcc(arguments, job, job.archs)
-    prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
-    preprocessor_flags(arguments, job)
-    arguments.add_all(job.cuda_flags)
-    arguments.add("-c", source)
-    arguments.add("-o", object)
+    _call(arguments, job, source, job.archs, object)
     inputs = preprocessor_inputs(job, source, [job.gpu.files])
     _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
     return [object], [object]
 
-def _compile_split(ctx, job, source, object):
+def _compile_split(ctx, job, source):
     """Compiles a CUDA source in an action for each phase of nvcc, and after preprocessing for each capability of the cell.
 
     The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
@@ -168,66 +164,64 @@ def _compile_split(ctx, job, source, object):
     archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
     later_flags = without_definitions(job.cuda_flags)
 
+    # With torch's headers, what reads the text takes nearly all of the time, so it is an action of its own.
+    has_frontend = job.torch and not job.target_version
+    headers = preprocessor_inputs(job, source, [job.gpu.files])
+
     # Which architecture is named to the host's phases is of no effect, if it is always the same.
     host = [job.gpu.archs[-1]]
+    arch_list = _arch_list(job.archs if job.own_arch_list else job.gpu.archs)
     texts = {number: ctx.actions.declare_file("%s%s/device.ii" % (directory, number)) for number in archs}
     host_text = phase_file(ctx, source, "CudaPreprocess")
     arguments = ctx.actions.args()
     arguments.add("preprocess")
-    arguments.add("--arch-list", _arch_list(job.archs if job.own_arch_list else job.gpu.archs))
+    arguments.add("--arch-list", arch_list)
+    arguments.add_all(["--share"] if has_frontend else [])
+    scanned(arguments, job, source)
     arguments.add_all("--host", [host_text, _gencode(host[0])])
     for number, arch in archs.items():
-        arguments.add_all("--device", [texts[number], _gencode(arch[0])])
-    _nvcc(arguments, job, [])
-    prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
-    preprocessor_flags(arguments, job)
-    arguments.add_all(job.cuda_flags)
-    arguments.add("-c", source)
-    arguments.add_all(["-o", "object.o"])
-    inputs = preprocessor_inputs(job, source, [job.gpu.files])
-    outputs = [host_text] + texts.values()
-    _run(ctx, job, source, "CudaPreprocess", [arguments], inputs, outputs, "Preprocessing")
+        arguments.add_all("--device", [number, texts[number], _gencode(arch[0])])
+    _call(arguments, job, source, [], "object.o")
+    _run(ctx, job, source, "CudaPreprocess", [arguments], headers, [host_text] + texts.values(), "Preprocessing")
     firsts = [host_text]
 
-    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = [], options = []):
+    def later(phase, mnemonic, what, out, archs, inputs, stub = None, writes_stub = False, headers = []):
         arguments = ctx.actions.args()
-        arguments.add_all(["phase", phase, "--source", package_path(source), "--section", ctx.label.name] + options)
+        arguments.add_all(["phase", phase, "--source", package_path(source), "--section", ctx.label.name])
+        arguments.add_all(["--attempt"] if job.needed else [])
         for role, file in inputs.items():
             arguments.add("--in", role)
             arguments.add(file)
         arguments.add("--out", out)
-        outputs = [out]
         if stub:
             arguments.add("--stub", stub)
-            outputs += [stub] if phase == "cicc" else []
         _nvcc(arguments, job, archs)
         arguments.add_all(later_flags)
         arguments.add_all(["-c", "source.cu", "-o", "object.o"])
-        files = inputs.values() + ([stub] if stub and phase != "cicc" else [])
+        files = inputs.values() + ([stub] if stub and not writes_stub else [])
         files = depset(files, transitive = [job.gpu.programs] + headers)
-        _run(ctx, job, source, mnemonic, [arguments], files, outputs, what)
+        _run(ctx, job, source, mnemonic, [arguments], files, [out] + ([stub] if writes_stub else []), what)
         firsts.append(out)
         return out
 
     images = {}
-    stubs = {number: ctx.actions.declare_file(directory + number + "/stub.c") for number in archs}
-    codes = {number: phase_file(ctx, source, "CudaDeviceCompile", number) for number in archs}
+    codes = texts
 
     # What launches kernels is the same for all architectures, unless the bounds of a launch are not; nvcc takes that of the
     # last one. Which one that is must not be in the key of what reads it, so it has a name without.
-    stub = ctx.actions.declare_file(directory + "stub.c")
-    ctx.actions.symlink(output = stub, target_file = stubs.values()[-1])
-    bases = _bases(archs) if job.ptx_sharing != "off" else {}
+    stubs = {number: ctx.actions.declare_file(directory + number + "/stub.c") for number in archs}
+    if has_frontend:
+        codes, stub = _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts)
+    else:
+        stub = ctx.actions.declare_file(directory + "stub.c")
+        ctx.actions.symlink(output = stub, target_file = stubs.values()[-1])
     for number, arch in archs.items():
-        ptx = codes[number]
-        files = {"code": texts[number]}
-        options = []
-        if number in bases:
-            base = bases[number]
-            files |= {"base-code": texts[base], "base-ptx": codes[base], "base-stub": stubs[base]}
-            options = ["--share", job.ptx_sharing, "--target", "sm_" + number]
+        ptx = phase_file(ctx, source, "CudaDeviceCompile", number)
         what = "Compiling for sm_" + number
-        later("cicc", "CudaDeviceCompile", what, ptx, arch, files, stubs[number], options = options)
+        if has_frontend:
+            later("device-compile", "CudaDeviceCompile", what, ptx, arch, {"code": codes[number]})
+        else:
+            later("cicc", "CudaDeviceCompile", what, ptx, arch, {"code": codes[number]}, stubs[number], True)
         cubin = phase_file(ctx, source, "CudaAssemble", number)
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
@@ -238,16 +232,54 @@ def _compile_split(ctx, job, source, object):
 
     code = phase_file(ctx, source, "CudaFrontend")
     later("frontend", "CudaFrontend", "Reading", code, host, {"code": host_text})
+    compiled = phase_file(ctx, source, "CudaHostCompile")
     later(
         "host-compile",
         "CudaHostCompile",
         "Compiling the host code of",
-        object,
+        compiled,
         host,
         {"code": code},
         stub,
-        [job.gpu.headers, job.gpu.host.files],
+        headers = [job.gpu.headers, job.gpu.host.files],
     )
 
+    object = object_file(ctx, source)
+
     # In this order the linker puts the GPU's code where it is if nvcc is called once.
-    return [fatbin, object], firsts
+    if not job.needed:
+        ctx.actions.symlink(output = object, target_file = compiled)
+        return [fatbin, object], firsts
+    whole = ctx.actions.declare_file(directory + "code.o")
+    arguments = ctx.actions.args()
+    arguments.add_all(["nvcc", "--source", package_path(source), "--section", ctx.label.name])
+    arguments.add("--arch-list", arch_list)
+    for role, file in [("object", compiled), ("code", fatbin)]:
+        arguments.add("--in", role)
+        arguments.add(file)
+    arguments.add("--code", whole)
+    _call(arguments, job, source, job.archs, object)
+    inputs = depset([compiled, fatbin], transitive = [headers])
+    _run(ctx, job, source, "CudaFallback", [arguments], inputs, [object, whole], "Checking the code of")
+    return [whole, object], firsts + [object]
+
+def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts):
+    """Reads each text of a source once: bitcode by the number of the architecture, and the code that launches kernels."""
+    bitcodes = {}
+    arguments = ctx.actions.args()
+    arguments.add("spread")
+    made = []
+    for number, arch in archs.items():
+        attempt = phase_file(ctx, source, "CudaDeviceFrontend", number)
+        stub = ctx.actions.declare_file(directory + number + "/attempt.stub.c")
+        files = {"code": texts[number]}
+        later("device-frontend", "CudaDeviceFrontend", "Reading for sm_" + number, attempt, arch, files, stub, True)
+        bitcodes[number] = ctx.actions.declare_file(directory + number + "/device.bc")
+        arguments.add_all("--arch", [number, attempt, stub, bitcodes[number], stubs[number]])
+        made += [attempt, stub]
+    first = phase_file(ctx, source, "CudaDeviceShare")
+    arguments.add("--stub", first)
+    outputs = [first] + bitcodes.values() + stubs.values()
+    _run(ctx, job, source, "CudaDeviceShare", [arguments], depset(made), outputs, "Sharing the bitcode of")
+    firsts.append(first)
+    return bitcodes, first

@@ -11,6 +11,7 @@ load(
     "add_source",
     "guarded",
     "language_flags",
+    "object_file",
     "phase_file",
     "prefix_maps",
     "preprocessor_flags",
@@ -37,14 +38,13 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = 
         **((program or {"executable": job.gpu.compiler}) | ACTION)
     )
 
-def compile_hip(ctx, job, source, object):
+def compile_hip(ctx, job, source):
     """Compiles a HIP source for all architectures of the cell.
 
     Args:
         ctx: rule context.
         job: struct of what all sources of a target have in common; see kernel_objects.bzl.
         source: File, the source as it stands in the project.
-        object: File to make.
 
     Returns:
         list of File, the objects to link; list of File, the first output of each action.
@@ -68,7 +68,7 @@ def compile_hip(ctx, job, source, object):
     find.add_all(rocm.includes, before_each = "-isystem")
     find.add("-isystem", rocm.include)
     find.add_all(["-nogpulib", "-include", "__clang_hip_runtime_wrapper.h"])
-    preprocessor_flags(find, job)
+    preprocessor_flags(find, job, None)
     find.add_all(job.hip_flags)
     find.add("-E")
     add_source(find, job, source)
@@ -78,6 +78,7 @@ def compile_hip(ctx, job, source, object):
     headers = preprocessor_inputs(job, source, [rocm.files])
     guard, first = guarded(ctx, rocm.compiler)
     firsts = []
+    object = object_file(ctx, source)
 
     def run(mnemonic, what, inputs, arguments, options, arch = None, output = None, program = None):
         output = output or phase_file(ctx, source, mnemonic, arch)

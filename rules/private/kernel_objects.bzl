@@ -54,11 +54,10 @@ def _include_directories(ctx):
 
 def _compile(ctx, job, source):
     """Compiles a source: the objects to link, and the first output of each action."""
-    object = ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
     if source.extension not in LANGUAGES:
-        return compile_cxx(ctx, job, source, object)
+        return compile_cxx(ctx, job, source)
     if source.extension in job.backend.languages:
-        return job.backend.compile(ctx, job, source, object)
+        return job.backend.compile(ctx, job, source)
     fitting = ["\"%s\"" % name for name, backend in BACKENDS.items() if source.extension in backend.languages]
     problem = "`%s` is %s" % (source.short_path, LANGUAGES[source.extension])
     return fail_with(ctx.label, "srcs", problem, "set backend = " + " or ".join(fitting))
@@ -89,6 +88,7 @@ def _kernel_objects_impl(ctx):
     includes = _include_directories(ctx)
     hipified, report = backend.rewrite(ctx, gpu, torch) if backend.rewrite else (None, None)
     gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
+    wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
     job = struct(
         archs = ctx.attr.archs.get(release, []),
         backend = backend,
@@ -104,9 +104,9 @@ def _kernel_objects_impl(ctx):
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
+        needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified else None,
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries],
-        ptx_sharing = ctx.attr.ptx_sharing or ctx.attr._ptx_sharing[BuildSettingInfo].value,
         registration = ctx.file._registration,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
@@ -156,6 +156,10 @@ kernel_objects = rule(
             allow_files = True,
             doc = "Headers, and other files that the sources include.",
         ),
+        "headers": attr.string(
+            values = ["", "needed", "full"],
+            doc = "Which of torch's headers are read: those that the sources need, or all. Empty: as `//rules/settings:headers` says.",
+        ),
         "hip_flags": attr.string_list(
             doc = "Further options of clang, for `.cu` and `.hip` files that are compiled as HIP.",
         ),
@@ -168,10 +172,6 @@ kernel_objects = rule(
         ),
         "own_arch_list": attr.bool(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
-        ),
-        "ptx_sharing": attr.string(
-            values = ["", "off", "on", "check"],
-            doc = "Whether archs of one major number with equal text share their PTX. Empty: as `//rules/settings:ptx_sharing` says.",
         ),
         "srcs": attr.label_list(
             allow_files = [".cu", ".hip", ".cpp", ".cc", ".cxx"],
@@ -192,8 +192,8 @@ kernel_objects = rule(
             executable = True,
             cfg = "exec",
         ),
+        "_headers": attr.label(default = "//rules/settings:headers"),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
-        "_ptx_sharing": attr.label(default = "//rules/settings:ptx_sharing"),
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",
             allow_single_file = True,

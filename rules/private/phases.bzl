@@ -6,15 +6,18 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 # In the order in which a page shows them:
 #
 # after: those whose outputs it reads; one for an architecture reads what those for the same one made.
+#     Only those count that the source's way has.
 # archs: which of the variant's architectures its key has in it besides its own: `all`, `all+PTX` (and which of them have
-#     PTX), the `last` one, or the `lowest` of the same major number, if PTX is shared with that.
+#     PTX), or the `last` one.
 # makes: the name of the first file that it makes, by which the driver knows it, below the directory of the source's
 #     phases: once for the source, or in a directory of each architecture, or both. No two share a name. Without: the
 #     object of the source.
-# memory: megabytes that Bazel takes it for, see below: [without torch's headers in sight, with all of them].
+# memory: megabytes that Bazel takes it for, see below: [without torch's headers in sight, with those that the source
+#     needs, with all of them].
 # seconds: what the driver expects before it ran one, likewise.
-# way: how a source is compiled that needs it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one. A
-#     C++ source needs the last action alone, unless it sees the id of the kernel.
+# ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
+#     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source needs the
+#     last action alone, unless it sees the id of the kernel.
 #
 # Memory: the largest resident sizes that were measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: of a
 # source with `torch/all.h` (cicc 2679 MiB, cudafe++ 2023, the host compiler 948), and of the largest of sources without
@@ -33,104 +36,126 @@ PHASES = {
     "CudaPreprocess": {
         "archs": "all",
         "makes": {"source": "host.ii"},
-        "memory": [450, 800],
-        "seconds": [2.5, 10.0],
-        "way": "cuda",
+        "memory": [450, 800, 800],
+        "seconds": [2.5, 6.0, 10.0],
+        "ways": ["cuda", "cuda-full", "cuda-needed"],
+    },
+    "CudaDeviceFrontend": {
+        "after": ["CudaPreprocess"],
+        "makes": {"arch": "device.attempt.bc"},
+        "memory": [800, 1200, 2900],
+        "seconds": [1.3, 5.0, 18.0],
+        "ways": ["cuda-full", "cuda-needed"],
+    },
+    "CudaDeviceShare": {
+        "after": ["CudaDeviceFrontend"],
+        "archs": "all",
+        "makes": {"source": "stub.c"},
+        "memory": [150, 150, 150],
+        "seconds": [0.1, 0.1, 0.1],
+        "ways": ["cuda-full", "cuda-needed"],
     },
     "CudaDeviceCompile": {
-        "after": ["CudaPreprocess"],
-        "archs": "lowest",
+        "after": ["CudaPreprocess", "CudaDeviceShare"],
         "makes": {"arch": "device.ptx"},
-        "memory": [800, 2900],
-        "seconds": [1.3, 24.0],
-        "way": "cuda",
+        "memory": [800, 400, 400],
+        "seconds": [1.3, 0.2, 0.2],
+        "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaAssemble": {
         "after": ["CudaDeviceCompile"],
         "makes": {"arch": "device.cubin"},
-        "memory": [250, 250],
-        "seconds": [0.2, 0.2],
-        "way": "cuda",
+        "memory": [250, 250, 250],
+        "seconds": [0.2, 0.2, 0.2],
+        "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaFatbinary": {
         "after": ["CudaAssemble"],
         "archs": "all+PTX",
         "makes": {"source": "fatbin.o"},
-        "memory": [150, 150],
-        "seconds": [0.1, 0.1],
-        "way": "cuda",
+        "memory": [150, 150, 150],
+        "seconds": [0.1, 0.1, 0.1],
+        "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaFrontend": {
         "after": ["CudaPreprocess"],
         "makes": {"source": "cudafe1.cpp"},
-        "memory": [800, 2200],
-        "seconds": [1.5, 24.0],
-        "way": "cuda",
+        "memory": [800, 1200, 2200],
+        "seconds": [1.5, 10.0, 24.0],
+        "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaHostCompile": {
-        "after": ["CudaFrontend", "CudaDeviceCompile"],
+        "after": ["CudaFrontend", "CudaDeviceShare", "CudaDeviceCompile"],
         "archs": "last",
-        "memory": [400, 1200],
-        "seconds": [1.9, 17.0],
-        "way": "cuda",
+        "makes": {"source": "host.o"},
+        "memory": [400, 800, 1200],
+        "seconds": [1.9, 6.0, 17.0],
+        "ways": ["cuda", "cuda-full", "cuda-needed"],
+    },
+    "CudaFallback": {
+        "after": ["CudaFatbinary", "CudaHostCompile"],
+        "archs": "all+PTX",
+        "memory": [800, 2900, 2900],
+        "seconds": [0.2, 0.5, 0.5],
+        "ways": ["cuda-needed"],
     },
     "KernelCudaCompile": {
         "archs": "all+PTX",
-        "memory": [800, 2900],
-        "seconds": [6.0, 69.0],
-        "way": "cuda-monolithic",
+        "memory": [800, 2900, 2900],
+        "seconds": [6.0, 69.0, 69.0],
+        "ways": ["cuda-monolithic"],
     },
     "HipPreprocess": {
         "makes": {"arch": "device.hipi", "source": "host.hipi"},
-        "memory": [150, 150],
-        "seconds": [0.4, 1.5],
-        "way": "hip",
+        "memory": [150, 150, 150],
+        "seconds": [0.4, 1.5, 1.5],
+        "ways": ["hip"],
     },
     "HipDeviceCompile": {
         "after": ["HipPreprocess"],
         "makes": {"arch": "device.s"},
-        "memory": [400, 1200],
-        "seconds": [1.4, 37.0],
-        "way": "hip",
+        "memory": [400, 1200, 1200],
+        "seconds": [1.4, 37.0, 37.0],
+        "ways": ["hip"],
     },
     "HipAssemble": {
         "after": ["HipDeviceCompile"],
         "makes": {"arch": "device.o"},
-        "memory": [150, 150],
-        "seconds": [0.1, 0.1],
-        "way": "hip",
+        "memory": [150, 150, 150],
+        "seconds": [0.1, 0.1, 0.1],
+        "ways": ["hip"],
     },
     "HipLink": {
         "after": ["HipAssemble"],
         "makes": {"arch": "device.co"},
-        "memory": [150, 150],
-        "seconds": [0.1, 0.1],
-        "way": "hip",
+        "memory": [150, 150, 150],
+        "seconds": [0.1, 0.1, 0.1],
+        "ways": ["hip"],
     },
     "HipBundle": {
         "after": ["HipLink"],
         "archs": "all+PTX",
         "makes": {"source": "bundle.o"},
-        "memory": [150, 150],
-        "seconds": [0.1, 0.1],
-        "way": "hip",
+        "memory": [150, 150, 150],
+        "seconds": [0.1, 0.1, 0.1],
+        "ways": ["hip"],
     },
     "HipHostCompile": {
         "after": ["HipPreprocess"],
-        "memory": [400, 1200],
-        "seconds": [1.5, 35.0],
-        "way": "hip",
+        "memory": [400, 1200, 1200],
+        "seconds": [1.5, 35.0, 35.0],
+        "ways": ["hip"],
     },
     "KernelCxxPreprocess": {
         "makes": {"source": "cxx.ii"},
-        "memory": [150, 150],
-        "seconds": [0.2, 0.7],
-        "way": "cxx",
+        "memory": [150, 150, 150],
+        "seconds": [0.2, 0.7, 0.7],
+        "ways": ["cxx"],
     },
     "KernelCxxCompile": {
         "after": ["KernelCxxPreprocess"],
-        "memory": [400, 1200],
-        "seconds": [0.2, 13.0],
-        "way": "cxx",
+        "memory": [400, 800, 1200],
+        "seconds": [0.2, 6.0, 13.0],
+        "ways": ["cxx"],
     },
 }

@@ -55,5 +55,8 @@ def resources(mnemonic, job):
     Returns:
         function of the operating system and the number of inputs.
     """
-    plain, torch = _RESOURCES[mnemonic]
-    return torch if job.torch and not job.target_version else plain
+    plain, needed, full = _RESOURCES[mnemonic]
+    if not job.torch or job.target_version:
+        return plain
+    by_gcc = job.gcc and "cxx" in PHASES[mnemonic]["ways"]
+    return needed if job.needed and not by_gcc else full

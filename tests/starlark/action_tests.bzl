@@ -7,6 +7,9 @@ load(":suite.bzl", "declare_tests")
 _MNEMONICS = [
     "CudaAssemble",
     "CudaDeviceCompile",
+    "CudaDeviceFrontend",
+    "CudaDeviceShare",
+    "CudaFallback",
     "CudaFatbinary",
     "CudaFrontend",
     "CudaHostCompile",

@@ -35,7 +35,7 @@ _PHASES = {
     "CudaDeviceCompile": "device.ptx",
     "CudaFatbinary": "fatbin.o",
     "CudaFrontend": "cudafe1.cpp",
-    "CudaHostCompile": "plain.cu.o",
+    "CudaHostCompile": "host.o",
     "CudaPreprocess": "host.ii",
 }
 
@@ -89,7 +89,7 @@ def _preprocess_test_impl(ctx):
     asserts.true(env, "750" in known and "1200" in known, "not all that nvcc knows: " + ",".join(known))
     texts = [file.path.split(".phases/")[1] for file in action.outputs.to_list()]
     asserts.equals(env, ["host.ii", "80/device.ii", "90a/device.ii", "120/device.ii"], texts)
-    asserts.equals(env, [path.split(".phases/")[1] for path in _after(action, "--device")], texts[1:])
+    asserts.equals(env, [number + "/device.ii" for number in _after(action, "--device")], texts[1:])
     asserts.equals(env, [
         "-gencode=arch=compute_80,code=sm_80",
         "-gencode=arch=compute_90a,code=sm_90a",

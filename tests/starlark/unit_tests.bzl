@@ -84,8 +84,15 @@ repository_name_test = unittest.make(_repository_name_test_impl)
 
 def _resources_test_impl(ctx):
     env = unittest.begin(ctx)
-    for torch, target_version, memory in [(None, [], 400), ("torch", [], 1200), ("torch", ["-DTORCH"], 400)]:
-        function = resources("KernelCxxCompile", struct(target_version = target_version, torch = torch))
+    cases = [
+        (struct(gcc = None, needed = None, target_version = [], torch = None), 400),
+        (struct(gcc = None, needed = None, target_version = [], torch = "torch"), 1200),
+        (struct(gcc = None, needed = None, target_version = ["-DTORCH"], torch = "torch"), 400),
+        (struct(gcc = None, needed = "needed", target_version = [], torch = "torch"), 800),
+        (struct(gcc = "gcc", needed = "needed", target_version = [], torch = "torch"), 1200),
+    ]
+    for job, memory in cases:
+        function = resources("KernelCxxCompile", job)
         asserts.equals(env, {"cpu": 1, "memory": memory}, function("linux", 1))
     return unittest.end(env)
 

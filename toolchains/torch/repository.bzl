@@ -2,6 +2,7 @@
 
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
+load(":needed.bzl", "write_needed_headers")
 
 _CPU_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libc10.so"]
 _GPU_LIBRARIES = {
@@ -20,9 +21,10 @@ torch_sdk(
     cxx_abis = {abis},
     cxx_standard = {standard},
     gpu_libraries = {gpu},
-    headers = ["include"],
+    headers = ["include", "needed"],
     hipify = glob(["utils/hipify/*.py"]),
     includes = ["include", "include/torch/csrc/api/include"],
+    needed = "needed",
     version = "{version}",
     wheel = "{wheel}",
 )
@@ -38,6 +40,7 @@ def _torch_sdk_repository_impl(rctx):
             [host_python(rctx), "-I", "-S", "-B", rctx.path(_HIPIFY), "headers", rctx.path("utils"), rctx.path("include")],
             "Rewriting the headers of torch %s for HIP" % rctx.attr.version,
         )
+    write_needed_headers(rctx, "include", "needed")
     soname_stubs(rctx, rctx.attr.zig, _CPU_LIBRARIES + gpu_libraries)
     rctx.file("BUILD.bazel", _BUILD.format(
         abis = json.encode(lock["abis"]),

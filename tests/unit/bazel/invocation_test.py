@@ -12,7 +12,7 @@ import pytest
 from py_driver import __main__
 from py_driver.bazel import invocation
 from py_driver.bazel.find import Bazel, Source
-from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, PtxSharing, apart, building, verifying
+from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, Headers, apart, building, verifying
 from py_driver.bazel.remote import Remote
 from py_driver.output import Output
 
@@ -74,8 +74,8 @@ def test_what_an_executor_runs_has_no_limit_of_this_machine(tmp_path: Path) -> N
 
 
 def test_only_a_setting_that_is_chosen_is_told() -> None:
-    told = Choices(cuda_compile=CudaCompile.MONOLITHIC, ptx_sharing=PtxSharing.CHECK, cxx=Cxx.GCC).options(1)
-    assert told[1:] == tuple(f"{SETTINGS}:{one}" for one in ("cuda_compile=monolithic", "ptx_sharing=check", "cxx=gcc"))
+    told = Choices(cuda_compile=CudaCompile.MONOLITHIC, headers=Headers.FULL, cxx=Cxx.GCC).options(1)
+    assert told[1:] == tuple(f"{SETTINGS}:{one}" for one in ("cuda_compile=monolithic", "headers=full", "cxx=gcc"))
     assert Choices(cuda_compile=CudaCompile.SPLIT).options(1)[1:] == (f"{SETTINGS}:cuda_compile=split",)
     assert [Choices(cuda_compile=one).split for one in (None, *CudaCompile)] == [True, True, False]
 
@@ -84,7 +84,7 @@ def test_settings_are_those_of_the_rules() -> None:
     text = (ROOT / "rules" / "settings" / "BUILD.bazel").read_text(encoding="utf-8")
     for name, default, values in (
         ("cuda_compile", invocation.CUDA_COMPILE, CudaCompile),
-        ("ptx_sharing", invocation.PTX_SHARING, PtxSharing),
+        ("headers", invocation.HEADERS, Headers),
         ("cxx", invocation.CXX, Cxx),
     ):
         listed = "".join(f'        "{one}",\n' for one in sorted(values))
@@ -94,8 +94,8 @@ def test_settings_are_those_of_the_rules() -> None:
 
 @pytest.mark.parametrize("verb", ["build", "demo", "verify"])
 def test_a_choice_that_is_none(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main([verb, "--ptx-sharing=maybe"]) == 2
-    assert "argument --ptx-sharing: invalid choice: 'maybe' (choose from " in capsys.readouterr().err
+    assert __main__.main([verb, "--headers=maybe"]) == 2
+    assert "argument --headers: invalid choice: 'maybe' (choose from " in capsys.readouterr().err
 
 
 def test_a_bazel_apart_reads_no_settings_of_others() -> None:

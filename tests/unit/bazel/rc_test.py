@@ -60,7 +60,7 @@ def test_what_is_ours_is_not_named() -> None:
         ("--jobs_of_another_kind=4", True),
         ("--remote_cache=grpc://x", True),
         ("--strategy=KernelLink=local", True),
-        ("--@rules_torch_kernels//rules/settings:ptx_sharing=on", True),
+        ("--@rules_torch_kernels//rules/settings:headers=full", True),
     ],
 )
 def test_only_what_changes_a_build_is_named(option: str, *, said: bool) -> None:

@@ -13,7 +13,7 @@ from py_driver.building.estimate import Estimate, History, Known, Work, describe
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Settings, Step, expected_steps
 from py_driver.building.history import read_history, write_history
-from py_driver.building.phases import phases
+from py_driver.building.phases import TorchHeaders, phases
 from py_driver.building.selection import choose
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TWO = ("torch213-*-cu130-*", "torch214-*-cu130-*")
-ALL = 1 + 2 * 2 + 3  # of a source for two architectures
+PLAIN = 1 + 2 * 2 + 3  # of a source for two architectures
+ALL = PLAIN + 2 + 1 + 1  # with torch in sight: what reads each text, what shares that, and the fallback
+READ = 2  # of these read the headers
 BINDING = 2
 KERNEL = """[kernel.g]
 backend = "cuda"
@@ -34,7 +36,7 @@ PINS = {"cc": "1", "gcc": "0", "cu130": "2", "2.13": "3", "2.14": "4"}
 SETTINGS = Settings(
     split=True,
     whole=(),
-    ptx_sharing="off",
+    needed=True,
     gcc=False,
     standards={"2.4": 17, "2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
     toolchains=PINS,
@@ -92,7 +94,7 @@ def _counts(ahead: Estimate) -> tuple[int, int, int]:
 
 
 def test_torch_in_sight_is_preprocessed_for_each_and_compiled_once(tmp_path: Path) -> None:
-    assert _counts(_ahead(_steps(tmp_path, FILES), {})) == (ALL + 1 + 2 * BINDING, ALL - 1, 0)
+    assert _counts(_ahead(_steps(tmp_path, FILES), {})) == (ALL + READ + 2 * BINDING, ALL - READ, 0)
 
 
 def test_torch_that_is_included_is_compiled_for_each(tmp_path: Path) -> None:
@@ -113,12 +115,12 @@ def test_another_abi_is_compiled_again(tmp_path: Path) -> None:
 def test_an_abi_is_compiled_for_without_torch_too(tmp_path: Path) -> None:
     text = KERNEL.replace('["torch"]', "[]")
     steps = _steps(tmp_path, FILES, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=text)
-    assert _counts(_ahead(steps, {})) == (2 * ALL + 4 * BINDING, 2 * ALL, 0)
+    assert _counts(_ahead(steps, {})) == (2 * PLAIN + 4 * BINDING, 2 * PLAIN, 0)
     # What needs no string is the same text in the end, and assembled and bundled once; that is known when it was built.
     keys = {s.place: s.mnemonic for s in steps if s.mnemonic == "CudaFatbinary"}
     (tmp_path / "g.cu").write_text("int i;\n")
     again = _again(tmp_path, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=GENERAL + TORCH + text)
-    assert _ahead(again, _done(steps, keys=keys)).run == 2 * ALL + 4 - 1
+    assert _ahead(again, _done(steps, keys=keys)).run == 2 * PLAIN + 4 - 1
 
 
 def test_a_torch_free_step_of_cxx11_has_the_place_that_it_always_had(tmp_path: Path) -> None:
@@ -152,15 +154,15 @@ def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
 
 def test_what_was_built_is_cached(tmp_path: Path) -> None:
     steps = _steps(tmp_path, FILES)
-    assert _counts(_ahead(steps, _done(steps))) == (0, ALL - 1, ALL + 1 + 2 * BINDING)
+    assert _counts(_ahead(steps, _done(steps))) == (0, ALL - READ, ALL + READ + 2 * BINDING)
 
 
 @pytest.mark.parametrize(
     ("changed", "run"),
     [
-        ("g.cu", ALL + 1 + 2),  # all of it, preprocessed for two torch releases; the id for both bindings
-        ("a.cuh", ALL + 1 + 2),
-        ("b.cuh", 2 + 2),  # nothing includes it; Bazel shows it to preprocessing, and the id has it
+        ("g.cu", ALL + READ + 2),  # all of it, preprocessed for two torch releases; the id for both bindings
+        ("a.cuh", ALL + READ + 2),
+        ("b.cuh", 2 * READ + 2),  # nothing includes it; Bazel shows it to preprocessing, and the id has it
     ],
 )
 def test_an_edit_runs_what_reads_the_file(tmp_path: Path, changed: str, run: int) -> None:
@@ -198,39 +200,28 @@ def test_bytes_that_are_no_text_count(tmp_path: Path) -> None:
     (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\n// \xe4\n')
     one = _again(tmp_path)
     (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\n// \xf6\n')
-    assert _ahead(_again(tmp_path), _done(one)).run == ALL + 1 + 2
+    assert _ahead(_again(tmp_path), _done(one)).run == ALL + READ + 2
 
 
 @pytest.mark.parametrize("include", ["#define H <a.cuh>\n#include H\n", "#include_next <a.cuh>\n"])
 def test_an_include_that_nobody_can_read_means_all_headers(tmp_path: Path, include: str) -> None:
     files = FILES | {"g.cu": include}
     history = _done(_steps(tmp_path, files))
-    assert _ahead(_steps(tmp_path, files | {"b.cuh": "// edited\n"}), history).run == ALL + 1 + 2
+    assert _ahead(_steps(tmp_path, files | {"b.cuh": "// edited\n"}), history).run == ALL + READ + 2
 
 
 @pytest.mark.parametrize(
     ("changed", "run"),
     [
-        ({"toolchains": PINS | {"2.13": "other"}}, 1 + 1),  # preprocessing of kernel and binding
-        ({"toolchains": PINS | {"cu130": "other"}}, ALL + 1 + 2 * BINDING),
-        ({"rules": "other"}, ALL + 1 + 2 * BINDING),
-        ({"ptx_sharing": "on"}, 0),  # 8.0 and 9.0 share with nobody
+        ({"toolchains": PINS | {"2.13": "other"}}, READ + 1),  # preprocessing of kernel and binding
+        ({"toolchains": PINS | {"cu130": "other"}}, ALL + READ + 2 * BINDING),
+        ({"rules": "other"}, ALL + READ + 2 * BINDING),
+        ({"needed": False}, ALL - 1 + 1 + 2 * BINDING),  # all, but no fallback
     ],
 )
 def test_other_toolchains_are_read_anew(tmp_path: Path, changed: dict[str, Any], run: int) -> None:
     history = _done(_steps(tmp_path, FILES))
     assert _ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(**changed)), history).run == run
-
-
-def test_shared_ptx_depends_on_the_lowest_architecture(tmp_path: Path) -> None:
-    def steps(archs: str, mode: str) -> list[Step]:
-        text = KERNEL.replace('"8.0", "9.0+PTX"', archs)
-        return _steps(tmp_path, FILES, TWO[:1], SETTINGS._replace(ptx_sharing=mode), text)
-
-    few = _done(steps('"8.6", "8.9"', "on"))
-    # Preprocessing, cicc for all and ptxas for 8.0, the fatbinary; the binding's id.
-    assert _ahead(steps('"8.0", "8.6", "8.9"', "on"), few).run == 1 + 3 + 1 + 1 + 1
-    assert _ahead(steps('"8.6", "8.9"', "off"), few).run == 1
 
 
 def test_a_binding_of_the_stable_abi_has_the_id_in_its_text(tmp_path: Path) -> None:
@@ -239,7 +230,7 @@ def test_a_binding_of_the_stable_abi_has_the_id_in_its_text(tmp_path: Path) -> N
     _steps(tmp_path, FILES)
     history = _done(_again(tmp_path, cells, text=text))
     (tmp_path / "g.cu").write_text("int i;\n")
-    assert _ahead(_again(tmp_path, cells, text=text), history).run == ALL + BINDING
+    assert _ahead(_again(tmp_path, cells, text=text), history).run == PLAIN + BINDING
 
 
 def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
@@ -249,17 +240,20 @@ def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
     assert sorted(set(runs)) == [
         "CudaAssemble",
         "CudaDeviceCompile",
+        "CudaDeviceFrontend",
+        "CudaDeviceShare",
+        "CudaFallback",
         "CudaFatbinary",
         "CudaPreprocess",
         "KernelCxxPreprocess",
     ]
-    assert _ahead(steps, history).run == 4 + 1 + 2
+    assert _ahead(steps, history).run == 5 + 2 * READ + 2
 
 
 def test_a_last_architecture_more_may_have_other_host_code(tmp_path: Path) -> None:
     history = _done(_steps(tmp_path, FILES))
     steps = _steps(tmp_path, FILES, text=KERNEL.replace('"9.0+PTX"', '"9.0+PTX", "10.0"'))
-    assert _ahead(steps, history).run == 4 + 1 + 2 + 1
+    assert _ahead(steps, history).run == 5 + 2 * READ + 2 + 1
 
 
 def test_what_did_the_same_before_is_shared(tmp_path: Path) -> None:
@@ -275,7 +269,14 @@ def test_what_did_the_same_before_is_shared(tmp_path: Path) -> None:
 
 def _step(mnemonic: str, source: str = "g.cu", arch: str | None = None) -> Step:
     return Step(
-        variant="v", section="g", source=source, mnemonic=mnemonic, arch=arch, part="cu130", reads=source, torch=False
+        variant="v",
+        section="g",
+        source=source,
+        mnemonic=mnemonic,
+        arch=arch,
+        part="cu130",
+        reads=source,
+        headers=TorchHeaders.NONE,
     )
 
 
@@ -393,8 +394,8 @@ def test_history_that_is_none_of_ours_is_ignored(content: str, tmp_path: Path, m
 
 def test_kinds_of_steps_fit_together() -> None:
     known = phases().values()
-    assert all(len(both) == 2 and min(both) > 0 for phase in known for both in (phase.memory, phase.seconds))
-    earlier = [(phase.way, phases()[name]) for phase in known for name in phase.after]
-    assert all(before.way == way and before.makes for way, before in earlier)
+    assert all(len(each) == 3 and min(each) > 0 for phase in known for each in (phase.memory, phase.seconds))
+    earlier = [(phase.ways, phases()[name]) for phase in known for name in phase.after]
+    assert all(set(ways).intersection(before.ways) and before.makes for ways, before in earlier)
     files = [file for phase in known for file in phase.makes.values()]
     assert len(files) == len(set(files))

@@ -93,7 +93,9 @@ def test_cell_without_steps() -> None:
     [
         ("k.objects/a/b.cu.phases/90a/device.ptx", ("a/b.cu", "k", "CudaDeviceCompile", "sm_90a")),
         ("k.objects/a/b.cu.phases/host.ii", ("a/b.cu", "k", "CudaPreprocess", None)),
-        ("k.objects/a/b.cu.o", ("a/b.cu", "k", "CudaHostCompile", None)),
+        ("k.objects/a/b.cu.phases/host.o", ("a/b.cu", "k", "CudaHostCompile", None)),
+        ("k.objects/a/b.cu.phases/90/device.attempt.bc", ("a/b.cu", "k", "CudaDeviceFrontend", "sm_90")),
+        ("k.objects/a/b.cu.o", ("a/b.cu", "k", "CudaFallback", None)),
         ("k.objects/whole.cu.o", ("whole.cu", "k", "KernelCudaCompile", None)),
         ("k.objects/b.cpp.phases/cxx.ii", ("b.cpp", "k", "KernelCxxPreprocess", None)),
         ("k.objects/b.cpp.o", ("b.cpp", "k", "KernelCxxCompile", None)),

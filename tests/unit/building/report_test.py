@@ -125,8 +125,8 @@ def _parsed(page: str) -> _Balance:
 
 def _phases(configuration: str, *archs: str, section: str = "k", source: str = "a.cu") -> list[str]:
     names = [f"{arch}/device.{kind}" for arch in archs for kind in ("ptx", "cubin")]
-    phases = [f"{source}.phases/{name}" for name in ("host.ii", *names, "fatbin.o", "cudafe1.cpp")]
-    return [_path(configuration, section, name) for name in (*phases, f"{source}.o")]
+    phases = [f"{source}.phases/{name}" for name in ("host.ii", *names, "fatbin.o", "cudafe1.cpp", "host.o")]
+    return [_path(configuration, section, name) for name in phases]
 
 
 def test_step_of_two_cells_is_one_step() -> None:

@@ -236,7 +236,7 @@ def test_archives_of_a_cell() -> None:
 def _steps(made: Plan, **files: bytes) -> list[Step]:
     """The steps of the section in CELL; files are empty but for those that are given, by name without directory."""
     torch = {one.version: one.cxx_standard for one in Releases().matrix.torch}
-    settings = Settings(split=True, whole=(), ptx_sharing="off", gcc=False, standards=torch, toolchains={}, rules="")
+    settings = Settings(split=True, whole=(), needed=True, gcc=False, standards=torch, toolchains={}, rules="")
     names = {name for identity in made.identities for name in identity.files}
     contents = {name: files.get(Path(name).stem, b"") for name in names}
     chosen = [one for one in made.variants if one.name == CELL]

@@ -65,17 +65,37 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
 
 /// Runs one command, see `start`. Ends this program with the command's exit code if that is not 0.
 pub fn execute(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !void {
-    var child = try start(allocator, command, environment);
+    var child = try start(allocator, command, environment, .Inherit);
     const code = try finish(&child);
     if (code != 0) std.process.exit(code);
 }
 
+/// Runs one command that may fail; whether it did not. What it says is shown only then.
+pub fn attempt(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !bool {
+    var child = try start(allocator, command, environment, .Pipe);
+    const said = try listen(allocator, &child);
+    const worked = try finish(&child) == 0;
+    if (worked) try std.io.getStdErr().writeAll(said);
+    return worked;
+}
+
+/// What a command that `start` was told to pipe says until it ends.
+pub fn listen(allocator: std.mem.Allocator, child: *std.process.Child) ![]const u8 {
+    return child.stderr.?.readToEndAlloc(allocator, std.math.maxInt(usize));
+}
+
 /// Starts a command; its program is looked up in the PATH that the dry run has set.
-pub fn start(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !std.process.Child {
+pub fn start(
+    allocator: std.mem.Allocator,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+    errors: std.process.Child.StdIo,
+) !std.process.Child {
     command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
     var child = std.process.Child.init(command, allocator);
     child.env_map = environment;
     child.stdin_behavior = .Ignore;
+    child.stderr_behavior = errors;
     child.spawn() catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
     return child;
 }
@@ -102,7 +122,7 @@ fn assignment(text: []const u8) ?usize {
 /// The words of a command as nvcc writes it for a shell, which never sees it: nothing in a flag is expanded or run.
 /// Words stand apart by blanks; double quotes hold a word together; a backslash frees the quote or backslash behind it.
 /// Only a word that begins with `$NAME`, as nvcc writes the way to cicc, takes that variable's value.
-fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
+pub fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
     var found = std.ArrayList([]const u8).init(allocator);
     var word = std.ArrayList(u8).init(allocator);
     var quoted = false;

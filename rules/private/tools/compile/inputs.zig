@@ -5,6 +5,7 @@
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
+const needed = @import("needed.zig");
 
 /// What has an assembler read a file.
 const directives = [_][]const u8{ ".incbin", ".include" };
@@ -16,17 +17,63 @@ const reading = [_][]const u8{ "include", "import", "embed", "pragma GCC depende
 pub const pinned = "external/";
 
 /// Runs a compiler, whose command line follows `--`, and fails if it has read anything but inputs.
+///
+/// If the command asks for the headers that the scanned files need, and fails with those, all are read. With `--full` also
+/// the text of all headers is made, for `either`; it is empty if that is what the command has made anyhow.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    if (!common.is(try arguments.value("guarded"), "--")) return common.fail("guarded: no such flag", .{});
-    const command = arguments.items[arguments.at..];
-    var out: []const u8 = "";
-    for (command, 0..) |word, i| {
-        if (common.is(word, "-o") and i + 1 < command.len) out = command[i + 1];
+    var scanned = std.ArrayList([]const u8).init(allocator);
+    var text: []const u8 = "";
+    while (arguments.next()) |flag| {
+        if (common.is(flag, "--")) break;
+        const value = try arguments.value(flag);
+        if (common.is(flag, "--scan")) {
+            try scanned.append(value);
+        } else if (common.is(flag, "--full")) {
+            text = value;
+        } else return common.fail("guarded: no such flag: {s}", .{flag});
     }
-    if (out.len == 0) return common.fail("guarded: no -o", .{});
+    const command = arguments.items[arguments.at..];
     const environment = try std.process.getEnvMap(allocator);
-    try dryrun.execute(allocator, try listing(allocator, command, out), &environment);
+    const out = try made(command);
+    const all = try needed.full(allocator, command);
+    var narrow = false;
+    if (try needed.narrowed(allocator, command, scanned.items)) |words|
+        narrow = try dryrun.attempt(allocator, try listing(allocator, words, out), &environment);
+    if (!narrow) try dryrun.execute(allocator, try listing(allocator, all, out), &environment);
     try check(allocator, out);
+    if (text.len == 0) return;
+    if (!narrow) return common.write(text, "");
+    for (all) |*word| {
+        if (common.is(word.*, out)) word.* = text;
+    }
+    // What is wrong with this text only matters if the other one fails.
+    if (!try dryrun.attempt(allocator, try listing(allocator, all, text), &environment)) return common.write(text, "");
+    try check(allocator, text);
+}
+
+/// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers.
+pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    if (!common.is(try arguments.value("either"), "--full")) return common.fail("either: --full is missing", .{});
+    const text = try arguments.value("--full");
+    if (!common.is(try arguments.value("either"), "--")) return common.fail("either: -- is missing", .{});
+    const command = try needed.full(allocator, arguments.items[arguments.at..]);
+    const environment = try std.process.getEnvMap(allocator);
+    const is_there = (try common.read(allocator, text)).len > 0;
+    if (is_there) {
+        if (try dryrun.attempt(allocator, command, &environment)) return;
+        for (command) |*word| {
+            if (std.mem.endsWith(u8, word.*, ".ii")) word.* = text;
+        }
+    }
+    try dryrun.execute(allocator, command, &environment);
+}
+
+/// What a command writes.
+pub fn made(command: []const []const u8) ![]const u8 {
+    for (command, 0..) |word, i| {
+        if (common.is(word, "-o") and i + 1 < command.len) return command[i + 1];
+    }
+    return common.fail("no -o in the command of a compiler", .{});
 }
 
 /// The words of a command that preprocesses, and has it list what it reads beside a file that it makes. These are the

@@ -1,23 +1,31 @@
 //! The program of all actions that compile: it runs compilers, or puts together what they have made.
 //!
-//!   compile guarded -- COMPILER ARGUMENT...
-//!   compile nvcc    --source NAME --section NAME -- NVCC ARGUMENT...
-//!   compile preprocess --arch-list LIST [--host OUT GENCODE] [--device OUT GENCODE]... -- NVCC ARGUMENT...
-//!   compile phase   PHASE --source NAME --section NAME [--in ROLE PATH]... --out PATH [--stub PATH]
-//!                   [--share MODE --target SM] -- NVCC ARGUMENT...
+//!   compile guarded [--scan FILE]... [--full TEXT] -- COMPILER ARGUMENT...
+//!   compile either  --full TEXT -- COMPILER ARGUMENT...
+//!   compile nvcc    --source NAME --section NAME [--arch-list LIST] [--in object PATH --in code PATH --code OUT]
+//!                   -- NVCC ARGUMENT...
+//!   compile preprocess --arch-list LIST [--share] [--scan FILE]... [--host OUT GENCODE] [--device ARCH OUT GENCODE]...
+//!                   -- NVCC ARGUMENT...
+//!   compile phase   PHASE --source NAME --section NAME [--in ROLE PATH]... --out PATH [--stub PATH] [--attempt]
+//!                   -- NVCC ARGUMENT...
+//!   compile spread  [--arch NUMBER BITCODE STUB BITCODE_TO_WRITE STUB_TO_WRITE]... --stub PATH
 //!   compile hip-bundle --cuid ID --out OBJECT [--code ARCH FILE]...
 const std = @import("std");
 const common = @import("common");
 const hip = @import("hip.zig");
 const inputs = @import("inputs.zig");
 const nvcc = @import("nvcc.zig");
+const phase = @import("phase.zig");
+const texts = @import("texts.zig");
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const verb = arguments.next() orelse return common.fail("no step named", .{});
     if (common.is(verb, "guarded")) return inputs.run(allocator, arguments);
+    if (common.is(verb, "either")) return inputs.either(allocator, arguments);
     if (common.is(verb, "nvcc")) return nvcc.run(allocator, arguments);
     if (common.is(verb, "preprocess")) return nvcc.preprocess(allocator, arguments);
-    if (common.is(verb, "phase")) return nvcc.runPhase(allocator, arguments);
+    if (common.is(verb, "phase")) return phase.run(allocator, arguments);
+    if (common.is(verb, "spread")) return texts.spread(allocator, arguments);
     if (common.is(verb, "hip-bundle")) return hip.bundle(allocator, arguments);
     return common.fail("no such step: {s}", .{verb});
 }

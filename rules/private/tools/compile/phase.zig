@@ -1,0 +1,405 @@
+//! One phase of nvcc: the command that its dry run names, with files of ours in place of nvcc's.
+//!
+//! A command is known by its program and its flags, never by its place, so one reading fits all versions of nvcc.
+const std = @import("std");
+const common = @import("common");
+const dryrun = @import("dryrun.zig");
+const object = @import("object.zig");
+const texts = @import("texts.zig");
+
+const list_flag = "-D__CUDA_ARCH_LIST__=";
+/// How fatbinary is told, with line information, what the code was made from.
+pub const ident_flag = "--ident=";
+const stub_name = "stub.c";
+const fatbin_name = "fatbin.c";
+const fatbin_include = "#include \"" ++ fatbin_name ++ "\"\n";
+
+pub const Phase = enum {
+    @"host-preprocess",
+    @"device-preprocess",
+    frontend,
+    cicc,
+    @"device-frontend",
+    @"device-compile",
+    ptxas,
+    fatbinary,
+    @"host-compile",
+};
+
+/// Runs the one command of a phase, with files of ours in place of nvcc's.
+///
+/// An attempt that fails, or that lacks what another one should have made, leaves empty files and says nothing.
+pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    const called = try arguments.value("phase");
+    const phase = std.meta.stringToEnum(Phase, called) orelse return common.fail("no such phase: {s}", .{called});
+    var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var attempt = false;
+    while (arguments.next()) |flag| {
+        if (common.is(flag, "--")) break;
+        if (common.is(flag, "--attempt")) {
+            attempt = true;
+            continue;
+        }
+        const value = try arguments.value(flag);
+        if (common.is(flag, "--source")) {
+            work.name = value;
+        } else if (common.is(flag, "--section")) {
+            work.section = value;
+        } else if (common.is(flag, "--out")) {
+            work.out = value;
+        } else if (common.is(flag, "--stub")) {
+            work.stub = value;
+        } else if (common.is(flag, "--in")) {
+            try work.inputs.put(value, try arguments.value(flag));
+        } else return common.fail("phase: no such flag: {s}", .{flag});
+    }
+    const writes_stub = phase == .cicc or phase == .@"device-frontend";
+    const begin = try work.beginning();
+    if (begin.len == 0 or std.mem.startsWith(u8, begin, texts.same)) {
+        try common.write(work.out, begin);
+        if (writes_stub) try common.write(work.stub, "");
+        return;
+    }
+    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], false);
+    const command = try only(plan, if (phase == .@"device-frontend" or phase == .@"device-compile") .cicc else phase);
+    const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
+    const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
+    const words = switch (phase) {
+        .@"host-preprocess", .@"device-preprocess" => return common.fail("phase: {s} is a step of its own", .{called}),
+        .frontend => try work.frontend(command, module_id),
+        .cicc => try work.cicc(command, module_id, scratch),
+        .@"device-frontend" => try work.half(try work.cicc(command, module_id, scratch), "-lgenfe", &plan.environment),
+        .@"device-compile" => try work.half(command, "-libnvvm", &plan.environment),
+        .ptxas => try work.ptxas(command),
+        .fatbinary => try work.fatbinary(command, scratch),
+        .@"host-compile" => try work.compile(command),
+    };
+    const own = phase == .frontend or writes_stub;
+    if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
+    if (attempt) {
+        // The front end of cicc ends well whatever it has found.
+        const worked = try dryrun.attempt(allocator, words, &plan.environment) and
+            (phase != .@"device-frontend" or isThere(work.out));
+        if (!worked) {
+            for ([_][]const u8{ module_id, scratch }) |path| std.fs.cwd().deleteFile(path) catch {};
+            try common.write(work.out, "");
+            if (writes_stub) try common.write(work.stub, "");
+            return;
+        }
+    } else try dryrun.execute(allocator, words, &plan.environment);
+    if (own) std.fs.cwd().deleteFile(module_id) catch {};
+    if (phase == .fatbinary)
+        try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try common.read(allocator, scratch));
+    std.fs.cwd().deleteFile(scratch) catch {};
+    if (writes_stub) try work.cleanStub();
+    if (phase == .cicc or phase == .@"device-compile") try leaveDirectory(allocator, work.out);
+}
+
+fn isThere(path: []const u8) bool {
+    std.fs.cwd().access(path, .{}) catch return false;
+    return true;
+}
+
+fn environmentOf(allocator: std.mem.Allocator, given: *const std.process.EnvMap) !std.process.EnvMap {
+    var found = std.process.EnvMap.init(allocator);
+    var each = given.iterator();
+    while (each.next()) |one| try found.put(one.key_ptr.*, one.value_ptr.*);
+    return found;
+}
+
+/// The one command of a phase.
+pub fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
+    var chosen: ?[][]const u8 = null;
+    for (plan.commands) |command| {
+        if (phaseOf(command) != phase) continue;
+        if (chosen != null) return common.fail("this nvcc runs {s} more than once; compile in one step", .{@tagName(phase)});
+        chosen = command;
+    }
+    return chosen orelse common.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
+}
+
+/// Takes the way to the working directory out of PTX: with line information, cicc writes it before the name of each
+/// source, and no option of it does without.
+pub fn leaveDirectory(allocator: std.mem.Allocator, path: []const u8) !void {
+    const directory = try std.mem.concat(allocator, u8, &.{ "\"", try std.process.getCwdAlloc(allocator), "/" });
+    const text = try common.read(allocator, path);
+    if (std.mem.indexOf(u8, text, directory) == null) return;
+    try common.write(path, try std.mem.replaceOwned(u8, allocator, text, directory, "\""));
+}
+
+/// Which phase a command is; null for others.
+pub fn phaseOf(command: []const []const u8) ?Phase {
+    const program = std.fs.path.basename(command[0]);
+    if (common.is(program, "cudafe++")) return .frontend;
+    if (common.is(program, "cicc")) return .cicc;
+    if (common.is(program, "ptxas")) return .ptxas;
+    if (common.is(program, "fatbinary")) return .fatbinary;
+    var preprocesses = false;
+    var for_device = false;
+    var compiles = false;
+    for (command[1..]) |word| {
+        if (common.is(word, "-E")) preprocesses = true;
+        if (common.is(word, "-c")) compiles = true;
+        if (std.mem.startsWith(u8, word, "-D__CUDA_ARCH__=")) for_device = true;
+    }
+    if (preprocesses) return if (for_device) .@"device-preprocess" else .@"host-preprocess";
+    return if (compiles) .@"host-compile" else null;
+}
+
+/// Whether the name of the source follows: nvcc hashes it into the names of symbols, and writes it into line tables.
+pub fn namesSource(word: []const u8) bool {
+    return common.is(word, "--orig_src_path_name") or common.is(word, "--orig_src_file_name");
+}
+
+/// How fatbinary is told, with line information, what the code was made from.
+pub fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
+    return std.mem.concat(allocator, u8, &.{ ident_flag, name });
+}
+
+/// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package and of that
+/// for which it is compiled; an extension may have it more than once, compiled with other flags.
+pub fn moduleId(allocator: std.mem.Allocator, section: []const u8, name: []const u8) ![]const u8 {
+    if (section.len == 0 or name.len == 0) return common.fail("nvcc: --section and --source are missing", .{});
+    var digest: [32]u8 = undefined;
+    std.crypto.hash.sha2.Sha256.hash(try std.mem.concat(allocator, u8, &.{ section, ":", name }), &digest, .{});
+    const base = try allocator.dupe(u8, std.fs.path.basename(name));
+    for (base) |*c| {
+        if (!std.ascii.isAlphanumeric(c.*)) c.* = '_';
+    }
+    const first = std.mem.readInt(u32, digest[0..4], .big);
+    const second = std.mem.readInt(u32, digest[4..8], .big);
+    return std.fmt.allocPrint(allocator, "_{x:0>8}_{d}_{s}_{x:0>8}", .{ first, base.len, base, second });
+}
+
+pub const Work = struct {
+    allocator: std.mem.Allocator,
+    /// Path of the source in its package.
+    name: []const u8 = "",
+    /// What it is compiled for, among what is linked to the same extension.
+    section: []const u8 = "",
+    /// The value of __CUDA_ARCH_LIST__; empty to leave nvcc's.
+    arch_list: []const u8 = "",
+    out: []const u8 = "",
+    /// Where cicc writes the host code that launches kernels, and the host compile reads it.
+    stub: []const u8 = "",
+    /// Paths by what they are: `code`, and for fatbinary `sm_80`, `compute_90`.
+    inputs: std.StringHashMap([]const u8),
+
+    pub fn input(self: *Work, role: []const u8) ![]const u8 {
+        return self.inputs.get(role) orelse common.fail("phase: nvcc needs {s}, which is no input", .{role});
+    }
+
+    /// A command of nvcc's with the list of architectures that is ours.
+    pub fn withArchList(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| try editor.keep(word);
+        return editor.words.items;
+    }
+
+    /// How the shortest of the files that it reads begins.
+    fn beginning(self: *Work) ![]const u8 {
+        var shortest: []const u8 = "?";
+        var each = self.inputs.valueIterator();
+        while (each.next()) |path| {
+            var file = std.fs.cwd().openFile(path.*, .{}) catch |err|
+                return common.fail("cannot read {s}: {s}", .{ path.*, @errorName(err) });
+            defer file.close();
+            const text = try self.allocator.alloc(u8, texts.longest);
+            const begun = text[0..try file.readAll(text)];
+            if (begun.len == 0 or std.mem.startsWith(u8, begun, texts.same)) shortest = begun;
+        }
+        return shortest;
+    }
+
+    pub fn preprocess(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (common.is(word, "-o")) try editor.replace(self.out) else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn frontend(self: *Work, command: []const []const u8, module_id: []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (try editor.keepShared(word, module_id)) continue;
+            if (common.is(word, "--gen_c_file_name")) {
+                try editor.replace(self.out);
+            } else if (common.is(word, "--stub_file_name")) {
+                try editor.replace(stub_name);
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn cicc(self: *Work, command: []const []const u8, module_id: []const u8, scratch: []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (try editor.keepShared(word, module_id)) continue;
+            if (common.is(word, "--gen_c_file_name") or common.is(word, "--gen_device_file_name")) {
+                try editor.replace(scratch);
+            } else if (common.is(word, "--stub_file_name")) {
+                try editor.replace(self.stub);
+            } else if (common.is(word, "--include_file_name")) {
+                try editor.replace(fatbin_name);
+            } else if (common.is(word, "-o")) {
+                try editor.replace(self.out);
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    /// The two programs of which cicc consists, as it names them itself: the front end, which makes bitcode of text, and what
+    /// makes PTX of that. What `NVVMCCWIZ` has to be stands in cicc.
+    fn half(self: *Work, whole: []const []const u8, step: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
+        var asked = try environmentOf(self.allocator, environment);
+        try asked.put("NVVMCCWIZ", "553282");
+        var call = std.ArrayList([]const u8).init(self.allocator);
+        try call.appendSlice(&.{ whole[0], "-dryrun", "-keep" });
+        try call.appendSlice(whole[1..]);
+        const said = std.process.Child.run(.{
+            .allocator = self.allocator,
+            .argv = call.items,
+            .env_map = &asked,
+            .max_output_bytes = 1 << 30,
+        }) catch |err| return common.fail("cannot run {s}: {s}", .{ whole[0], @errorName(err) });
+        var lines = std.mem.splitScalar(u8, try std.mem.concat(self.allocator, u8, &.{ said.stdout, "\n", said.stderr }), '\n');
+        while (lines.next()) |line| {
+            const words = try dryrun.split(self.allocator, line, environment);
+            if (words.len < 2 or !common.is(words[1], step)) continue;
+            var editor = try Editor.init(self, words);
+            while (editor.next()) |word| {
+                if (common.is(word, "-o")) {
+                    try editor.replace(self.out);
+                } else if (std.mem.endsWith(u8, word, ".bc")) {
+                    try editor.words.append(try self.input("code"));
+                } else if (!common.is(word, "-keep") and !common.is(word, "-v")) try editor.keep(word);
+            }
+            return editor.words.items;
+        }
+        return common.fail("this cicc runs no {s}; compile in one step", .{step});
+    }
+
+    fn ptxas(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (common.is(word, "-o")) {
+                try editor.replace(self.out);
+            } else if (std.mem.endsWith(u8, word, ".ptx")) {
+                try editor.words.append(try self.input("code"));
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    fn fatbinary(self: *Work, command: []const []const u8, scratch: []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (std.mem.startsWith(u8, word, "--create=")) {
+                try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
+            } else if (std.mem.startsWith(u8, word, "--embedded-fatbin=")) {
+                // Left out: the same as text, for the host's compiler.
+            } else if (std.mem.startsWith(u8, word, ident_flag)) {
+                try editor.words.append(try ident(self.allocator, self.name));
+            } else if (std.mem.startsWith(u8, word, "--image")) {
+                try editor.words.append(try self.image(word));
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    /// `--image3=kind=elf,sm=80,file=...` with the file that is ours.
+    fn image(self: *Work, word: []const u8) ![]const u8 {
+        const file_key = "file=";
+        const at = std.mem.indexOf(u8, word, file_key) orelse return common.fail("nvcc: no file in {s}", .{word});
+        const sm_key = ",sm=";
+        const start = (std.mem.indexOf(u8, word, sm_key) orelse return common.fail("nvcc: no sm in {s}", .{word})) + sm_key.len;
+        const end = std.mem.indexOfScalarPos(u8, word, start, ',') orelse word.len;
+        const kind = if (std.mem.indexOf(u8, word, "kind=ptx") != null) "compute_" else "sm_";
+        const role = try std.mem.concat(self.allocator, u8, &.{ kind, word[start..end] });
+        return std.mem.concat(self.allocator, u8, &.{ word[0 .. at + file_key.len], try self.input(role) });
+    }
+
+    fn compile(self: *Work, command: []const []const u8) ![][]const u8 {
+        var editor = try Editor.init(self, command);
+        while (editor.next()) |word| {
+            if (common.is(word, "-o")) {
+                try editor.replace(self.out);
+            } else if (std.mem.endsWith(u8, word, ".cudafe1.cpp")) {
+                try editor.words.append("-iquote");
+                try editor.words.append(std.fs.path.dirname(self.stub) orelse ".");
+                try editor.words.append(try self.input("code"));
+            } else try editor.keep(word);
+        }
+        return editor.words.items;
+    }
+
+    /// The stub says where it was written; the same text is to come out everywhere. And it includes the code of all
+    /// architectures, of which the host's needs the address only.
+    fn cleanStub(self: *Work) !void {
+        const text = try common.read(self.allocator, self.stub);
+        const clean = try std.mem.replaceOwned(u8, self.allocator, text, self.stub, stub_name);
+        if (std.mem.count(u8, clean, fatbin_include) != 1)
+            return common.fail("nvcc: host code that does not include {s} once; compile in one step", .{fatbin_name});
+        const name = try self.symbol();
+        const declared = try std.fmt.allocPrint(self.allocator,
+            \\#include "fatbinary_section.h"
+            \\extern "C" __attribute__((visibility("hidden"))) const unsigned long long {s}[];
+            \\extern "C" {{ static const __fatBinC_Wrapper_t __fatDeviceText __attribute__((aligned(8)))
+            \\__attribute__((section(FATBIN_CONTROL_SECTION_NAME))) = {{ FATBINC_MAGIC, FATBINC_VERSION, {s}, 0 }}; }}
+            \\
+        , .{ name, name });
+        try common.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, clean, fatbin_include, declared));
+    }
+
+    /// Where the code of all architectures begins.
+    pub fn symbol(self: *Work) ![]const u8 {
+        return std.mem.concat(self.allocator, u8, &.{ "fatbin", try moduleId(self.allocator, self.section, self.name) });
+    }
+};
+
+/// Goes through the words of a command and collects those of another.
+const Editor = struct {
+    work: *Work,
+    command: []const []const u8,
+    at: usize = 1,
+    words: std.ArrayList([]const u8),
+
+    fn init(work: *Work, command: []const []const u8) !Editor {
+        var words = std.ArrayList([]const u8).init(work.allocator);
+        try words.append(command[0]);
+        return .{ .work = work, .command = command, .words = words };
+    }
+
+    fn next(self: *Editor) ?[]const u8 {
+        if (self.at == self.command.len) return null;
+        defer self.at += 1;
+        return self.command[self.at];
+    }
+
+    fn keep(self: *Editor, word: []const u8) !void {
+        const list = self.work.arch_list;
+        const replaced = list.len > 0 and std.mem.startsWith(u8, word, list_flag);
+        try self.words.append(if (replaced) try std.mem.concat(self.work.allocator, u8, &.{ list_flag, list }) else word);
+    }
+
+    /// Takes the word that was read last, with another one in place of that which follows it.
+    fn replace(self: *Editor, value: []const u8) !void {
+        try self.words.append(self.command[self.at - 1]);
+        try self.words.append(value);
+        self.at += 1;
+    }
+
+    /// What cudafe++ and cicc have in common; whether the word was one of those.
+    fn keepShared(self: *Editor, word: []const u8, module_id: []const u8) !bool {
+        if (common.is(word, "--gen_module_id_file")) return true;
+        if (common.is(word, "--module_id_file_name")) {
+            try self.replace(module_id);
+        } else if (namesSource(word)) {
+            try self.replace(self.work.name);
+        } else if (std.mem.endsWith(u8, word, ".ii")) {
+            try self.words.append(try self.work.input("code"));
+        } else return false;
+        return true;
+    }
+};

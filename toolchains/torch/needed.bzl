@@ -1,0 +1,159 @@
+"""Headers of ours that are searched before torch's own: torch's umbrella headers, less what a source does not name.
+
+`torch/all.h` and `ATen/ATen.h` bring in the C++ front end, the autograd engine and every operator, which compilers read
+for ten seconds and more. The headers here are the release's own texts in which some of the `#include` lines are gone or
+hang on a macro. `words.txt` beside them says which word of a project's files defines which macro, and which words
+ask for all of torch's headers; rules/private/tools/compile/needed.zig reads it.
+"""
+
+# What a macro of words.txt begins with.
+_MACRO = "TORCH_KERNELS_"
+
+_API = "torch/csrc/api/include/"
+
+# What torch/all.h includes and nothing but the C++ front end needs. A word that follows or precedes `::` and names one of
+# these asks for all headers, and so does an `#include` of one; the words are the namespaces that the headers declare.
+_FRONT_END = ["data", "fft", "jit", "linalg", "mps", "nested", "nn", "optim", "serialize", "sparse", "special", "xpu"]
+
+# Names of torch/autograd.h and torch/utils.h.
+_AUTOGRAD = [
+    "AutoFwGradMode",
+    "AutoGradMode",
+    "GradMode",
+    "NoGradGuard",
+    "Variable",
+    "autograd",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "init_num_threads",
+    "manual_seed",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "variable_list",
+]
+
+# Names of torch/library.h and what it brings in, which a compiler for the GPU does without otherwise.
+_LIBRARY = [
+    "CppFunction",
+    "Dispatcher",
+    "IValue",
+    "Library",
+    "TORCH_LIBRARY",
+    "TORCH_LIBRARY_EXPAND",
+    "TORCH_LIBRARY_FRAGMENT",
+    "TORCH_LIBRARY_IMPL",
+    "class_",
+]
+
+# Names of ATen/core/IListRef.h and of the lists that it brings in, likewise.
+_LISTS = ["Dict", "IListRef", "ITensorListRef", "IValue", "List", "ivalue"]
+
+# How the functions of an operator `NAME` are called: `at::NAME`, `at::NAME_out`, ...
+_FORMS = ["", "_", "_out", "_outf", "_symint", "_symint_out", "_symint_outf"]
+
+def _included(line):
+    """The header that a line includes as `<NAME>`; None for another line."""
+    return line[len("#include <"):].split(">")[0] if line.startswith("#include <") else None
+
+def _guarded(line, condition):
+    return "#if %s\n%s\n#endif" % (condition, line)
+
+def _defined(name):
+    return "defined(%s%s)" % (_MACRO, name)
+
+def _all(text):
+    """torch/all.h without the C++ front end."""
+    lines = []
+    for line in text.split("\n"):
+        header = _included(line)
+        name = header.removeprefix("torch/").removesuffix(".h") if header else None
+        if name in ["autograd", "utils"]:
+            lines.append(_guarded(line, _defined("AUTOGRAD")))
+        elif name not in _FRONT_END:
+            lines.append(line)
+    return "\n".join(lines)
+
+def _types(text):
+    """torch/types.h; for a GPU without what only the host calls: factories that record gradients, and the dispatcher."""
+    lines = []
+    for line in text.split("\n"):
+        header = _included(line)
+        if header in ["torch/library.h", "ATen/core/dispatch/Dispatcher.h"]:
+            line = _guarded(line, "!defined(__CUDA_ARCH__) || " + _defined("LIBRARY"))
+        elif header and header.startswith("torch/csrc/autograd/"):
+            line = _guarded(line, "!defined(__CUDA_ARCH__) || " + _defined("AUTOGRAD"))
+        lines.append(line)
+    return "\n".join(lines)
+
+def _aten(text):
+    """ATen/ATen.h without the kernels of torch itself."""
+    return "\n".join([line for line in text.split("\n") if _included(line) != "ATen/NativeFunctions.h"])
+
+def _functions(text):
+    """ATen/Functions.h with those operators that a macro asks for; and their names."""
+    operators = []
+    lines = []
+    for line in text.split("\n"):
+        header = _included(line)
+        if header and header.startswith("ATen/ops/"):
+            name = header.removeprefix("ATen/ops/").removesuffix(".h")
+            if ("at::%s(" % name) not in text:
+                operators.append(name)
+                line = _guarded(line, _defined("OP_" + name))
+        lines.append(line)
+    return "\n".join(lines), operators
+
+def _device_guard(text):
+    """ATen/DeviceGuard.h; for a GPU without the guard of a list, which brings in all that torch's interpreter knows."""
+    condition = "!defined(__CUDA_ARCH__) || " + _defined("LISTS")
+    function = "device_of(ITensorListRef t) {"
+    if function not in text:
+        return text
+    before, after = text.split(function)
+    start = before.rfind("\n") + 1
+    body, end = after.split("\n}\n", 1)
+    whole = before[start:] + function + body + "\n}"
+    include = "#include <ATen/core/IListRef.h>"
+    return before[:start].replace(include, _guarded(include, condition)) + _guarded(whole, condition) + "\n" + end
+
+def _words(operators):
+    """Lines of a word and what it asks for: a macro, or `-` for all headers."""
+    words = {}
+    for name in operators:
+        for form in _FORMS:
+            words.setdefault(name + form, []).append("OP_" + name)
+    for macro, names in [("AUTOGRAD", _AUTOGRAD), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)]:
+        for name in names:
+            words.setdefault(name, []).append(macro)
+    lines = ["%s %s%s" % (word, _MACRO, macro) for word, macros in words.items() for macro in macros]
+    lines += ["%s:: -" % name for name in _FRONT_END + ["native"]]
+    lines += ["<torch/%s -" % name for name in _FRONT_END]
+    lines += ["<torch/script -", "<ATen/NativeFunctions -", "<ATen/native -"]
+    return "".join([line + "\n" for line in sorted(lines)])
+
+def write_needed_headers(rctx, include, directory):
+    """Writes the headers into a directory of a repository of torch.
+
+    Args:
+        rctx: repository context.
+        include: string, the directory of torch's headers.
+        directory: string, where to write.
+    """
+
+    def read(name):
+        return rctx.read(include + "/" + name)
+
+    functions, operators = _functions(read("ATen/Functions.h"))
+    files = {
+        "ATen/ATen.h": _aten(read("ATen/ATen.h")),
+        "ATen/DeviceGuard.h": _device_guard(read("ATen/DeviceGuard.h")),
+        "ATen/Functions.h": functions,
+        "torch/all.h": _all(read(_API + "torch/all.h")),
+        "torch/types.h": _types(read(_API + "torch/types.h")),
+        "words.txt": _words(operators),
+        # The same by the way that some of torch's own headers name them.
+        _API + "torch/all.h": "#include <torch/all.h>\n",
+        _API + "torch/types.h": "#include <torch/types.h>\n",
+    }
+    for name, text in files.items():
+        rctx.file(directory + "/" + name, text, executable = False)
