@@ -252,13 +252,15 @@ def _compile_split(ctx, job, source):
         return [fatbin, object], firsts
     whole = ctx.actions.declare_file(directory + "code.o")
     arguments = ctx.actions.args()
-    arguments.add_all(["nvcc", "--source", package_path(source), "--section", ctx.label.name])
+    arguments.add_all(["fallback", "--source", package_path(source), "--section", ctx.label.name])
     arguments.add("--arch-list", arch_list)
-    for role, file in [("object", compiled), ("code", fatbin)]:
-        arguments.add("--in", role)
-        arguments.add(file)
-    arguments.add("--code", whole)
-    _call(arguments, job, source, job.archs, object)
+    arguments.add_all("--attempt", [compiled, fatbin])
+    arguments.add_all("--out", [object, whole])
+    arguments.add("--host", _gencode(host[0]))
+    for number, arch in archs.items():
+        arguments.add_all("--device", [number, _gencode(arch[0])])
+    arguments.add_all([_gencode(arch) for arch in job.archs], before_each = "--image")
+    _call(arguments, job, source, [], "object.o")
     inputs = depset([compiled, fatbin], transitive = [headers])
     _run(ctx, job, source, "CudaFallback", [arguments], inputs, [object, whole], "Checking the code of")
     return [whole, object], firsts + [object]

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
+from clone import BINDING, CPU, CU130, PROJECTS, Built, Driver, copy_project, steps, torch_steps
 
 from py_driver.building.example import python_for
 from py_driver.matrix.cells import parse
@@ -67,4 +67,4 @@ def test_a_function_outside_of_the_limited_api_is_named(python_api: Built, base:
 @pytest.mark.slow
 def test_cuda_sources_may_include_it_too(python_api: Built) -> None:
     result = python_api.driver.build(python_api.project, CU130)
-    assert steps(result) == (cuda_steps(1) + BINDING, 0, 0)
+    assert steps(result) == (torch_steps(1) + BINDING, 0, 0)

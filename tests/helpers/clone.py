@@ -235,6 +235,11 @@ def cuda_steps(archs: int) -> int:
     return 2 * archs + 4
 
 
+def torch_steps(archs: int) -> int:
+    """The steps of a CUDA source with torch's headers in sight: three for each architecture, and six more."""
+    return 3 * archs + 6
+
+
 def hip_steps(archs: int) -> int:
     """The steps of a HIP source: four for each architecture, and three more."""
     return 4 * archs + 3

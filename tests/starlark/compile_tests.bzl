@@ -156,6 +156,41 @@ def _torch_cuda_test_impl(ctx):
 
 torch_cuda_test = _make(_torch_cuda_test_impl)
 
+def _torch_split_test_impl(ctx):
+    """What reads the text is an action of its own; none but the first and the last sees a header of torch."""
+    env = analysistest.begin(ctx)
+    [objects] = [node for node in analysistest.target_under_test(env)[GraphInfo].nodes if node.name == "torch_split"]
+    counts = {}
+    for action in objects.actions:
+        if not action.mnemonic.startswith("Cuda"):
+            continue
+        counts[action.mnemonic] = counts.get(action.mnemonic, 0) + 1
+        reads = [file.path for file in action.inputs.to_list() if "torch_kernels_torch_2_13" in file.path]
+        needed = [one for one in action.argv if one.startswith("--needed-headers=")]
+        if action.mnemonic in ["CudaPreprocess", "CudaFallback"]:
+            asserts.true(env, len(reads) > 0, "no header of torch for " + action.mnemonic)
+            asserts.equals(env, 1, len(needed), "which headers are needed is not told to " + action.mnemonic)
+        else:
+            asserts.equals(env, [], reads + needed, "headers of torch for " + action.mnemonic)
+            asserts.equals(env, action.mnemonic != "CudaDeviceShare", "--attempt" in action.argv)
+        if action.mnemonic == "CudaPreprocess":
+            scanned = ["tests/starlark/project/csrc/torch.cu", "tests/starlark/project/csrc/plain.h"]
+            asserts.equals(env, scanned, _after(action, "--scan"))
+    asserts.equals(env, {
+        "CudaAssemble": 2,
+        "CudaDeviceCompile": 2,
+        "CudaDeviceFrontend": 2,
+        "CudaDeviceShare": 1,
+        "CudaFallback": 1,
+        "CudaFatbinary": 1,
+        "CudaFrontend": 1,
+        "CudaHostCompile": 1,
+        "CudaPreprocess": 1,
+    }, counts)
+    return analysistest.end(env)
+
+torch_split_test = _make(_torch_split_test_impl)
+
 def _torch_cxx_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCxxPreprocess", "torch_cuda")
@@ -170,7 +205,8 @@ def _torch_cxx_test_impl(ctx):
     asserts.equals(env, ["-D__GLIBC_MINOR__=28"], _starting(compile, "-D"))
     asserts.equals(env, [], _after(compile, "-I") + _after(compile, "-isystem") + _after(compile, "-include"))
     read = [file.path for file in compile.inputs.to_list() if "torch_kernels_cc/" not in file.path]
-    asserts.equals(env, ["cxx.ii"], [path.split("/")[-1] for path in read], "more than the text is read")
+    read = [path.split("/")[-1] for path in read if "/compile_" not in path and "tools_Scompile" not in path]
+    asserts.equals(env, ["cxx.ii", "full.ii"], read, "more than the texts is read")
     return analysistest.end(env)
 
 torch_cxx_test = _make(_torch_cxx_test_impl)
@@ -224,6 +260,8 @@ def _link_test_impl(ctx):
         "binding.cpp.o",
         "fatbin.o",
         "plain.cu.o",
+        "code.o",
+        "torch.cu.o",
         "--start-lib",
         "id.o",
         "module.o",
@@ -306,6 +344,7 @@ def compile_test_suite(name):
         name + "_cuda",
         {
             "cpp_source_of_a_cuda_group_sees_headers_of_cuda_but_not_nvcc": torch_cxx_test,
+            "cuda_source_with_torch_is_read_once_for_each_text": torch_split_test,
             "cuda_extension_is_linked_in_this_order": link_test,
             "cuda_source_that_depends_on_torch_gets_its_headers_standard_and_abi": torch_cuda_test,
             "host_code_is_compiled_without_that_of_the_gpu": host_code_test,

@@ -32,6 +32,13 @@ _AUTOGRAD = [
     "variable_list",
 ]
 
+# Operators that these headers call without including them.
+_AUTOGRAD_OPERATORS = ["equal"]
+
+# Functions of torch/csrc/autograd/generated/variable_factories.h that take other arguments than those of the same name in
+# the namespace `at`, and so are missed by a compiler for the GPU.
+_FACTORIES = ["from_blob", "tensor"]
+
 # Names of torch/library.h and what it brings in, which a compiler for the GPU does without otherwise.
 _LIBRARY = [
     "CppFunction",
@@ -81,7 +88,7 @@ def _types(text):
         if header in ["torch/library.h", "ATen/core/dispatch/Dispatcher.h"]:
             line = _guarded(line, "!defined(__CUDA_ARCH__) || " + _defined("LIBRARY"))
         elif header and header.startswith("torch/csrc/autograd/"):
-            line = _guarded(line, "!defined(__CUDA_ARCH__) || " + _defined("AUTOGRAD"))
+            line = _guarded(line, "!defined(__CUDA_ARCH__) || %s || %s" % (_defined("AUTOGRAD"), _defined("FACTORIES")))
         lines.append(line)
     return "\n".join(lines)
 
@@ -122,13 +129,14 @@ def _words(operators):
     for name in operators:
         for form in _FORMS:
             words.setdefault(name + form, []).append("OP_" + name)
-    for macro, names in [("AUTOGRAD", _AUTOGRAD), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)]:
+    autograd = [("OP_" + name, _AUTOGRAD) for name in _AUTOGRAD_OPERATORS]
+    for macro, names in [("AUTOGRAD", _AUTOGRAD), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)] + autograd:
         for name in names:
             words.setdefault(name, []).append(macro)
     lines = ["%s %s%s" % (word, _MACRO, macro) for word, macros in words.items() for macro in macros]
-    lines += ["%s:: -" % name for name in _FRONT_END + ["native"]]
-    lines += ["<torch/%s -" % name for name in _FRONT_END]
-    lines += ["<torch/script -", "<ATen/NativeFunctions -", "<ATen/native -"]
+    lines += ["%s:: %sFACTORIES" % (name, _MACRO) for name in _FACTORIES]
+    lines += ["%s:: -" % name for name in _FRONT_END]
+    lines += ["<torch/%s -" % name for name in _FRONT_END + ["script"]]
     return "".join([line + "\n" for line in sorted(lines)])
 
 def write_needed_headers(rctx, include, directory):

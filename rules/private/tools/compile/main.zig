@@ -2,8 +2,9 @@
 //!
 //!   compile guarded [--scan FILE]... [--full TEXT] -- COMPILER ARGUMENT...
 //!   compile either  --full TEXT -- COMPILER ARGUMENT...
-//!   compile nvcc    --source NAME --section NAME [--arch-list LIST] [--in object PATH --in code PATH --code OUT]
-//!                   -- NVCC ARGUMENT...
+//!   compile nvcc    --source NAME --section NAME -- NVCC ARGUMENT...
+//!   compile fallback --source NAME --section NAME --arch-list LIST --attempt OBJECT CODE --out OBJECT CODE
+//!                   --host GENCODE [--device NUMBER GENCODE]... [--image GENCODE]... -- NVCC ARGUMENT...
 //!   compile preprocess --arch-list LIST [--share] [--scan FILE]... [--host OUT GENCODE] [--device ARCH OUT GENCODE]...
 //!                   -- NVCC ARGUMENT...
 //!   compile phase   PHASE --source NAME --section NAME [--in ROLE PATH]... --out PATH [--stub PATH] [--attempt]
@@ -12,6 +13,7 @@
 //!   compile hip-bundle --cuid ID --out OBJECT [--code ARCH FILE]...
 const std = @import("std");
 const common = @import("common");
+const fallback = @import("fallback.zig");
 const hip = @import("hip.zig");
 const inputs = @import("inputs.zig");
 const nvcc = @import("nvcc.zig");
@@ -22,6 +24,7 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const verb = arguments.next() orelse return common.fail("no step named", .{});
     if (common.is(verb, "guarded")) return inputs.run(allocator, arguments);
     if (common.is(verb, "either")) return inputs.either(allocator, arguments);
+    if (common.is(verb, "fallback")) return fallback.run(allocator, arguments);
     if (common.is(verb, "nvcc")) return nvcc.run(allocator, arguments);
     if (common.is(verb, "preprocess")) return nvcc.preprocess(allocator, arguments);
     if (common.is(verb, "phase")) return phase.run(allocator, arguments);

@@ -6,7 +6,6 @@ const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
-const object = @import("object.zig");
 const phases = @import("phase.zig");
 const texts = @import("texts.zig");
 
@@ -16,7 +15,6 @@ const texts = @import("texts.zig");
 /// the absolute path of the source in it and, of a file without external symbols, the process id.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
-    var code: []const u8 = "";
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
@@ -24,37 +22,20 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             work.section = value;
         } else if (common.is(flag, "--source")) {
             work.name = value;
-        } else if (common.is(flag, "--arch-list")) {
-            work.arch_list = value;
-        } else if (common.is(flag, "--code")) {
-            code = value;
-        } else if (common.is(flag, "--in")) {
-            try work.inputs.put(value, try arguments.value(flag));
         } else return common.fail("nvcc: no such flag: {s}", .{flag});
     }
     const call = try needed.full(allocator, arguments.items[arguments.at..]);
-    if (code.len > 0) {
-        const out = try inputs.made(call);
-        const host = try common.read(allocator, try work.input("object"));
-        const device = try common.read(allocator, try work.input("code"));
-        if (host.len > 0 and device.len > 0) {
-            try common.write(out, host);
-            return common.write(code, device);
-        }
-        try object.write(allocator, code, ".nv_fatbin", 8, try work.symbol(), "");
-    }
     const id = try phases.moduleId(allocator, work.section, work.name);
     const plan = try dryrun.ask(allocator, call, true);
     for (plan.commands) |command| {
         var words = std.ArrayList([]const u8).init(allocator);
-        const listed = try work.withArchList(command);
         var i: usize = 0;
-        while (i < listed.len) : (i += 1) {
-            const word = listed[i];
+        while (i < command.len) : (i += 1) {
+            const word = command[i];
             if (common.is(word, "--gen_module_id_file")) continue;
             try words.append(if (std.mem.startsWith(u8, word, phases.ident_flag)) try phases.ident(allocator, work.name) else word);
-            if (i + 1 == listed.len) break;
-            if (common.is(word, "--module_id_file_name")) try common.write(listed[i + 1], id);
+            if (i + 1 == command.len) break;
+            if (common.is(word, "--module_id_file_name")) try common.write(command[i + 1], id);
             if (phases.namesSource(word)) {
                 try words.append(work.name);
                 i += 1;
@@ -71,7 +52,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
 
-const Text = struct { arch: ?[]const u8, out: []const u8, gencode: []const u8 };
+/// A text to make: for the host, or for the architecture with a number, as an option for nvcc names it.
+pub const Text = struct { arch: ?[]const u8, out: []const u8, gencode: []const u8 };
 
 /// Preprocesses a source for the host and for each architecture: one step, since what takes long is to bring the headers.
 /// The host comes first and alone, so that what is wrong for all of them is said once; then all architectures at once.
@@ -115,7 +97,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
 }
 
 /// Makes all texts; whether that worked. If it must, it ends this program where it does not; else it says nothing then.
-fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []const Text, must: bool) !bool {
+pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []const Text, must: bool) !bool {
     const allocator = work.allocator;
     var children = std.ArrayList(std.process.Child).init(allocator);
     for (wanted) |text| {

@@ -53,6 +53,12 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             try work.inputs.put(value, try arguments.value(flag));
         } else return common.fail("phase: no such flag: {s}", .{flag});
     }
+    try perform(&work, phase, arguments.items[arguments.at..], attempt);
+}
+
+/// Runs the one command of a phase, for the files of `work`; `call` is the call of nvcc.
+pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: bool) !void {
+    const allocator = work.allocator;
     const writes_stub = phase == .cicc or phase == .@"device-frontend";
     const begin = try work.beginning();
     if (begin.len == 0 or std.mem.startsWith(u8, begin, texts.same)) {
@@ -60,12 +66,12 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         if (writes_stub) try common.write(work.stub, "");
         return;
     }
-    const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], false);
+    const plan = try dryrun.ask(allocator, call, false);
     const command = try only(plan, if (phase == .@"device-frontend" or phase == .@"device-compile") .cicc else phase);
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
     const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
     const words = switch (phase) {
-        .@"host-preprocess", .@"device-preprocess" => return common.fail("phase: {s} is a step of its own", .{called}),
+        .@"host-preprocess", .@"device-preprocess" => return common.fail("phase: {s} is a step of its own", .{@tagName(phase)}),
         .frontend => try work.frontend(command, module_id),
         .cicc => try work.cicc(command, module_id, scratch),
         .@"device-frontend" => try work.half(try work.cicc(command, module_id, scratch), "-lgenfe", &plan.environment),
@@ -76,17 +82,17 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     };
     const own = phase == .frontend or writes_stub;
     if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
-    if (attempt) {
+    if (!attempt) {
+        try dryrun.execute(allocator, words, &plan.environment);
+        if (!isThere(if (phase == .fatbinary) scratch else work.out)) std.process.exit(1);
+    } else if (!try dryrun.attempt(allocator, words, &plan.environment) or
         // The front end of cicc ends well whatever it has found.
-        const worked = try dryrun.attempt(allocator, words, &plan.environment) and
-            (phase != .@"device-frontend" or isThere(work.out));
-        if (!worked) {
-            for ([_][]const u8{ module_id, scratch }) |path| std.fs.cwd().deleteFile(path) catch {};
-            try common.write(work.out, "");
-            if (writes_stub) try common.write(work.stub, "");
-            return;
-        }
-    } else try dryrun.execute(allocator, words, &plan.environment);
+        (phase == .@"device-frontend" and !isThere(work.out)))
+    {
+        for ([_][]const u8{ module_id, scratch }) |path| std.fs.cwd().deleteFile(path) catch {};
+        try common.write(work.out, "");
+        return if (writes_stub) common.write(work.stub, "");
+    }
     if (own) std.fs.cwd().deleteFile(module_id) catch {};
     if (phase == .fatbinary)
         try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try common.read(allocator, scratch));
@@ -187,13 +193,6 @@ pub const Work = struct {
 
     pub fn input(self: *Work, role: []const u8) ![]const u8 {
         return self.inputs.get(role) orelse common.fail("phase: nvcc needs {s}, which is no input", .{role});
-    }
-
-    /// A command of nvcc's with the list of architectures that is ours.
-    pub fn withArchList(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
-        while (editor.next()) |word| try editor.keep(word);
-        return editor.words.items;
     }
 
     /// How the shortest of the files that it reads begins.

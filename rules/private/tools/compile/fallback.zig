@@ -1,0 +1,101 @@
+//! What the phases made with those of torch's headers that a source seems to need; or, if one of them failed, what they make
+//! with all headers. Their errors are the ones that a user sees.
+const std = @import("std");
+const common = @import("common");
+const inputs = @import("inputs.zig");
+const needed = @import("needed.zig");
+const nvcc = @import("nvcc.zig");
+const phases = @import("phase.zig");
+
+const Device = struct {
+    number: []const u8,
+    gencode: []const u8,
+
+    fn file(self: Device, allocator: std.mem.Allocator, directory: []const u8, extension: []const u8) ![]const u8 {
+        const name = try std.mem.concat(allocator, u8, &.{ "sm_", self.number, ".", extension });
+        return std.fs.path.join(allocator, &.{ directory, name });
+    }
+};
+
+/// Takes the object of the host's code and that of the code of all architectures. If an attempt has failed, one is empty, and
+/// all phases run here one after another, with files of a directory
+/// beside what it makes.
+pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    var work = phases.Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var devices = std.ArrayList(Device).init(allocator);
+    var images = std.ArrayList([]const u8).init(allocator);
+    var host: []const u8 = "";
+    var attempt: [2][]const u8 = undefined;
+    var out: [2][]const u8 = undefined;
+    while (arguments.next()) |flag| {
+        if (common.is(flag, "--")) break;
+        const value = try arguments.value(flag);
+        if (common.is(flag, "--section")) {
+            work.section = value;
+        } else if (common.is(flag, "--source")) {
+            work.name = value;
+        } else if (common.is(flag, "--arch-list")) {
+            work.arch_list = value;
+        } else if (common.is(flag, "--host")) {
+            host = value;
+        } else if (common.is(flag, "--device")) {
+            try devices.append(.{ .number = value, .gencode = try arguments.value(flag) });
+        } else if (common.is(flag, "--image")) {
+            try images.append(value);
+        } else if (common.is(flag, "--attempt")) {
+            attempt = .{ value, try arguments.value(flag) };
+        } else if (common.is(flag, "--out")) {
+            out = .{ value, try arguments.value(flag) };
+        } else return common.fail("fallback: no such flag: {s}", .{flag});
+    }
+    const host_code = try common.read(allocator, attempt[0]);
+    const device_code = try common.read(allocator, attempt[1]);
+    if (host_code.len > 0 and device_code.len > 0) {
+        try common.write(out[0], host_code);
+        return common.write(out[1], device_code);
+    }
+    const call = try needed.full(allocator, arguments.items[arguments.at..]);
+    const directory = try std.mem.concat(allocator, u8, &.{ out[1], ".tmp" });
+    try std.fs.cwd().makePath(directory);
+    defer std.fs.cwd().deleteTree(directory) catch {};
+    const text = try std.fs.path.join(allocator, &.{ directory, "host.ii" });
+    const split = try std.fs.path.join(allocator, &.{ directory, "cudafe1.cpp" });
+    work.stub = try std.fs.path.join(allocator, &.{ directory, "stub.c" });
+    var texts = std.ArrayList(nvcc.Text).init(allocator);
+    try texts.append(.{ .arch = null, .out = text, .gencode = host });
+    for (devices.items) |one|
+        try texts.append(.{ .arch = one.number, .out = try one.file(allocator, directory, "ii"), .gencode = one.gencode });
+    _ = try nvcc.preprocessed(&work, call, texts.items, true);
+    for (texts.items) |each| try inputs.check(allocator, each.out);
+    try work.inputs.put("code", text);
+    try phase(&work, .frontend, split, call, &.{host});
+    for (devices.items) |one| {
+        try work.inputs.put("code", try one.file(allocator, directory, "ii"));
+        try phase(&work, .cicc, try one.file(allocator, directory, "ptx"), call, &.{one.gencode});
+        try work.inputs.put("code", work.out);
+        try phase(&work, .ptxas, try one.file(allocator, directory, "cubin"), call, &.{one.gencode});
+    }
+    work.inputs.clearRetainingCapacity();
+    for (devices.items) |one| {
+        for ([_][2][]const u8{ .{ "sm_", "cubin" }, .{ "compute_", "ptx" } }) |kind|
+            try work.inputs.put(
+                try std.mem.concat(allocator, u8, &.{ kind[0], one.number }),
+                try one.file(allocator, directory, kind[1]),
+            );
+    }
+    try phase(&work, .fatbinary, out[1], call, images.items);
+    work.inputs.clearRetainingCapacity();
+    try work.inputs.put("code", split);
+    try phase(&work, .@"host-compile", out[0], call, &.{host});
+}
+
+fn phase(
+    work: *phases.Work,
+    which: phases.Phase,
+    out: []const u8,
+    call: []const []const u8,
+    gencodes: []const []const u8,
+) !void {
+    work.out = out;
+    try phases.perform(work, which, try std.mem.concat(work.allocator, []const u8, &.{ call, gencodes }), false);
+}

@@ -1,0 +1,162 @@
+"""Sources that include torch's umbrella headers: fewer of these are read, and the same comes out."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import BINDING, CU130, PROJECTS, Built, Driver, copy_project, digests, steps, torch_steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_MISLEADING = """
+#define JOIN(a, b) a##b
+
+__global__ void zero(float* out) { *out = 0; }
+
+at::Tensor misleading(const at::Tensor& in) {
+  zero<<<1, 1>>>(in.data_ptr<float>());
+  return at::JOIN(soft, max)(in, 0);
+}
+"""
+"""It calls an operator that none of its words names."""
+_PAIRS = ("torch24-*-cu118", "torch25-*-cu124", "torch213-*-cu130", "torch213-*-cu132", "torch215-*-cu135")
+_EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
+"""If this is set, the slow test takes all sources for each pair, for which it needs hours."""
+_TEXT = """
+template <typename T> __attribute__((global)) void scale(T* out, T by) {
+  extern __attribute__((shared)) T shared[];
+  shared[0] = by;
+  for (int i = 0; i < 8; ++i) out[i] = out[i] * shared[0] + by;
+}
+template __attribute__((global)) void scale<float>(float*, float);
+template __attribute__((global)) void scale<double>(double*, double);
+"""
+
+
+def _with(project: Path, names: list[str], archs: str = '"9.0"') -> None:
+    """Make the project one of some of its sources."""
+    manifest = project / "build.toml"
+    text = re.sub(r'    "csrc/(\w+)\.cu",\n', lambda found: found[0] if found[1] in names else "", manifest.read_text())
+    manifest.write_text(text.replace('cuda-capabilities = ["9.0"]', f"cuda-capabilities = [{archs}]"))
+    for path in (project / "csrc").glob("*.cu"):
+        if path.stem not in names:
+            path.unlink()
+
+
+def _phase(driver: Driver, source: str, name: str) -> Path:
+    """The newest file of a phase of a source of the project `headers`."""
+    found = driver.output.glob(
+        f"*/execroot/_main/bazel-out/*/bin/projects/headers/*.objects/csrc/{source}.cu.phases/{name}"
+    )
+    return max(found, key=lambda path: path.stat().st_mtime)
+
+
+@pytest.fixture(scope="module")
+def needed(clone: Driver, base: Path) -> Built:
+    """Two sources for two architectures; of one the words mislead."""
+    project = copy_project(PROJECTS / "headers", base / "headers")
+    listed = (project / "csrc" / "types.cu").read_text()
+    (project / "csrc" / "types.cu").write_text(listed.partition("\n")[0] + _MISLEADING)
+    _with(project, ["dispatch", "types"], '"8.6", "8.7"')
+    return Built(driver=clone, project=project, result=clone.build(project, CU130))
+
+
+def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
+    assert steps(needed.result) == (BINDING + 2 * torch_steps(2), 0, 0)
+    # All phases of one source worked with fewer headers, and at least one of the other one did not.
+    assert _phase(needed.driver, "dispatch", "host.o").stat().st_size > 0
+    assert _phase(needed.driver, "types", "host.o").stat().st_size == 0
+    few = _phase(needed.driver, "dispatch", "host.ii").stat().st_size
+    made = digests(needed.build)
+    full = copy_project(needed.project, base / "headers-full")
+    needed.driver.run("build", full, "--variant", CU130, "--headers", "full")
+    assert digests(full / "build") == made
+    assert _phase(needed.driver, "dispatch", "host.ii").stat().st_size > 1.5 * few
+
+
+def test_equal_text_is_read_once(needed: Built) -> None:
+    assert _phase(needed.driver, "dispatch", "87/device.ii").read_bytes() == b"same as 86"
+    bitcode = [_phase(needed.driver, "dispatch", f"{arch}/device.bc").read_bytes() for arch in (86, 87)]
+    assert len(bitcode[0]) > 10_000
+    assert bitcode[0] == bitcode[1]
+    for arch in (86, 87):
+        assert f".target sm_{arch}" in _phase(needed.driver, "dispatch", f"{arch}/device.ptx").read_text()
+
+
+def test_errors_are_those_of_all_headers(needed: Built, base: Path) -> None:
+    project = copy_project(needed.project, base / "headers-wrong")
+    source = project / "csrc" / "dispatch.cu"
+    source.write_text(source.read_text() + "void wrong(const at::Tensor& in) { nobody::knows(in); }\n")
+    (project / "csrc" / "types.cu").unlink()
+    manifest = project / "build.toml"
+    manifest.write_text(manifest.read_text().replace('    "csrc/types.cu",\n', ""))
+    said = needed.driver.run("build", project, "--variant", CU130, code=5).stderr
+    line = len(source.read_text().splitlines())
+    assert re.findall(r"dispatch\.cu:(\d+)(?::\d+)?: error: (.*)", said) == [
+        (str(line), 'name followed by "::" must be a class or namespace name')
+    ]
+
+
+def _both(driver: Driver, cuda: str, directory: Path, arch: str, *options: str) -> list[bytes]:
+    """The PTX of cicc as a whole, and of its two halves."""
+    root = next(driver.output.glob("*/execroot/_main/bazel-out/*exec*/bin/rules/private/tools/compile_program"))
+    toolkit = next(one for one in driver.output.glob(f"*/external/*torch_kernels_cuda_{cuda}") if one.is_dir())
+    host = next(driver.output.glob("*/external/*torch_kernels_*/clang++"))
+    (directory / "code.ii").write_text(_TEXT)
+
+    def phase(name: str, code: str, out: str, *more: str) -> None:
+        command: list[str | Path] = [root, "phase", name, "--source", "a.cu", "--section", "k", "--in", "code", code]
+        command += [
+            "--out",
+            out,
+            *more,
+            "--",
+            toolkit / "bin" / "nvcc",
+            "-ccbin",
+            host,
+            "--objdir-as-tempdir",
+            *options,
+        ]
+        command += [f"-gencode=arch=compute_{arch},code=sm_{arch}", "-c", "source.cu", "-o", "object.o"]
+        subprocess.run(command, cwd=directory, check=True)
+
+    phase("cicc", "code.ii", "whole.ptx", "--stub", "whole.c")
+    phase("device-frontend", "code.ii", "half.bc", "--stub", "half.c")
+    phase("device-compile", "half.bc", "half.ptx")
+    assert (directory / "whole.c").read_bytes() == (directory / "half.c").read_bytes()
+    return [(directory / name).read_bytes() for name in ("whole.ptx", "half.ptx")]
+
+
+@pytest.mark.parametrize("options", [(), ("-lineinfo",), ("--use_fast_math",), ("-G",)], ids=str)
+@pytest.mark.parametrize("arch", ["80", "90a", "100"])
+def test_halves_of_cicc_make_what_it_makes(needed: Built, tmp_path: Path, arch: str, options: tuple[str, ...]) -> None:
+    whole, half = _both(needed.driver, "13_0", tmp_path, arch, *options)
+    assert b".target sm_" in whole
+    assert half == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", _PAIRS)
+def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, tmp_path: Path, pair: str) -> None:
+    """Each release of torch and CUDA with a part of the sources, so that all of them have a turn."""
+    names = sorted(path.stem for path in (PROJECTS / "headers" / "csrc").glob("*.cu"))
+    if not os.environ.get(_EVERY):
+        names = names[_PAIRS.index(pair) :: len(_PAIRS)]
+    made = []
+    for headers in ("needed", "full"):
+        project = copy_project(PROJECTS / "headers", base / pair.replace("*", "x") / headers / "headers")
+        arch = "8.0" if pair.endswith("cu118") else "9.0"
+        _with(project, names, f'"{arch}"')
+        needed.driver.run("build", project, "--variant", f"{pair}-*", "--headers", headers)
+        made.append(digests(project / "build"))
+    assert made[0] == made[1]
+    cuda = f"{pair[-3:-1]}_{pair[-1]}"
+    whole, half = _both(needed.driver, cuda, tmp_path, "80")
+    assert half == whole
