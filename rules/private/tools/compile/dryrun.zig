@@ -65,14 +65,29 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
 
 /// Runs one command, see `start`. Ends this program with the command's exit code if that is not 0.
 pub fn execute(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !void {
-    var child = try start(allocator, command, environment, .Inherit);
+    return executeIn(null, allocator, command, environment);
+}
+
+/// Likewise, in another directory than this one; null for this one.
+pub fn executeIn(
+    directory: ?[]const u8,
+    allocator: std.mem.Allocator,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+) !void {
+    var child = try start(directory, allocator, command, environment, .Inherit);
     const code = try finish(&child);
     if (code != 0) std.process.exit(code);
 }
 
 /// Runs one command that may fail; whether it did not. What it says is shown only then.
-pub fn attempt(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !bool {
-    var child = try start(allocator, command, environment, .Pipe);
+pub fn attempt(
+    directory: ?[]const u8,
+    allocator: std.mem.Allocator,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+) !bool {
+    var child = try start(directory, allocator, command, environment, .Pipe);
     const said = try listen(allocator, &child);
     const worked = try finish(&child) == 0;
     if (worked) try std.io.getStdErr().writeAll(said);
@@ -86,6 +101,7 @@ pub fn listen(allocator: std.mem.Allocator, child: *std.process.Child) ![]const 
 
 /// Starts a command; its program is looked up in the PATH that the dry run has set.
 pub fn start(
+    directory: ?[]const u8,
     allocator: std.mem.Allocator,
     command: [][]const u8,
     environment: *const std.process.EnvMap,
@@ -93,6 +109,7 @@ pub fn start(
 ) !std.process.Child {
     command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
     var child = std.process.Child.init(command, allocator);
+    child.cwd = directory;
     child.env_map = environment;
     child.stdin_behavior = .Ignore;
     child.stderr_behavior = errors;

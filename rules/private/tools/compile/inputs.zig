@@ -38,7 +38,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const all = try needed.full(allocator, command);
     var narrow = false;
     if (try needed.narrowed(allocator, command, scanned.items)) |words|
-        narrow = try dryrun.attempt(allocator, try listing(allocator, words, out), &environment);
+        narrow = try dryrun.attempt(null, allocator, try listing(allocator, words, out), &environment);
     if (!narrow) try dryrun.execute(allocator, try listing(allocator, all, out), &environment);
     try check(allocator, out);
     if (text.len == 0) return;
@@ -47,7 +47,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         if (common.is(word.*, out)) word.* = text;
     }
     // What is wrong with this text only matters if the other one fails.
-    if (!try dryrun.attempt(allocator, try listing(allocator, all, text), &environment)) return common.write(text, "");
+    if (!try dryrun.attempt(null, allocator, try listing(allocator, all, text), &environment)) return common.write(text, "");
     try check(allocator, text);
 }
 
@@ -60,7 +60,7 @@ pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
     const environment = try std.process.getEnvMap(allocator);
     const is_there = (try common.read(allocator, text)).len > 0;
     if (is_there) {
-        if (try dryrun.attempt(allocator, command, &environment)) return;
+        if (try dryrun.attempt(null, allocator, command, &environment)) return;
         for (command) |*word| {
             if (std.mem.endsWith(u8, word.*, ".ii")) word.* = text;
         }

@@ -107,10 +107,10 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
         const phase: phases.Phase = if (text.arch == null) .@"host-preprocess" else .@"device-preprocess";
         const command = try inputs.listing(allocator, try work.preprocess(try phases.only(plan, phase)), text.out);
         if (text.arch != null) {
-            try children.append(try dryrun.start(allocator, command, &plan.environment, if (must) .Inherit else .Pipe));
+            try children.append(try dryrun.start(null, allocator, command, &plan.environment, if (must) .Inherit else .Pipe));
         } else if (must) {
             try dryrun.execute(allocator, command, &plan.environment);
-        } else if (!try dryrun.attempt(allocator, command, &plan.environment)) return false;
+        } else if (!try dryrun.attempt(null, allocator, command, &plan.environment)) return false;
     }
     var failed: u8 = 0;
     for (children.items) |*child| {

@@ -66,6 +66,13 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         if (writes_stub) try common.write(work.stub, "");
         return;
     }
+    // The front end of cicc writes the name of its directory into the bitcode.
+    const directory: ?[]const u8 = if (phase == .@"device-frontend") "/" else null;
+    if (directory != null) {
+        work.out = try absolute(allocator, work.out);
+        work.stub = try absolute(allocator, work.stub);
+        try work.inputs.put("code", try absolute(allocator, try work.input("code")));
+    }
     const plan = try dryrun.ask(allocator, call, false);
     const command = try only(plan, if (phase == .@"device-frontend" or phase == .@"device-compile") .cicc else phase);
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
@@ -83,9 +90,9 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     const own = phase == .frontend or writes_stub;
     if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
     if (!attempt) {
-        try dryrun.execute(allocator, words, &plan.environment);
+        try dryrun.executeIn(directory, allocator, words, &plan.environment);
         if (!isThere(if (phase == .fatbinary) scratch else work.out)) std.process.exit(1);
-    } else if (!try dryrun.attempt(allocator, words, &plan.environment) or
+    } else if (!try dryrun.attempt(directory, allocator, words, &plan.environment) or
         // The front end of cicc ends well whatever it has found.
         (phase == .@"device-frontend" and !isThere(work.out)))
     {
@@ -98,7 +105,12 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try common.read(allocator, scratch));
     std.fs.cwd().deleteFile(scratch) catch {};
     if (writes_stub) try work.cleanStub();
-    if (phase == .cicc or phase == .@"device-compile") try leaveDirectory(allocator, work.out);
+    if (phase == .cicc) try leaveDirectory(allocator, work.out);
+    if (phase == .@"device-compile") try leave(allocator, work.out, "");
+}
+
+fn absolute(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
+    return std.fs.path.resolve(allocator, &.{ try std.process.getCwdAlloc(allocator), path });
 }
 
 fn isThere(path: []const u8) bool {
@@ -127,10 +139,14 @@ pub fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
 /// Takes the way to the working directory out of PTX: with line information, cicc writes it before the name of each
 /// source, and no option of it does without.
 pub fn leaveDirectory(allocator: std.mem.Allocator, path: []const u8) !void {
-    const directory = try std.mem.concat(allocator, u8, &.{ "\"", try std.process.getCwdAlloc(allocator), "/" });
+    try leave(allocator, path, try std.process.getCwdAlloc(allocator));
+}
+
+fn leave(allocator: std.mem.Allocator, path: []const u8, directory: []const u8) !void {
+    const begin = try std.mem.concat(allocator, u8, &.{ "\"", directory, "/" });
     const text = try common.read(allocator, path);
-    if (std.mem.indexOf(u8, text, directory) == null) return;
-    try common.write(path, try std.mem.replaceOwned(u8, allocator, text, directory, "\""));
+    if (std.mem.indexOf(u8, text, begin) == null) return;
+    try common.write(path, try std.mem.replaceOwned(u8, allocator, text, begin, "\""));
 }
 
 /// Which phase a command is; null for others.
