@@ -91,7 +91,7 @@ def add_choice(
         "--headers",
         choices=[one.value for one in Headers],
         help="needed: of torch's headers, read only what a source needs, and all of them where that fails; full: read "
-        f"all that a source includes (default: {HEADERS})",
+        f"all that a source includes (default: {HEADERS}; {Headers.FULL} for `driver verify`)",
     )
     parser.add_argument(
         "--cxx",
