@@ -29,11 +29,11 @@ at::Tensor misleading(const at::Tensor& in) {
 _PAIRS = ("torch24-*-cu118", "torch25-*-cu124", "torch213-*-cu130", "torch213-*-cu132", "torch215-*-cu135")
 _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
-_TEXT = """
+_TEXT = """# 1 "a.cu"
 template <typename T> __attribute__((global)) void scale(T* out, T by) {
-  extern __attribute__((shared)) T shared[];
-  shared[0] = by;
-  for (int i = 0; i < 8; ++i) out[i] = out[i] * shared[0] + by;
+  __attribute__((shared)) T held[8];
+  for (int i = 0; i < 8; ++i) held[i] = out[i] * by;
+  for (int i = 0; i < 8; ++i) out[7 - i] = held[i] / by;
 }
 template __attribute__((global)) void scale<float>(float*, float);
 template __attribute__((global)) void scale<double>(double*, double);
@@ -106,7 +106,7 @@ def test_errors_are_those_of_all_headers(needed: Built, base: Path) -> None:
 
 def _both(driver: Driver, cuda: str, directory: Path, arch: str, *options: str) -> list[bytes]:
     """The PTX of cicc as a whole, and of its two halves."""
-    root = next(driver.output.glob("*/execroot/_main/bazel-out/*exec*/bin/rules/private/tools/compile_program"))
+    root = next(driver.output.glob("*/execroot/_main/bazel-out/*/bin/external/*/rules/private/tools/compile_program"))
     toolkit = next(one for one in driver.output.glob(f"*/external/*torch_kernels_cuda_{cuda}") if one.is_dir())
     host = next(driver.output.glob("*/external/*torch_kernels_*/clang++"))
     (directory / "code.ii").write_text(_TEXT)

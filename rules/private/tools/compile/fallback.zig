@@ -55,7 +55,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         return common.write(out[1], device_code);
     }
     const call = try needed.full(allocator, arguments.items[arguments.at..]);
-    const directory = try std.mem.concat(allocator, u8, &.{ out[1], ".tmp" });
+    const directory = try std.mem.concat(allocator, u8, &.{ out[1], ".fallback" });
     try std.fs.cwd().makePath(directory);
     defer std.fs.cwd().deleteTree(directory) catch {};
     const text = try std.fs.path.join(allocator, &.{ directory, "host.ii" });
