@@ -344,9 +344,9 @@ def compile_test_suite(name):
         name + "_cuda",
         {
             "cpp_source_of_a_cuda_group_sees_headers_of_cuda_but_not_nvcc": torch_cxx_test,
-            "cuda_source_with_torch_is_read_once_for_each_text": torch_split_test,
             "cuda_extension_is_linked_in_this_order": link_test,
             "cuda_source_that_depends_on_torch_gets_its_headers_standard_and_abi": torch_cuda_test,
+            "cuda_source_with_torch_is_read_once_for_each_text": torch_split_test,
             "host_code_is_compiled_without_that_of_the_gpu": host_code_test,
             "nvcc_is_told_all_defines_and_headers_where_it_preprocesses": preprocess_test,
             "phases_after_preprocessing_depend_on_no_header_and_no_define": later_phases_test,
