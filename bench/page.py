@@ -31,7 +31,7 @@ _RATIOS = {
     "critical path of one source": ("critical path", 2),
 }
 _MOST_WALL = 2
-_MOST_PERCENT = 5
+_LEAST_WITH_TORCH = 3
 
 Rows = dict[str, dict[str, Any]]
 
@@ -94,13 +94,12 @@ def bars(results: dict[str, Any]) -> list[str]:
         if wall is None
         else f"- no change: {wall:.1f} s (bar: {_MOST_WALL} s): {_verdict(wall <= _MOST_WALL)}"
     )
-    limit = f"bar: at most {_MOST_PERCENT} % more CPU than the best peer"
     if found := _against_best(results.get("light_torch", {}), "cold matrix"):
-        more = 100 / found[1] - 100
-        said = f"{abs(more):.0f} % {'more' if more > 0 else 'less'} CPU than {found[0]}"
-        lines.append(f"- light_torch, cold matrix: {said} ({limit}): {_verdict(more <= _MOST_PERCENT)}")
+        said = f"{found[1]:.1f} times less CPU than the best peer, {found[0]} (bar: {_LEAST_WITH_TORCH}): "
+        lines.append(f"- light_torch, cold matrix: {said}{_verdict(found[1] >= _LEAST_WITH_TORCH)}")
     else:
-        lines.append(f"- light_torch, cold matrix: {MISSING} ({limit})")
+        bar = f"bar: {_LEAST_WITH_TORCH} times less CPU than the best peer"
+        lines.append(f"- light_torch, cold matrix: {MISSING} ({bar})")
     return lines
 
 
