@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps
+from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps, torch_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,15 +112,18 @@ def test_counts_are_those_of_the_build(reported: Reported) -> None:
         by_kind = sum(total[key] for total in reported.facts["totals"].values())
         assert by_step == by_kind == sum(counts[key] for counts, _ in told.values())
     # In each cell the binding, a source for two architectures, and one for one.
-    assert [sum(counts.values()) for counts, _ in told.values()] == [BINDING + cuda_steps(2) + cuda_steps(1)] * 2
+    assert [sum(counts.values()) for counts, _ in told.values()] == [BINDING + cuda_steps(2) + torch_steps(1)] * 2
     assert sum(counts["cached"] for counts, _ in told.values()) == 0
     assert set(reported.facts["totals"]) == {
         "CudaPreprocess",
+        "CudaDeviceFrontend",
+        "CudaDeviceShare",
         "CudaDeviceCompile",
         "CudaAssemble",
         "CudaFatbinary",
         "CudaFrontend",
         "CudaHostCompile",
+        "CudaFallback",
         "KernelCxxPreprocess",
         "KernelCxxCompile",
     }
@@ -217,6 +220,7 @@ def test_what_ran_says_why(reported: Reported, base: Path) -> None:
     phases = f"projects/reported/three.objects/{_TORCH}.phases"
     found = reasons(again.facts, _TORCH)
     assert found["CudaPreprocess"] == [f"projects/reported/{_TORCH} has changed"]
-    assert found["CudaDeviceCompile"] == [f"{phases}/90/device.ii has changed"]
+    assert found["CudaDeviceFrontend"] == [f"{phases}/90/device.ii has changed"]
+    assert found["CudaDeviceCompile"] == [f"{phases}/90/device.bc has changed"]
     assert found["CudaAssemble"] == [f"{phases}/90/device.ptx has changed"]
     assert f"projects/reported/{_TORCH} has changed" in _text(again.page)
