@@ -71,17 +71,19 @@ def _verdict(met: bool) -> str:  # noqa: FBT001  (its one argument)
     return "reached" if met else "not reached"
 
 
+def _ratio(columns: dict[str, Rows], row: str, name: str, bar: float) -> str:
+    """The line of a bar that is a ratio to the best peer."""
+    what = "fewer seconds" if row == "critical path of one source" else "less CPU"
+    if found := _against_best(columns, row):
+        said = f"{found[1]:.1f} times {what} than the best peer, {found[0]} (bar: {bar}): "
+        return f"- {name}: {said}{_verdict(found[1] >= bar)}"
+    return f"- {name}: {MISSING} (bar: {bar} times {what} than the best peer)"
+
+
 def bars(results: dict[str, Any]) -> list[str]:
     """A line for each bar that is set: what was measured, and whether that reaches it."""
     norm = results.get("norm", {})
-    lines = []
-    for row, (name, bar) in _RATIOS.items():
-        what = "fewer seconds" if row == "critical path of one source" else "less CPU"
-        if found := _against_best(norm, row):
-            said = f"{found[1]:.1f} times {what} than the best peer, {found[0]} (bar: {bar}): "
-            lines.append(f"- {name}: {said}{_verdict(found[1] >= bar)}")
-        else:
-            lines.append(f"- {name}: {MISSING} (bar: {bar} times {what} than the best peer)")
+    lines = [_ratio(norm, row, name, bar) for row, (name, bar) in _RATIOS.items()]
     steps = _entry(norm, SPLIT, "another directory").get("steps")
     lines.append(
         f"- other directory: {MISSING} (bar: 0 compile actions)"
@@ -94,13 +96,8 @@ def bars(results: dict[str, Any]) -> list[str]:
         if wall is None
         else f"- no change: {wall:.1f} s (bar: {_MOST_WALL} s): {_verdict(wall <= _MOST_WALL)}"
     )
-    if found := _against_best(results.get("light_torch", {}), "cold matrix"):
-        said = f"{found[1]:.1f} times less CPU than the best peer, {found[0]} (bar: {_LEAST_WITH_TORCH}): "
-        lines.append(f"- light_torch, cold matrix: {said}{_verdict(found[1] >= _LEAST_WITH_TORCH)}")
-    else:
-        bar = f"bar: {_LEAST_WITH_TORCH} times less CPU than the best peer"
-        lines.append(f"- light_torch, cold matrix: {MISSING} ({bar})")
-    return lines
+    torch = _ratio(results.get("light_torch", {}), "cold matrix", "light_torch, cold matrix", _LEAST_WITH_TORCH)
+    return [*lines, torch]
 
 
 def _rows(columns: dict[str, Rows]) -> list[str]:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
 
-_FALLBACK = "CudaFallback"
-"""It reads the source and all headers again, besides what it follows."""
-
 _DEFAULT_ABI = "cxx11"
 """As in rules/private/transitions.bzl."""
 
@@ -198,11 +195,9 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
         used = [*compilers, settings.toolchains.get("gcc")] if gcc and way == "cxx" else compilers
         for mnemonic, arch in _kinds(way, names, at_once=way == "cxx" and not group.identity):
             phase = phases()[mnemonic]
-            # Headers are read by the first step alone; what follows depends on a torch release through its text only.
+            # What does not read the headers itself depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
-            first = not phase.after or (way == "cxx" and (not group.identity or cell.stable))
-            # Read with the headers that are needed, a source is compared with all of them in the end.
-            first = first or mnemonic == _FALLBACK
+            first = not phase.after or phase.reads_headers or (way == "cxx" and (not group.identity or cell.stable))
             part = f"{torch if first or content.torch else standard} {backend}".strip()
             read = [content.offered, headers] if first else [content.included]
             own = {

@@ -26,6 +26,7 @@ class Phase(NamedTuple):
         after: the kinds whose outputs it reads.
         archs: which architectures its key has in it besides its own.
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
+        reads_headers: whether it reads the headers though it follows others.
     """
 
     ways: Sequence[str]
@@ -34,6 +35,7 @@ class Phase(NamedTuple):
     after: Sequence[str] = ()
     archs: str = ""
     makes: Mapping[str, str] = MappingProxyType({})
+    reads_headers: bool = False
 
 
 @cache

@@ -126,16 +126,18 @@ def preprocessor_flags(arguments, job, needed):
     if job.id:
         arguments.add("-include", job.id.header)
 
-def scanned(arguments, job, source):
-    """Adds the files whose words say which of torch's headers the source needs.
+def scanned(job, source, needed):
+    """The files whose words say which of torch's headers a source needs.
 
     Args:
-        arguments: Args to add to.
         job: see `prefix_maps`.
         source: File to compile.
+        needed: see `preprocessor_flags`.
+
+    Returns:
+        list of File; empty if all headers are read.
     """
-    if job.needed:
-        arguments.add_all([source] + job.headers, before_each = "--scan")
+    return [source] + job.headers if needed else []
 
 def preprocessor_inputs(job, source, sdk_files):
     """What preprocessing a source reads.
@@ -185,7 +187,8 @@ def compile_cxx(ctx, job, source):
         list of File, the object to link; list of File, the first output of each action.
     """
     object = object_file(ctx, source)
-    compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job, source)
+    needed = None if job.gcc else job.needed
+    compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job, scanned(job, source, needed))
     headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []))
     common = ctx.actions.args()
     common.add_all(compiler.options)
@@ -194,7 +197,7 @@ def compile_cxx(ctx, job, source):
     prefix_maps(common, job, source, job.cc.compiler)
     find = ctx.actions.args()
     find.add_all(compiler.includes, before_each = "-isystem")
-    preprocessor_flags(find, job, None if job.gcc else job.needed)
+    preprocessor_flags(find, job, needed)
     if job.gpu:
         find.add("-isystem", job.gpu.include)
     find.add_all(compiler.flags)
@@ -207,7 +210,7 @@ def compile_cxx(ctx, job, source):
     text = phase_file(ctx, source, "KernelCxxPreprocess")
 
     # What is read if the compiler does not take the text of the headers that seem to be needed.
-    full = [ctx.actions.declare_file(text.basename.replace("cxx", "full"), sibling = text)] if job.needed and not job.gcc else []
+    full = [ctx.actions.declare_file("full.ii", sibling = text)] if needed else []
     find.add("-E")
     add_source(find, job, source)
     program, first = compiler.start("preprocess", full)
@@ -221,12 +224,12 @@ def compile_cxx(ctx, job, source):
     _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [text] + full, object, program)
     return [object], [text, object]
 
-def _clang_compiler(ctx, job, source):
+def _clang_compiler(ctx, job, scan):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
 
     def start(step, full):
         if step != "compile-text":
-            guard, first = guarded(ctx, job.cc.compiler, job, source, full)
+            guard, first = guarded(ctx, job.cc.compiler, scan, full)
             return guard, [first]
         if not full:
             return {"executable": job.cc.compiler}, []
@@ -250,14 +253,13 @@ def _clang_compiler(ctx, job, source):
         start = start,
     )
 
-def guarded(ctx, compiler, job = None, source = None, full = []):
+def guarded(ctx, compiler, scan = [], full = []):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
 
     Args:
         ctx: rule context, with the attribute `_compile`.
         compiler: File, a static clang.
-        job: see `prefix_maps`; None to read all headers.
-        source: File to compile, with a job.
+        scan: list of File, see `scanned`.
         full: list of File, the text of all headers, if the action makes that too.
 
     Returns:
@@ -265,8 +267,7 @@ def guarded(ctx, compiler, job = None, source = None, full = []):
     """
     arguments = ctx.actions.args()
     arguments.add("guarded")
-    if job:
-        scanned(arguments, job, source)
+    arguments.add_all(scan, before_each = "--scan")
     arguments.add_all(full, before_each = "--full")
     arguments.add("--")
     arguments.add(compiler)

@@ -47,6 +47,9 @@ _TO_LINK = [
 # a shell, which there is none of.
 _THREADS = ["-t", "--threads"]
 
+# Phases that write the code that launches kernels; others read it.
+_STUB_WRITERS = ["cicc", "device-frontend"]
+
 def without_threads(flags):
     """An author's flags for nvcc, less those that say how many commands it runs at once.
 
@@ -177,7 +180,7 @@ def _compile_split(ctx, job, source):
     arguments.add("preprocess")
     arguments.add("--arch-list", arch_list)
     arguments.add_all(["--share"] if has_frontend else [])
-    scanned(arguments, job, source)
+    arguments.add_all(scanned(job, source, job.needed), before_each = "--scan")
     arguments.add_all("--host", [host_text, _gencode(host[0])])
     for number, arch in archs.items():
         arguments.add_all("--device", [number, texts[number], _gencode(arch[0])])
@@ -185,7 +188,7 @@ def _compile_split(ctx, job, source):
     _run(ctx, job, source, "CudaPreprocess", [arguments], headers, [host_text] + texts.values(), "Preprocessing")
     firsts = [host_text]
 
-    def later(phase, mnemonic, what, out, archs, inputs, stub = None, writes_stub = False, headers = []):
+    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = []):
         arguments = ctx.actions.args()
         arguments.add_all(["phase", phase, "--source", package_path(source), "--section", ctx.label.name])
         arguments.add_all(["--attempt"] if job.needed else [])
@@ -198,9 +201,12 @@ def _compile_split(ctx, job, source):
         _nvcc(arguments, job, archs)
         arguments.add_all(later_flags)
         arguments.add_all(["-c", "source.cu", "-o", "object.o"])
-        files = inputs.values() + ([stub] if stub and not writes_stub else [])
+        files = inputs.values()
+        outputs = [out]
+        if stub:
+            (outputs if phase in _STUB_WRITERS else files).append(stub)
         files = depset(files, transitive = [job.gpu.programs] + headers)
-        _run(ctx, job, source, mnemonic, [arguments], files, [out] + ([stub] if writes_stub else []), what)
+        _run(ctx, job, source, mnemonic, [arguments], files, outputs, what)
         firsts.append(out)
         return out
 
@@ -221,7 +227,7 @@ def _compile_split(ctx, job, source):
         if has_frontend:
             later("device-compile", "CudaDeviceCompile", what, ptx, arch, {"code": codes[number]})
         else:
-            later("cicc", "CudaDeviceCompile", what, ptx, arch, {"code": codes[number]}, stubs[number], True)
+            later("cicc", "CudaDeviceCompile", what, ptx, arch, {"code": codes[number]}, stubs[number])
         cubin = phase_file(ctx, source, "CudaAssemble", number)
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
@@ -275,7 +281,7 @@ def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts)
         attempt = phase_file(ctx, source, "CudaDeviceFrontend", number)
         stub = ctx.actions.declare_file(directory + number + "/attempt.stub.c")
         files = {"code": texts[number]}
-        later("device-frontend", "CudaDeviceFrontend", "Reading for sm_" + number, attempt, arch, files, stub, True)
+        later("device-frontend", "CudaDeviceFrontend", "Reading for sm_" + number, attempt, arch, files, stub)
         bitcodes[number] = ctx.actions.declare_file(directory + number + "/device.bc")
         arguments.add_all("--arch", [number, attempt, stub, bitcodes[number], stubs[number]])
         made += [attempt, stub]

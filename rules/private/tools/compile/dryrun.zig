@@ -64,12 +64,7 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
 }
 
 /// Runs one command, see `start`. Ends this program with the command's exit code if that is not 0.
-pub fn execute(allocator: std.mem.Allocator, command: [][]const u8, environment: *const std.process.EnvMap) !void {
-    return executeIn(null, allocator, command, environment);
-}
-
-/// Likewise, in another directory than this one; null for this one.
-pub fn executeIn(
+pub fn execute(
     directory: ?[]const u8,
     allocator: std.mem.Allocator,
     command: [][]const u8,

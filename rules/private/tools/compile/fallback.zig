@@ -2,10 +2,10 @@
 //! with all headers. Their errors are the ones that a user sees.
 const std = @import("std");
 const common = @import("common");
-const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
 const nvcc = @import("nvcc.zig");
 const phases = @import("phase.zig");
+const texts = @import("texts.zig");
 
 const Device = struct {
     number: []const u8,
@@ -18,10 +18,9 @@ const Device = struct {
 };
 
 /// Takes the object of the host's code and that of the code of all architectures. If an attempt has failed, one is empty, and
-/// all phases run here one after another, with files of a directory
-/// beside what it makes.
+/// all phases run here one after another, with files of a directory beside what it makes.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    var work = phases.Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var work = phases.Work.init(allocator);
     var devices = std.ArrayList(Device).init(allocator);
     var images = std.ArrayList([]const u8).init(allocator);
     var host: []const u8 = "";
@@ -30,13 +29,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (common.is(flag, "--section")) {
-            work.section = value;
-        } else if (common.is(flag, "--source")) {
-            work.name = value;
-        } else if (common.is(flag, "--arch-list")) {
-            work.arch_list = value;
-        } else if (common.is(flag, "--host")) {
+        if (work.takes(flag, value)) continue;
+        if (common.is(flag, "--host")) {
             host = value;
         } else if (common.is(flag, "--device")) {
             try devices.append(.{ .number = value, .gencode = try arguments.value(flag) });
@@ -61,12 +55,11 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const text = try std.fs.path.join(allocator, &.{ directory, "host.ii" });
     const split = try std.fs.path.join(allocator, &.{ directory, "cudafe1.cpp" });
     work.stub = try std.fs.path.join(allocator, &.{ directory, "stub.c" });
-    var texts = std.ArrayList(nvcc.Text).init(allocator);
-    try texts.append(.{ .arch = null, .out = text, .gencode = host });
+    var wanted = std.ArrayList(texts.Text).init(allocator);
+    try wanted.append(.{ .arch = null, .out = text, .gencode = host });
     for (devices.items) |one|
-        try texts.append(.{ .arch = one.number, .out = try one.file(allocator, directory, "ii"), .gencode = one.gencode });
-    _ = try nvcc.preprocessed(&work, call, texts.items, true);
-    for (texts.items) |each| try inputs.check(allocator, each.out);
+        try wanted.append(.{ .arch = one.number, .out = try one.file(allocator, directory, "ii"), .gencode = one.gencode });
+    _ = try nvcc.preprocessed(&work, call, wanted.items, true);
     try work.inputs.put("code", text);
     try phase(&work, .frontend, split, call, &.{host});
     for (devices.items) |one| {

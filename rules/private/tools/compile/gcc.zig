@@ -39,14 +39,14 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     } else true;
     if (reads) for ([_][]const u8{ "-MD", try inputs.listName(allocator, made), "-MT", "out" }) |word| try command.append(word);
     const environment = try std.process.getEnvMap(allocator);
-    try dryrun.execute(allocator, command.items, &environment);
+    try dryrun.execute(null, allocator, command.items, &environment);
     if (reads) {
         try lookedFor(allocator, directory, made);
         try inputs.check(allocator, made);
     }
     if (!compiles) return;
     for ([_][]const u8{ "-c", made, "-o", out }) |word| try assembler.append(word);
-    try dryrun.execute(allocator, assembler.items, &environment);
+    try dryrun.execute(null, allocator, assembler.items, &environment);
     std.fs.cwd().deleteFile(made) catch {};
 }
 

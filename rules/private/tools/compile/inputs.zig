@@ -39,7 +39,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var narrow = false;
     if (try needed.narrowed(allocator, command, scanned.items)) |words|
         narrow = try dryrun.attempt(null, allocator, try listing(allocator, words, out), &environment);
-    if (!narrow) try dryrun.execute(allocator, try listing(allocator, all, out), &environment);
+    if (!narrow) try dryrun.execute(null, allocator, try listing(allocator, all, out), &environment);
     try check(allocator, out);
     if (text.len == 0) return;
     if (!narrow) return common.write(text, "");
@@ -65,7 +65,7 @@ pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
             if (std.mem.endsWith(u8, word.*, ".ii")) word.* = text;
         }
     }
-    try dryrun.execute(allocator, command, &environment);
+    try dryrun.execute(null, allocator, command, &environment);
 }
 
 /// What a command writes.

@@ -14,15 +14,10 @@ const texts = @import("texts.zig");
 /// The module id, which makes the names of internal symbols unique among the files of a program, is ours: nvcc's has
 /// the absolute path of the source in it and, of a file without external symbols, the process id.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    var work = phases.Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var work = phases.Work.init(allocator);
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
-        const value = try arguments.value(flag);
-        if (common.is(flag, "--section")) {
-            work.section = value;
-        } else if (common.is(flag, "--source")) {
-            work.name = value;
-        } else return common.fail("nvcc: no such flag: {s}", .{flag});
+        if (!work.takes(flag, try arguments.value(flag))) return common.fail("nvcc: no such flag: {s}", .{flag});
     }
     const call = try needed.full(allocator, arguments.items[arguments.at..]);
     const id = try phases.moduleId(allocator, work.section, work.name);
@@ -45,23 +40,20 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         const preprocesses = phase == .@"host-preprocess" or phase == .@"device-preprocess";
         const out = words.items[words.items.len - 1];
         const whole = if (preprocesses) try inputs.listing(allocator, words.items, out) else words.items;
-        try dryrun.execute(allocator, whole, &plan.environment);
+        try dryrun.execute(null, allocator, whole, &plan.environment);
         if (preprocesses) try inputs.check(allocator, out);
         if (phase == .cicc) try phases.leaveDirectory(allocator, words.items[words.items.len - 1]);
     }
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
 
-/// A text to make: for the host, or for the architecture with a number, as an option for nvcc names it.
-pub const Text = struct { arch: ?[]const u8, out: []const u8, gencode: []const u8 };
-
 /// Preprocesses a source for the host and for each architecture: one step, since what takes long is to bring the headers.
 /// The host comes first and alone, so that what is wrong for all of them is said once; then all architectures at once.
 ///
 /// Each time nvcc is asked with the one architecture, so that no text depends on which others there are.
 pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    var work = phases.Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
-    var wanted = std.ArrayList(Text).init(allocator);
+    var work = phases.Work.init(allocator);
+    var wanted = std.ArrayList(texts.Text).init(allocator);
     var scanned = std.ArrayList([]const u8).init(allocator);
     var shares = false;
     while (arguments.next()) |flag| {
@@ -71,9 +63,8 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
             continue;
         }
         const value = try arguments.value(flag);
-        if (common.is(flag, "--arch-list")) {
-            work.arch_list = value;
-        } else if (common.is(flag, "--scan")) {
+        if (work.takes(flag, value)) continue;
+        if (common.is(flag, "--scan")) {
             try scanned.append(value);
         } else if (common.is(flag, "--host")) {
             try wanted.append(.{ .arch = null, .out = value, .gencode = try arguments.value(flag) });
@@ -85,19 +76,11 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
     const narrowed = try needed.narrowed(allocator, call, scanned.items);
     if (narrowed == null or !try preprocessed(&work, narrowed.?, wanted.items, false))
         _ = try preprocessed(&work, try needed.full(allocator, call), wanted.items, true);
-    for (wanted.items) |text| try inputs.check(allocator, text.out);
-    if (!shares) return;
-    var archs = std.ArrayList([]const u8).init(allocator);
-    var outs = std.ArrayList([]const u8).init(allocator);
-    for (wanted.items) |text| {
-        try archs.append(text.arch orelse continue);
-        try outs.append(text.out);
-    }
-    try texts.share(allocator, archs.items, outs.items);
+    if (shares) try texts.share(allocator, wanted.items);
 }
 
-/// Makes all texts; whether that worked. If it must, it ends this program where it does not; else it says nothing then.
-pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []const Text, must: bool) !bool {
+/// Makes all texts, of inputs alone; whether that worked. If it must, it ends this program where it does not; else it says nothing then.
+pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []const texts.Text, must: bool) !bool {
     const allocator = work.allocator;
     var children = std.ArrayList(std.process.Child).init(allocator);
     for (wanted) |text| {
@@ -109,7 +92,7 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
         if (text.arch != null) {
             try children.append(try dryrun.start(null, allocator, command, &plan.environment, if (must) .Inherit else .Pipe));
         } else if (must) {
-            try dryrun.execute(allocator, command, &plan.environment);
+            try dryrun.execute(null, allocator, command, &plan.environment);
         } else if (!try dryrun.attempt(null, allocator, command, &plan.environment)) return false;
     }
     var failed: u8 = 0;
@@ -120,5 +103,7 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
         if (code == 0) try std.io.getStdErr().writeAll(said);
     }
     if (failed != 0 and must) std.process.exit(failed);
-    return failed == 0;
+    if (failed != 0) return false;
+    for (wanted) |text| try inputs.check(allocator, text.out);
+    return true;
 }

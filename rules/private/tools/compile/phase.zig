@@ -32,7 +32,7 @@ pub const Phase = enum {
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const called = try arguments.value("phase");
     const phase = std.meta.stringToEnum(Phase, called) orelse return common.fail("no such phase: {s}", .{called});
-    var work = Work{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    var work = Work.init(allocator);
     var attempt = false;
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
@@ -41,11 +41,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             continue;
         }
         const value = try arguments.value(flag);
-        if (common.is(flag, "--source")) {
-            work.name = value;
-        } else if (common.is(flag, "--section")) {
-            work.section = value;
-        } else if (common.is(flag, "--out")) {
+        if (work.takes(flag, value)) continue;
+        if (common.is(flag, "--out")) {
             work.out = value;
         } else if (common.is(flag, "--stub")) {
             work.stub = value;
@@ -73,7 +70,7 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         work.stub = try absolute(allocator, work.stub);
         try work.inputs.put("code", try absolute(allocator, try work.input("code")));
     }
-    const plan = try dryrun.ask(allocator, call, false);
+    var plan = try dryrun.ask(allocator, call, false);
     const command = try only(plan, if (phase == .@"device-frontend" or phase == .@"device-compile") .cicc else phase);
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
     const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
@@ -90,7 +87,7 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     const own = phase == .frontend or writes_stub;
     if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
     if (!attempt) {
-        try dryrun.executeIn(directory, allocator, words, &plan.environment);
+        try dryrun.execute(directory, allocator, words, &plan.environment);
         if (!isThere(if (phase == .fatbinary) scratch else work.out)) std.process.exit(1);
     } else if (!try dryrun.attempt(directory, allocator, words, &plan.environment) or
         // The front end of cicc ends well whatever it has found.
@@ -116,13 +113,6 @@ fn absolute(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
 fn isThere(path: []const u8) bool {
     std.fs.cwd().access(path, .{}) catch return false;
     return true;
-}
-
-fn environmentOf(allocator: std.mem.Allocator, given: *const std.process.EnvMap) !std.process.EnvMap {
-    var found = std.process.EnvMap.init(allocator);
-    var each = given.iterator();
-    while (each.next()) |one| try found.put(one.key_ptr.*, one.value_ptr.*);
-    return found;
 }
 
 /// The one command of a phase.
@@ -207,6 +197,22 @@ pub const Work = struct {
     /// Paths by what they are: `code`, and for fatbinary `sm_80`, `compute_90`.
     inputs: std.StringHashMap([]const u8),
 
+    pub fn init(allocator: std.mem.Allocator) Work {
+        return .{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+    }
+
+    /// Whether a flag says what is compiled, as those of several steps do.
+    pub fn takes(self: *Work, flag: []const u8, value: []const u8) bool {
+        if (common.is(flag, "--source")) {
+            self.name = value;
+        } else if (common.is(flag, "--section")) {
+            self.section = value;
+        } else if (common.is(flag, "--arch-list")) {
+            self.arch_list = value;
+        } else return false;
+        return true;
+    }
+
     pub fn input(self: *Work, role: []const u8) ![]const u8 {
         return self.inputs.get(role) orelse common.fail("phase: nvcc needs {s}, which is no input", .{role});
     }
@@ -266,16 +272,16 @@ pub const Work = struct {
 
     /// The two programs of which cicc consists, as it names them itself: the front end, which makes bitcode of text, and what
     /// makes PTX of that. What `NVVMCCWIZ` has to be stands in cicc.
-    fn half(self: *Work, whole: []const []const u8, step: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
-        var asked = try environmentOf(self.allocator, environment);
-        try asked.put("NVVMCCWIZ", "553282");
+    fn half(self: *Work, whole: []const []const u8, step: []const u8, environment: *std.process.EnvMap) ![][]const u8 {
+        try environment.put("NVVMCCWIZ", "553282");
+        defer environment.remove("NVVMCCWIZ");
         var call = std.ArrayList([]const u8).init(self.allocator);
         try call.appendSlice(&.{ whole[0], "-dryrun", "-keep" });
         try call.appendSlice(whole[1..]);
         const said = std.process.Child.run(.{
             .allocator = self.allocator,
             .argv = call.items,
-            .env_map = &asked,
+            .env_map = environment,
             .max_output_bytes = 1 << 30,
         }) catch |err| return common.fail("cannot run {s}: {s}", .{ whole[0], @errorName(err) });
         var lines = std.mem.splitScalar(u8, try std.mem.concat(self.allocator, u8, &.{ said.stdout, "\n", said.stderr }), '\n');

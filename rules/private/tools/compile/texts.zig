@@ -23,18 +23,22 @@ fn dialect(arch: []const u8) !bool {
     return (std.fmt.parseInt(u32, digits, 10) catch return common.fail("no number: {s}", .{arch})) >= 100;
 }
 
+/// A text to make: for the host, or for the architecture with a number, as an option for nvcc names it.
+pub const Text = struct { arch: ?[]const u8, out: []const u8, gencode: []const u8 };
+
 /// Replaces each text that a lower architecture has too by a line that names it.
-pub fn share(allocator: std.mem.Allocator, archs: []const []const u8, paths: []const []const u8) !void {
-    var contents = std.ArrayList([]const u8).init(allocator);
-    for (paths, archs, 0..) |path, arch, i| {
-        const text = try common.read(allocator, path);
-        try contents.append(text);
+pub fn share(allocator: std.mem.Allocator, made: []const Text) !void {
+    const Content = struct { arch: []const u8, text: []const u8 };
+    var lower = std.ArrayList(Content).init(allocator);
+    for (made) |one| {
+        const arch = one.arch orelse continue;
+        const text = try common.read(allocator, one.out);
         if (depends(text)) continue;
-        for (contents.items[0..i], archs[0..i]) |other, lower| {
-            if (try dialect(lower) != try dialect(arch) or !common.is(text, other)) continue;
-            try common.write(path, try std.mem.concat(allocator, u8, &.{ same, lower }));
+        for (lower.items) |other| {
+            if (try dialect(other.arch) != try dialect(arch) or !common.is(text, other.text)) continue;
+            try common.write(one.out, try std.mem.concat(allocator, u8, &.{ same, other.arch }));
             break;
-        }
+        } else try lower.append(.{ .arch = arch, .text = text });
     }
 }
 
@@ -52,34 +56,29 @@ fn depends(text: []const u8) bool {
 /// one, what was made for that. `--stub TO_WRITE`: the stub of the last one.
 pub fn spread(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const Made = struct { bitcode: []const u8, stub: []const u8 };
+    const Wanted = struct { arch: []const u8, bitcode: []const u8, stub: []const u8 };
     var made = std.StringHashMap(Made).init(allocator);
-    const start = arguments.at;
+    var wanted = std.ArrayList(Wanted).init(allocator);
     var last: []const u8 = "";
-    for (0..2) |pass| {
-        arguments.at = start;
-        while (arguments.next()) |flag| {
-            if (common.is(flag, "--stub")) {
-                const path = try arguments.value(flag);
-                if (pass == 1) try common.write(path, last);
-                continue;
-            }
-            if (!common.is(flag, "--arch")) return common.fail("spread: no such flag: {s}", .{flag});
-            const arch = try arguments.value(flag);
-            const bitcode = try arguments.value(flag);
-            const stub = try arguments.value(flag);
-            const to_bitcode = try arguments.value(flag);
-            const to_stub = try arguments.value(flag);
-            if (pass == 0) {
-                try made.put(arch, .{ .bitcode = try common.read(allocator, bitcode), .stub = try common.read(allocator, stub) });
-                continue;
-            }
-            var one = made.get(arch).?;
-            if (std.mem.startsWith(u8, one.bitcode, same))
-                one = made.get(one.bitcode[same.len..]) orelse return common.fail("spread: nothing is {s}", .{one.bitcode});
-            try common.write(to_bitcode, one.bitcode);
-            try common.write(to_stub, one.stub);
-            last = one.stub;
-        }
+    while (arguments.next()) |flag| {
+        const value = try arguments.value(flag);
+        if (common.is(flag, "--stub")) {
+            last = value;
+        } else if (common.is(flag, "--arch")) {
+            try made.put(value, .{
+                .bitcode = try common.read(allocator, try arguments.value(flag)),
+                .stub = try common.read(allocator, try arguments.value(flag)),
+            });
+            try wanted.append(.{ .arch = value, .bitcode = try arguments.value(flag), .stub = try arguments.value(flag) });
+        } else return common.fail("spread: no such flag: {s}", .{flag});
+    }
+    for (wanted.items, 1..) |one, count| {
+        var found = made.get(one.arch).?;
+        if (std.mem.startsWith(u8, found.bitcode, same))
+            found = made.get(found.bitcode[same.len..]) orelse return common.fail("spread: nothing is {s}", .{found.bitcode});
+        try common.write(one.bitcode, found.bitcode);
+        try common.write(one.stub, found.stub);
+        if (count == wanted.items.len) try common.write(last, found.stub);
     }
 }
 
