@@ -85,7 +85,7 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
     var children = std.ArrayList(std.process.Child).init(allocator);
     for (wanted) |text| {
         const whole = try std.mem.concat(allocator, []const u8, &.{ call, &.{text.gencode} });
-        const plan = try dryrun.ask(allocator, whole, text.arch == null and must);
+        const plan = try dryrun.ask(allocator, whole, text.arch == null);
         work.out = text.out;
         const phase: phases.Phase = if (text.arch == null) .@"host-preprocess" else .@"device-preprocess";
         const command = try inputs.listing(allocator, try work.preprocess(try phases.only(plan, phase)), text.out);
