@@ -52,8 +52,27 @@ _LIBRARY = [
     "class_",
 ]
 
-# Names of ATen/core/IListRef.h and of the lists that it brings in, likewise.
-_LISTS = ["Dict", "IListRef", "ITensorListRef", "IValue", "List", "ivalue"]
+# Names of ATen/core/ivalue.h, of ATen/core/jit_type.h and of the lists that these bring in, likewise.
+_LISTS = [
+    "AnyType",
+    "Dict",
+    "Future",
+    "FutureType",
+    "IListRef",
+    "ITensorListRef",
+    "IValue",
+    "List",
+    "ListType",
+    "OptionalType",
+    "TensorType",
+    "TupleType",
+    "TypePtr",
+    "getTypePtr",
+    "ivalue",
+]
+
+# Headers of ATen/ATen.h that declare those, and all that torch's interpreter knows.
+_INTERPRETER = ["ATen/core/ivalue.h", "ATen/core/jit_type.h"]
 
 # How the functions of an operator `NAME` are called: `at::NAME`, `at::NAME_out`, ...
 _FORMS = ["", "_", "_out", "_outf", "_symint", "_symint_out", "_symint_outf"]
@@ -67,6 +86,9 @@ def _guarded(line, condition):
 
 def _defined(name):
     return "defined(%s%s)" % (_MACRO, name)
+
+def _on_host_or(*names):
+    return " || ".join(["!defined(__CUDA_ARCH__)"] + [_defined(name) for name in names])
 
 def _all(text):
     """torch/all.h without the C++ front end."""
@@ -86,15 +108,21 @@ def _types(text):
     for line in text.split("\n"):
         header = _included(line)
         if header in ["torch/library.h", "ATen/core/dispatch/Dispatcher.h"]:
-            line = _guarded(line, "!defined(__CUDA_ARCH__) || " + _defined("LIBRARY"))
+            line = _guarded(line, _on_host_or("LIBRARY"))
         elif header and header.startswith("torch/csrc/autograd/"):
-            line = _guarded(line, "!defined(__CUDA_ARCH__) || %s || %s" % (_defined("AUTOGRAD"), _defined("FACTORIES")))
+            line = _guarded(line, _on_host_or("AUTOGRAD", "FACTORIES"))
         lines.append(line)
     return "\n".join(lines)
 
 def _aten(text):
-    """ATen/ATen.h without the kernels of torch itself."""
-    return "\n".join([line for line in text.split("\n") if _included(line) != "ATen/NativeFunctions.h"])
+    """ATen/ATen.h without the kernels of torch itself; for a GPU without the values of torch's interpreter."""
+    lines = []
+    for line in text.split("\n"):
+        if _included(line) in _INTERPRETER:
+            line = _guarded(line, _on_host_or("LISTS"))
+        if _included(line) != "ATen/NativeFunctions.h":
+            lines.append(line)
+    return "\n".join(lines)
 
 def _functions(text):
     """ATen/Functions.h with those operators that a macro asks for; and their names."""
@@ -112,7 +140,7 @@ def _functions(text):
 
 def _device_guard(text):
     """ATen/DeviceGuard.h; for a GPU without the guard of a list, which brings in all that torch's interpreter knows."""
-    condition = "!defined(__CUDA_ARCH__) || " + _defined("LISTS")
+    condition = _on_host_or("LISTS")
     function = "device_of(ITensorListRef t) {"
     if function not in text:
         return text
