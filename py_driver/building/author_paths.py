@@ -20,6 +20,7 @@ _PART: Final = f"[{_SIGNS}]+"
 _ROOT: Final = re.compile(r"^.*/execroot/[^/]+/|^\./")
 _OUTPUTS: Final = re.compile(r"^bazel-out/[^/]+/bin/")
 _HIPIFIED: Final = re.compile(r"^[^/]+\.hipified/")
+_BARE: Final = re.compile(r"^(?:[^/]+/)*?[^/]+\.sources/")
 _EXTERNAL: Final = re.compile(r"^external/(?:[^/]*?torch_kernels_)?([^/]+)/(.*)$")
 _RULES: Final = re.compile(r"^external/rules_torch_kernels[~+]?/(?:.*/)?([^/]+)$")
 _OBJECT: Final = re.compile(r"^(?P<section>[^/]+)\.objects/(?P<source>.+?)(?:\.phases/(?:(?P<arch>\w+)/)?[^/]+|\.o)$")
@@ -33,6 +34,15 @@ _STRUCTURED: Final = re.compile(
     r"^(?P<before>In file included from | +from |.* at line \d+ of \"?|>>> (?:referenced by|defined at) )?"
     rf"(?P<path>{_PART}(?:/{_PART})*)(?=[:(\",]|$)"
 )
+
+
+def with_comments(path: str) -> str:
+    """The path in the workspace of the file that a path means, which may be that of its copy without comments.
+
+    Args:
+        path: as rules/private/sources.bzl makes it, less the way to Bazel's outputs; or another one.
+    """
+    return _BARE.sub("", path)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +108,7 @@ class AuthorPaths:
             own: the project that it compiles: what it names without a way to it is a file of that.
         """
         path = _ROOT.sub("", path)
-        inside = _OUTPUTS.sub("", path)
+        inside = with_comments(_OUTPUTS.sub("", path))
         for one in self.projects:
             if inside.startswith(one.prefix) and (name := self._name(one, inside[len(one.prefix) :])):
                 return one, name

@@ -11,7 +11,7 @@ from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
-from py_driver.plan.includes import TORCH_FOLDERS, is_opaque, scan
+from py_driver.plan.includes import TORCH_FOLDERS, is_opaque, scan, without_comments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,7 +99,7 @@ class _Content(NamedTuple):
     """What a source is made of.
 
     Attributes:
-        offered: digest of all that it may include; of the kernel's id too, if it sees that.
+        offered: digest of all that it may include.
         included: digest of itself and what it does include of the project.
         torch: whether it includes a header of torch, itself or through others of the project.
     """
@@ -114,8 +114,12 @@ class _Contents:
 
     def __init__(self, plan: Plan, files: Mapping[str, bytes]) -> None:
         self._files = files
-        self._digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-        self._identities = {one.name: _digest([one.config, self._of(one.files)]) for one in plan.identities}
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        self._identities = {
+            one.name: _digest([one.config, [[name, digests.get(name, "")] for name in one.files]])
+            for one in plan.identities
+        }
+        self._bare: dict[str, str] = {}
         self._includes: dict[str, tuple[str, ...] | None] = {}
         self._known: dict[tuple[str, str], _Content] = {}
 
@@ -128,11 +132,15 @@ class _Contents:
             # hipify makes all files of a section at once, and what it made is offered to each of them.
             own = group.sources if BUILT[group.backend].rewrites else (source,)
             self._known[key] = _Content(
-                offered=_digest([self._identities.get(group.identity, ""), self._of([*own, *group.headers])]),
+                offered=_digest(self._of([*own, *group.headers])),
                 included=_digest(self._of(sorted(closure))),
                 torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
             )
         return self._known[key]
+
+    def identity_of(self, group: Group) -> str:
+        """Digest of what the id of the kernel is made from; empty if the group does not see that."""
+        return self._identities.get(group.identity, "")
 
     def _scanned(self, name: str) -> tuple[str, ...] | None:
         """What a file includes; None if that cannot be told."""
@@ -142,8 +150,13 @@ class _Contents:
             self._includes[name] = None if is_opaque(text) else found
         return self._includes[name]
 
-    def _of(self, names: Iterable[str]) -> list[list[str]]:
-        return [[name, self._digests.get(name, "")] for name in names]
+    def _of(self, names: Sequence[str]) -> list[list[str]]:
+        """The digests of files, of their texts without comments."""
+        for name in names:
+            if name not in self._bare:
+                text = without_comments(self._files.get(name, b"").decode(errors="surrogateescape"))
+                self._bare[name] = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+        return [[name, self._bare[name]] for name in names]
 
     def _closure(self, group: Group, source: str) -> list[str]:
         """A source, and the headers of its group that it includes: of the same name, all; all, if nobody can tell."""
@@ -199,7 +212,9 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
             # With torch's stable ABI the text of a binding has the id in it.
             first = not phase.after or phase.reads_headers or (way == "cxx" and (not group.identity or cell.stable))
             part = f"{torch if first or content.torch else standard} {backend}".strip()
-            read = [content.offered, headers] if first else [content.included]
+            read = [content.offered, headers] if first and not phase.reads_id else [content.included]
+            if phase.reads_id or (first and way != "cxx") or (cell.stable and phase.after):
+                read.append(contents.identity_of(group))
             own = {
                 "": (),
                 "all": names,

@@ -35,6 +35,7 @@ WORK: Final = {
     "HipLink": "linking the device code",
     "HipBundle": "bundling the device code",
     "HipHostCompile": "the host compile",
+    "KernelCxxName": "putting the id into the text",
     "KernelCxxPreprocess": "preprocessing",
     "KernelCxxCompile": "the compile",
     "KernelLink": "linking",
@@ -217,6 +218,11 @@ def section_of_label(action: Action, paths: AuthorPaths) -> str:
     return section_of(project, target)
 
 
+def _is_bare(shown: str, text: str) -> bool:
+    """Whether a line that a compiler shows is one of a source, where comments may have become blanks."""
+    return len(shown) <= len(text) and all(one in (other, " ") for one, other in zip(shown, text, strict=False))
+
+
 def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | None) -> Finding:
     """What was said, at the place that the author knows."""
     before = tuple(paths.line(line, project) for line in said.before)
@@ -230,7 +236,7 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
     column = said.column
     if (found := paths.file(said.file, project)) and (shown := source_line(said)) is not None:
         text = paths.text_of(*found, said.line)
-        if text is None or text.expandtabs().rstrip() != shown.expandtabs().rstrip():
+        if text is None or not _is_bare(shown.expandtabs().rstrip(), text.expandtabs()):
             column = 0
     place = f"{file}:{said.line}" + (f":{column}" if column else "")
     head = f"{place}: {said.what}: {said.message}"

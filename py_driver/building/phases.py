@@ -27,6 +27,7 @@ class Phase(NamedTuple):
         archs: which architectures its key has in it besides its own.
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
         reads_headers: whether it reads the headers though it follows others.
+        reads_id: whether it reads the id of the kernel though it follows others.
     """
 
     ways: Sequence[str]
@@ -36,6 +37,7 @@ class Phase(NamedTuple):
     archs: str = ""
     makes: Mapping[str, str] = MappingProxyType({})
     reads_headers: bool = False
+    reads_id: bool = False
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from py_driver.building.author_paths import with_comments
 from py_driver.building.executed import Did
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class Misses:
 
 
 def _changes(old: Call, new: Call) -> list[str]:
-    found = _difference(old.inputs, new.inputs, "")
+    read = [{with_comments(name): digest for name, digest in one.inputs.items()} for one in (old, new)]
+    found = _difference(read[0], read[1])
     found += [f"argument `{word}` was removed" for word in _without(old.command, new.command)]
     found += [f"argument `{word}` was added" for word in _without(new.command, old.command)]
     found += _difference(old.environment, new.environment, "variable ")
@@ -91,7 +93,7 @@ def _without(words: Sequence[str], others: Sequence[str]) -> list[str]:
     return [word for word in dict.fromkeys(words) if word not in known]
 
 
-def _difference(old: Mapping[str, str], new: Mapping[str, str], kind: str) -> list[str]:
+def _difference(old: Mapping[str, str], new: Mapping[str, str], kind: str = "") -> list[str]:
     found = [f"{kind}{name} has changed" for name in new if name in old and old[name] != new[name]]
     found += [f"{kind}{name} was added" for name in new if name not in old]
     return found + [f"{kind}{name} was removed" for name in old if name not in new]

@@ -9,8 +9,8 @@ from py_driver.matrix.backends import BUILT
 
 # What does not end goes up to the end of the text, or of the line: each character is looked at once.
 _SKIPPED = re.compile(
-    r'(?P<blank>\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)'
-    r"|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))"
+    r'(?P<raw>\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z))'
+    r"|(?P<comment>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))"
     r'|"(?:[^"\\\n]|\\[\s\S])*+"?'
     r"|'(?:[^'\\\n]|\\.)'"
 )
@@ -60,11 +60,16 @@ class Include(NamedTuple):
     start: int
 
 
-def _without_comments(text: str) -> str:
-    """The text with blanks for comments and raw strings: all other characters stay where they are."""
+def without_comments(text: str) -> str:
+    """The text with blanks for comments, and nothing at the ends of lines, as `compile sources` makes it."""
+    return re.sub(r"[ \t]+$", "", _blanked(text, "comment"), flags=re.MULTILINE)
+
+
+def _blanked(text: str, *kinds: str) -> str:
+    """The text with blanks for some groups of `_SKIPPED`: all other characters stay where they are."""
 
     def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0]) if found["blank"] else found[0]
+        return re.sub(r"[^\n]", " ", found[0]) if any(found[kind] for kind in kinds) else found[0]
 
     return _SKIPPED.sub(blank, text)
 
@@ -75,7 +80,7 @@ def scan(text: str) -> tuple[Include, ...]:
     Args:
         text: a source or header.
     """
-    plain = _without_comments(text.replace("\ufeff", " ", 1))  # a byte order mark, which compilers skip
+    plain = _blanked(text.replace("\ufeff", " ", 1), "raw", "comment")  # a byte order mark, which compilers skip
     directives = list(_DIRECTIVE.finditer(plain))
     guards = 1 if _is_guarded(plain, directives) else 0
     branches = [_Branch(_ALL, _ALL)]
@@ -133,7 +138,7 @@ def _backends(condition: str) -> frozenset[str] | None:
 
 def is_opaque(text: str) -> bool:
     """Whether a text reads files that `scan` does not name: by a macro, or by a directive other than `#include`."""
-    return _SUSPECT.search(text) is not None and _OPAQUE.search(_without_comments(text)) is not None
+    return _SUSPECT.search(text) is not None and _OPAQUE.search(_blanked(text, "raw", "comment")) is not None
 
 
 def first_use(text: str, macro: str) -> int | None:

@@ -5,18 +5,14 @@ load(":gcc.bzl", "gcc_compiler")
 load(":hipify.bzl", "hip_name", "renamed")
 load(":phases.bzl", "PHASES")
 load(":resources.bzl", "resources")
+load(":sources.bzl", "add_directories", "source_prefix_map")
 
 # C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
 # version, so that their objects are too.
 _CXX_STANDARD = 17
 
-def _package_prefix_map(file):
-    """Takes the way to the package out of `__FILE__`, so that it is the same in every workspace."""
-    directory = file.path[:-len(package_path(file))]
-    return ["-ffile-prefix-map=%s=" % directory] if directory else []
-
 def _repository_prefix_map(file):
-    """Likewise the way to an external repository, whose name differs between Bazel versions and root modules."""
+    """Takes the way to an external repository out of `__FILE__`: its name differs between Bazel versions and root modules."""
     root = file.owner.workspace_root
     return ["-ffile-prefix-map=%s/=" % root] if root else []
 
@@ -70,10 +66,10 @@ def prefix_maps(arguments, job, source, compiler, before_each = None):
         roots = [job.hipified]
         arguments.add_all(roots, expand_directories = False, format_each = "-ffile-prefix-map=%s/=", before_each = before_each)
     else:
-        arguments.add_all([source], map_each = _package_prefix_map, before_each = before_each)
+        source_prefix_map(arguments, job.sources, source, before_each)
 
 def add_source(arguments, job, source):
-    """Adds the path of a source: as it stands in the project, or as hipify made it.
+    """Adds the path of a source without its comments, or as hipify made it.
 
     Args:
         arguments: Args to add to.
@@ -84,7 +80,7 @@ def add_source(arguments, job, source):
         name = hip_name(package_path(source))
         arguments.add_all([job.hipified], expand_directories = False, format_each = "%s/" + name.replace("%", "%%"))
     else:
-        arguments.add(source)
+        arguments.add(job.sources[source])
 
 def language_flags(job):
     """What host compiler and nvcc understand alike; optimised as a CMake release build is, as upstream does.
@@ -97,13 +93,25 @@ def language_flags(job):
     """
     return ["-O3", "-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD)]
 
-def preprocessor_flags(arguments, job, needed):
+def id_header(job):
+    """The header that defines TORCH_EXTENSION_NAME as the id of the kernel.
+
+    Args:
+        job: see `prefix_maps`.
+
+    Returns:
+        File, or None if the sources see no id.
+    """
+    return job.id.header if job.id else None
+
+def preprocessor_flags(arguments, job, needed, name):
     """Adds the defines and the ways to headers.
 
     Args:
         arguments: Args to add to.
         job: see `prefix_maps`.
         needed: string, a directory of torch's headers less what a source does not need, or None.
+        name: File, a header that defines TORCH_EXTENSION_NAME, or None.
     """
     arguments.add("-DNDEBUG")
     arguments.add_all(job.backend.defines)
@@ -118,13 +126,13 @@ def preprocessor_flags(arguments, job, needed):
             form = "%s" if include == "." else "%s/" + renamed(include).replace("%", "%%")
             arguments.add_all([job.hipified], expand_directories = False, format_each = form, before_each = "-I")
     else:
-        arguments.add_all(job.includes, before_each = "-I")
+        add_directories(arguments, job.sources, job.includes, "-I")
     if needed:
         arguments.add("--needed-headers=" + needed)
     for sdk in _sdks(job):
         arguments.add_all(sdk.includes, before_each = "-isystem")
-    if job.id:
-        arguments.add("-include", job.id.header)
+    if name:
+        arguments.add("-include", name)
 
 def scanned(job, source, needed):
     """The files whose words say which of torch's headers a source needs.
@@ -137,22 +145,23 @@ def scanned(job, source, needed):
     Returns:
         list of File; empty if all headers are read.
     """
-    return [source] + job.headers if needed else []
+    return [job.sources[source]] + job.headers if needed else []
 
-def preprocessor_inputs(job, source, sdk_files):
+def preprocessor_inputs(job, source, sdk_files, name):
     """What preprocessing a source reads.
 
     Args:
         job: see `prefix_maps`.
         source: File to compile.
         sdk_files: list of depset of File, of the compilers.
+        name: see `preprocessor_flags`.
 
     Returns:
         depset of File.
     """
-    direct = [job.registration] + ([job.hipified] if job.hipified else [source] + job.headers)
-    if job.id:
-        direct = direct + [job.id.header]
+    direct = [job.registration] + ([job.hipified] if job.hipified else [job.sources[source]] + job.headers)
+    if name:
+        direct = direct + [name]
     return depset(direct, transitive = sdk_files + [sdk.headers for sdk in _sdks(job)])
 
 def without_definitions(flags):
@@ -175,8 +184,9 @@ def without_definitions(flags):
 def compile_cxx(ctx, job, source):
     """Compiles a C++ source with the host compiler, or with gcc if the target asks for it.
 
-    A source that sees the id of the kernel is preprocessed in an action of its own: the id changes with every edit of any
-    source, and the text does not if the source asks registration.h alone for it.
+    A source that sees the id of the kernel is preprocessed in an action of its own, and the id is put into its text after
+    that: the id changes with every edit of any source, and the text does not if the source asks registration.h alone for
+    it.
 
     Args:
         ctx: rule context.
@@ -189,7 +199,8 @@ def compile_cxx(ctx, job, source):
     object = object_file(ctx, source)
     needed = None if job.gcc else job.needed
     compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job, scanned(job, source, needed))
-    headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []))
+    name = ctx.file._extension_name if job.id else None
+    headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []), name)
     common = ctx.actions.args()
     common.add_all(compiler.options)
     common.add_all(["-fPIC", "-fvisibility=hidden"])
@@ -197,13 +208,14 @@ def compile_cxx(ctx, job, source):
     prefix_maps(common, job, source, job.cc.compiler)
     find = ctx.actions.args()
     find.add_all(compiler.includes, before_each = "-isystem")
-    preprocessor_flags(find, job, needed)
+    preprocessor_flags(find, job, needed, name)
     if job.gpu:
         find.add("-isystem", job.gpu.include)
     find.add_all(compiler.flags)
     if not job.id:
         find.add_all(compiler.compile)
         add_source(find, job, source)
+        find.add("-o", object)
         program, first = compiler.start("compile", [])
         _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, find], headers, object, program)
         return [object], [object]
@@ -211,18 +223,29 @@ def compile_cxx(ctx, job, source):
 
     # What is read if the compiler does not take the text of the headers that seem to be needed.
     full = [ctx.actions.declare_file("full.ii", sibling = text)] if needed else []
+    named = phase_file(ctx, source, "KernelCxxName")
+    named_full = [ctx.actions.declare_file("named-full.ii", sibling = text) for _ in full]
     find.add("-E")
     add_source(find, job, source)
+    find.add("-o", text)
     program, first = compiler.start("preprocess", full)
     _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program, full)
+    naming = ctx.actions.args()
+    naming.add("name")
+    naming.add(job.id.text)
+    for file, to in zip([text] + full, [named] + named_full):
+        naming.add_all([file, to])
+    program = {"executable": ctx.executable._compile}
+    _run(ctx, job, source, "KernelCxxName", "Naming", [naming], [job.id.text, text] + full, named, program, named_full)
     flags = ctx.actions.args()
     flags.add_all(compiler.before_text)
     flags.add_all(without_definitions(compiler.flags))
     flags.add_all(compiler.at_text)
-    flags.add(text)
-    program, first = compiler.start("compile-text", full)
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [text] + full, object, program)
-    return [object], [text, object]
+    flags.add(named)
+    flags.add("-o", object)
+    program, first = compiler.start("compile-text", named_full)
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [named] + named_full, object, program)
+    return [object], [text, named, object]
 
 def _clang_compiler(ctx, job, scan):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
@@ -275,10 +298,8 @@ def guarded(ctx, compiler, scan = [], full = []):
 
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program, more = []):
     """Runs a compiler."""
-    last = ctx.actions.args()
-    last.add("-o", output)
     ctx.actions.run(
-        arguments = arguments + [last],
+        arguments = arguments,
         inputs = inputs,
         outputs = [output] + more,
         mnemonic = mnemonic,

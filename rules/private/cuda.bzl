@@ -10,6 +10,7 @@ code as text, the code of all architectures, is an object of its own beside it.
 load(":actions.bzl", "ACTION", "package_path")
 load(
     ":compile.bzl",
+    "id_header",
     "language_flags",
     "object_file",
     "phase_file",
@@ -113,9 +114,9 @@ def _call(arguments, job, source, archs, object):
     """Adds the call of nvcc that compiles a source, for some capabilities, with what preprocessing needs."""
     _nvcc(arguments, job, archs)
     prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
-    preprocessor_flags(arguments, job, job.needed)
+    preprocessor_flags(arguments, job, job.needed, id_header(job))
     arguments.add_all(job.cuda_flags)
-    arguments.add("-c", source)
+    arguments.add("-c", job.sources[source])
     arguments.add_all(["-o", object])
 
 def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
@@ -153,7 +154,7 @@ def _compile_monolithic(ctx, job, source):
     arguments.add("nvcc")
     arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
     _call(arguments, job, source, job.archs, object)
-    inputs = preprocessor_inputs(job, source, [job.gpu.files])
+    inputs = preprocessor_inputs(job, source, [job.gpu.files], id_header(job))
     _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
     return [object], [object]
 
@@ -169,7 +170,7 @@ def _compile_split(ctx, job, source):
 
     # With torch's headers, what reads the text takes nearly all of the time, so it is an action of its own.
     has_frontend = job.torch and not job.target_version
-    headers = preprocessor_inputs(job, source, [job.gpu.files])
+    headers = preprocessor_inputs(job, source, [job.gpu.files], id_header(job))
 
     # Which architecture is named to the host's phases is of no effect, if it is always the same.
     host = [job.gpu.archs[-1]]

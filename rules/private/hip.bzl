@@ -10,6 +10,7 @@ load(
     ":compile.bzl",
     "add_source",
     "guarded",
+    "id_header",
     "language_flags",
     "object_file",
     "phase_file",
@@ -68,14 +69,14 @@ def compile_hip(ctx, job, source):
     find.add_all(rocm.includes, before_each = "-isystem")
     find.add("-isystem", rocm.include)
     find.add_all(["-nogpulib", "-include", "__clang_hip_runtime_wrapper.h"])
-    preprocessor_flags(find, job, None)
+    preprocessor_flags(find, job, None, id_header(job))
     find.add_all(job.hip_flags)
     find.add("-E")
     add_source(find, job, source)
     later = ctx.actions.args()
     later.add_all(without_definitions(job.hip_flags))
     later.add("-Wno-gnu-line-marker")
-    headers = preprocessor_inputs(job, source, [rocm.files])
+    headers = preprocessor_inputs(job, source, [rocm.files], id_header(job))
     guard, first = guarded(ctx, rocm.compiler)
     firsts = []
     object = object_file(ctx, source)

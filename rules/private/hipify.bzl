@@ -36,16 +36,14 @@ def _package_of(file):
     """The directory that has the Python package of a file in it."""
     return file.dirname.rpartition("/")[0]
 
-def _named(file):
-    return ["-f", package_path(file), file.path]
-
-def hipify(ctx, rocm, torch):
+def hipify(ctx, rocm, torch, sources):
     """Turns the sources and headers of a section into HIP.
 
     Args:
         ctx: context of kernel_objects.
         rocm: RocmSdkInfo.
         torch: TorchSdkInfo whose hipify it is; None for sources that are compiled without torch.
+        sources: dict of File by File, see sources.bzl.
 
     Returns:
         File, a directory with the files under their own names and under those that hipify gives them; and File, the
@@ -78,11 +76,13 @@ def hipify(ctx, rocm, torch):
     # Of several directories with a header hipify takes the last; the compiler takes the first.
     arguments.add_all(reversed(ctx.attr.includes), before_each = "-I")
     arguments.add_all([package_path(file) for file in ctx.files.srcs], before_each = "-s")
-    arguments.add_all(ctx.files.srcs + ctx.files.hdrs, map_each = _named)
+    for file in ctx.files.srcs + ctx.files.hdrs:
+        arguments.add("-f", package_path(file))
+        arguments.add(sources[file])
     ctx.actions.run(
         executable = sdk.loader,
         arguments = [arguments],
-        inputs = depset(ctx.files.srcs + ctx.files.hdrs + module + [sdk.python], transitive = [sdk.files]),
+        inputs = depset(sources.values() + module + [sdk.python], transitive = [sdk.files]),
         outputs = [directory, report],
         mnemonic = "Hipify",
         progress_message = "Turning %{label} into HIP",

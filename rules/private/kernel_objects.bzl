@@ -4,13 +4,13 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
-load(":actions.bzl", "package_path")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
 load(":cuda.bzl", "flag_to_link", "without_threads")
 load(":errors.bzl", "fail_with")
 load(":gcc.bzl", "asks_for_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
+load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
 load(":transitions.bzl", "NONE", "objects_transition")
 
@@ -36,17 +36,8 @@ def _sdk(ctx, toolchain_type, attribute, wanted, title):
     return find_sdk(ctx, toolchain_type, attribute, wanted, title)
 
 def _include_directories(ctx):
-    """The include directories of the project: strings, since path mapping never changes where source files are."""
-    directories = {}
-    for file in ctx.files.srcs + ctx.files.hdrs:
-        path = package_path(file)
-        root = file.path[:-len(path)]
-        parts = path.split("/")
-        for depth in range(len(parts)):
-            directory = "/".join(parts[:depth])
-            directories.setdefault(directory or ".", (root + directory).removesuffix("/") or ".")
-        if ctx.attr.includes and not file.is_source:
-            fail_with(ctx.label, "includes", "`%s` is generated" % path, "include it by its path from the package")
+    """The include directories of the project, by their paths from the root of the sources."""
+    directories = include_directories(ctx)
     for include in ctx.attr.includes:
         if include.removesuffix("/") not in directories:
             fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
@@ -86,7 +77,8 @@ def _kernel_objects_impl(ctx):
         fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
     stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
-    hipified, report = backend.rewrite(ctx, gpu, torch) if backend.rewrite else (None, None)
+    sources = bare_sources(ctx, not backend.rewrite)
+    hipified, report = backend.rewrite(ctx, gpu, torch, sources) if backend.rewrite else (None, None)
     gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
     job = struct(
@@ -99,7 +91,7 @@ def _kernel_objects_impl(ctx):
         cxx_flags = ctx.attr.cxx_flags,
         gcc = gcc,
         gpu = gpu,
-        headers = ctx.files.hdrs,
+        headers = [sources[file] for file in ctx.files.hdrs],
         hip_flags = ctx.attr.hip_flags,
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
@@ -108,6 +100,7 @@ def _kernel_objects_impl(ctx):
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries],
         registration = ctx.file._registration,
+        sources = sources,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
     )
@@ -186,6 +179,10 @@ kernel_objects = rule(
         ),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
+        "_extension_name": attr.label(
+            default = "//rules/private/include:extension_name.h",
+            allow_single_file = True,
+        ),
         "_gcc": attr.label(default = _gcc),
         "_gcc_step": attr.label(
             default = "//rules/private/tools:gcc",

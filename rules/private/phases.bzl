@@ -15,6 +15,7 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 # memory: megabytes that Bazel takes it for, see below: [without torch's headers in sight, with those that the source
 #     needs, with all of them].
 # reads_headers: true if it reads the headers though it follows others; what follows none does so anyway.
+# reads_id: true if it reads the id of the kernel though it follows others; what follows none does if the source sees it.
 # seconds: what the driver expects before it ran one, likewise.
 # ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
 #     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source needs the
@@ -157,8 +158,16 @@ PHASES = {
         "seconds": [0.2, 0.7, 0.7],
         "ways": ["cxx"],
     },
-    "KernelCxxCompile": {
+    "KernelCxxName": {
         "after": ["KernelCxxPreprocess"],
+        "makes": {"source": "named.ii"},
+        "memory": [150, 150, 150],
+        "reads_id": True,
+        "seconds": [0.1, 0.1, 0.1],
+        "ways": ["cxx"],
+    },
+    "KernelCxxCompile": {
+        "after": ["KernelCxxName"],
         "memory": [400, 800, 1200],
         "seconds": [0.2, 6.0, 13.0],
         "ways": ["cxx"],

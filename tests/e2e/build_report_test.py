@@ -124,6 +124,7 @@ def test_counts_are_those_of_the_build(reported: Reported) -> None:
         "CudaFrontend",
         "CudaHostCompile",
         "CudaFallback",
+        "KernelCxxName",
         "KernelCxxPreprocess",
         "KernelCxxCompile",
     }

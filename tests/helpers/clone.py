@@ -35,7 +35,7 @@ CPU = "torch213-cxx11-cpu-x86_64-linux"
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
 ROCM = "torch213-cxx11-rocm72-x86_64-linux"
 TWO = "torch213-*-{cpu,cu130}-*"
-BINDING = 2  # steps of a source that sees the id: its text, and its object
+BINDING = 3  # steps of a source that sees the id: its text, that with the id, and its object
 CELLS = [f"torch{t}-cxx11-{backend}-x86_64-linux" for t in ("213", "215") for backend in ("cpu", "cu130", "cu132")]
 RELU = [*CELLS[:3], ROCM, *CELLS[3:]]
 """The default cells of examples/relu."""

@@ -25,10 +25,12 @@ _MNEMONICS = [
     "KernelCheck",
     "KernelCudaCompile",
     "KernelCxxCompile",
+    "KernelCxxName",
     "KernelCxxPreprocess",
     "KernelId",
     "KernelIdObject",
     "KernelLink",
+    "KernelSources",
     "KernelVariant",
     "ZigBuild",
 ]

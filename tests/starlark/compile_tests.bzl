@@ -81,10 +81,14 @@ torch_free_cuda_test = _make(_torch_free_cuda_test_impl)
 def _preprocess_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _phases(env, "plain_cuda")[("CudaPreprocess", "")]
-    asserts.equals(env, ["tests/starlark/project/csrc/plain.cu"], _after(action, "-c"))
-    asserts.equals(env, ["rules/private/include", "tests/starlark/project/csrc"], _after(action, "-I"))
+    root = "bazel-out/cfg/bin/tests/starlark/project/plain_cuda.sources/tests/starlark/project/"
+    asserts.equals(env, [root + "csrc/plain.cu"], _after(action, "-c"))
+    asserts.equals(env, ["rules/private/include", root + "csrc"], _after(action, "-I"))
     asserts.equals(env, ["-DNDEBUG", "-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8", "-DOWN=1"], _starting(action, "-D"))
-    asserts.true(env, "-ffile-prefix-map=tests/starlark/project/=" in _after(action, "-Xcompiler"))
+    for directory in [root, "tests/starlark/project/"]:
+        asserts.true(env, "-ffile-prefix-map=%s=" % directory in _after(action, "-Xcompiler"), directory)
+    with_comments = [file.path for file in action.inputs.to_list() if file.path.startswith("tests/")]
+    asserts.equals(env, [], with_comments, "comments are read")
     known = _after(action, "--arch-list")[0].split(",")
     asserts.true(env, "750" in known and "1200" in known, "not all that nvcc knows: " + ",".join(known))
     texts = [file.path.split(".phases/")[1] for file in action.outputs.to_list()]
@@ -135,21 +139,22 @@ def _torch_free_cpu_test_impl(ctx):
 
 torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
 
-def _expect_torch(env, action):
+def _expect_torch(env, action, name):
     asserts.equals(env, ["-std=c++20"], _starting(action, "-std="))
     asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
     torch = [path.split("torch_kernels_torch_2_13/")[-1] for path in _after(action, "-isystem") if "torch_2_13" in path]
     asserts.equals(env, ["include", "include/torch/csrc/api/include"], torch)
-    asserts.equals(env, ["tests/starlark/project", "tests/starlark/project/csrc"], _after(action, "-I")[1:])
+    root = "bazel-out/cfg/bin/tests/starlark/project/torch_cuda.sources/tests/starlark/project"
+    asserts.equals(env, [root, root + "/csrc"], _after(action, "-I")[1:])
     included = _after(action, "-include")
     asserts.equals(env, 1, len(included))
-    asserts.true(env, included[0].endswith("/tests/starlark/project/id/torch_extension_name.h"), included[0])
+    asserts.true(env, included[0].endswith(name), included[0])
     asserts.true(env, included[0] in [mapped(file.path) for file in action.inputs.to_list()], "the id is no input")
 
 def _torch_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCudaCompile", "torch_cuda")
-    _expect_torch(env, action)
+    _expect_torch(env, action, "tests/starlark/project/id/torch_extension_name.h")
     asserts.true(env, "--never-for-clang" in action.argv, "cuda_flags are missing")
     asserts.false(env, "-DFOR_CLANG" in action.argv, "cxx_flags reach nvcc")
     return analysistest.end(env)
@@ -174,7 +179,8 @@ def _torch_split_test_impl(ctx):
             asserts.equals(env, [], reads + needed, "headers of torch for " + action.mnemonic)
             asserts.equals(env, action.mnemonic != "CudaDeviceShare", "--attempt" in action.argv)
         if action.mnemonic == "CudaPreprocess":
-            scanned = ["tests/starlark/project/csrc/torch.cu", "tests/starlark/project/csrc/plain.h"]
+            root = "bazel-out/cfg/bin/tests/starlark/project/torch_split.sources/tests/starlark/project/"
+            scanned = [root + "csrc/torch.cu", root + "csrc/plain.h"]
             asserts.equals(env, scanned, _after(action, "--scan"))
     asserts.equals(env, {
         "CudaAssemble": 2,
@@ -194,7 +200,7 @@ torch_split_test = _make(_torch_split_test_impl)
 def _torch_cxx_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCxxPreprocess", "torch_cuda")
-    _expect_torch(env, action)
+    _expect_torch(env, action, "rules/private/include/extension_name.h")
     asserts.true(env, "-DFOR_CLANG" in action.argv, "cxx_flags are missing")
     asserts.false(env, "--never-for-clang" in action.argv, "cuda_flags reach clang")
     inputs = [file.path for file in action.inputs.to_list()]
@@ -206,7 +212,10 @@ def _torch_cxx_test_impl(ctx):
     asserts.equals(env, [], _after(compile, "-I") + _after(compile, "-isystem") + _after(compile, "-include"))
     read = [file.path for file in compile.inputs.to_list() if "torch_kernels_cc/" not in file.path]
     read = [path.split("/")[-1] for path in read if "/compile_" not in path and "tools_Scompile" not in path]
-    asserts.equals(env, ["cxx.ii", "full.ii"], read, "more than the texts is read")
+    asserts.equals(env, ["named.ii", "named-full.ii"], read, "more than the texts is read")
+    named = [file.path.split("/")[-1] for file in _action(env, "KernelCxxName", "torch_cuda").inputs.to_list()]
+    for name in ["id.txt", "cxx.ii", "full.ii"]:
+        asserts.true(env, name in named, name + " is not read")
     return analysistest.end(env)
 
 torch_cxx_test = _make(_torch_cxx_test_impl)

@@ -71,8 +71,15 @@ _LISTS = [
     "ivalue",
 ]
 
-# Headers of ATen/ATen.h that declare those, and all that torch's interpreter knows.
-_INTERPRETER = ["ATen/core/ivalue.h", "ATen/core/jit_type.h"]
+# Names of ATen/TensorIndexing.h, which brings in lists too, likewise.
+_INDEXING = ["Ellipsis", "EllipsisIndexType", "Slice", "TensorIndex", "index", "index_put_", "indexing"]
+
+# Headers of ATen/ATen.h that declare those, and the macros that ask for them.
+_INTERPRETER = {
+    "ATen/TensorIndexing.h": ["INDEXING", "LISTS"],
+    "ATen/core/ivalue.h": ["LISTS"],
+    "ATen/core/jit_type.h": ["LISTS"],
+}
 
 # How the functions of an operator `NAME` are called: `at::NAME`, `at::NAME_out`, ...
 _FORMS = ["", "_", "_out", "_outf", "_symint", "_symint_out", "_symint_outf"]
@@ -119,7 +126,7 @@ def _aten(text):
     lines = []
     for line in text.split("\n"):
         if _included(line) in _INTERPRETER:
-            line = _guarded(line, _on_host_or("LISTS"))
+            line = _guarded(line, _on_host_or(*_INTERPRETER[_included(line)]))
         if _included(line) != "ATen/NativeFunctions.h":
             lines.append(line)
     return "\n".join(lines)
@@ -158,7 +165,7 @@ def _words(operators):
         for form in _FORMS:
             words.setdefault(name + form, []).append("OP_" + name)
     autograd = [("OP_" + name, _AUTOGRAD) for name in _AUTOGRAD_OPERATORS]
-    for macro, names in [("AUTOGRAD", _AUTOGRAD), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)] + autograd:
+    for macro, names in [("AUTOGRAD", _AUTOGRAD), ("INDEXING", _INDEXING), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)] + autograd:
         for name in names:
             words.setdefault(name, []).append(macro)
     lines = ["%s %s%s" % (word, _MACRO, macro) for word, macros in words.items() for macro in macros]

@@ -117,6 +117,15 @@ def test_clang(project: Project) -> None:
     assert Path(error.file).is_file()
 
 
+@pytest.mark.parametrize(("line", "column"), [("return /* o */ no; // o", 12), ("return xx o yy no;", 0)])
+def test_comments_that_became_blanks_keep_the_column(project: Project, line: str, column: int) -> None:
+    (project.directory / "csrc" / "one.cpp").write_text(f"{line}\n")
+    place = "bazel-out/cfg/bin/projects/oops/one.sources/projects/oops/csrc/one.cpp"
+    said = f"{place}:1:12: error: use of undeclared identifier 'no'\n    1 | return         no;\n      |                ^~\n"
+    [error] = found(project, action("KernelCxxCompile", ONE, said))
+    assert (error.file, error.line, error.column) == ("oops/csrc/one.cpp", 1, column)
+
+
 def test_headers_of_sdks_have_short_names(project: Project) -> None:
     first, second, third = found(project, action("KernelCxxCompile", "binding_cpu.objects/x.cpp.o", "clang_torch"))
     assert [one.column for one in (first, second)] == [16, 35]
@@ -139,6 +148,7 @@ def test_headers_of_sdks_have_short_names(project: Project) -> None:
         ("external/rules_torch_kernels~/rules/private/include/registration.h", "<rules_torch_kernels>/registration.h"),
         ("/b/sandbox/linux-sandbox/3/execroot/_main/projects/oops/csrc/one.h", "oops/csrc/one.h"),
         ("bazel-out/cfg/bin/projects/oops/amd.hipified/csrc/two.cuh", "oops/csrc/two.cuh"),
+        ("bazel-out/cfg/bin/projects/oops/gpu.sources/projects/oops/csrc/two.cuh", "oops/csrc/two.cuh"),
         ("csrc/two.cuh", "oops/csrc/two.cuh"),
         ("/usr/include/stdio.h", "/usr/include/stdio.h"),
     ],

@@ -254,7 +254,7 @@ def test_steps_of_a_source(tmp_path: Path) -> None:
 def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> None:
     section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
     made = plan(tmp_path, section)
-    before, after = ({one.place: one.reads for one in _steps(made, a=text)} for text in (b"", b"// a comment"))
+    before, after = ({one.place: one.reads for one in _steps(made, a=text)} for text in (b"", b"int i;"))
     new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
     assert new == {"HipPreprocess"}
 

@@ -1,5 +1,7 @@
 //! The program of all actions that compile: it runs compilers, or puts together what they have made.
 //!
+//!   compile sources [--lines] [IN OUT]...
+//!   compile name ID.txt [IN OUT]...
 //!   compile guarded [--scan FILE]... [--full TEXT] -- COMPILER ARGUMENT...
 //!   compile either  --full TEXT -- COMPILER ARGUMENT...
 //!   compile nvcc    --source NAME --section NAME -- NVCC ARGUMENT...
@@ -18,10 +20,13 @@ const hip = @import("hip.zig");
 const inputs = @import("inputs.zig");
 const nvcc = @import("nvcc.zig");
 const phase = @import("phase.zig");
+const sources = @import("sources.zig");
 const texts = @import("texts.zig");
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const verb = arguments.next() orelse return common.fail("no step named", .{});
+    if (common.is(verb, "sources")) return sources.run(allocator, arguments);
+    if (common.is(verb, "name")) return sources.named(allocator, arguments);
     if (common.is(verb, "guarded")) return inputs.run(allocator, arguments);
     if (common.is(verb, "either")) return inputs.either(allocator, arguments);
     if (common.is(verb, "fallback")) return fallback.run(allocator, arguments);
