@@ -255,11 +255,10 @@ def main() -> None:
     args = _arguments()
     work = args.work.resolve()
     cells = [*args.cells, MORE]
-    result = json.loads(args.out.read_text()) if args.out.is_file() else {"cells": cells, "programs": {}}
-    if result["cells"] != cells:
-        sys.exit(f"{args.out} has results of other cells")
+    result = json.loads(args.out.read_text()) if args.out.is_file() else {}
+    result["more"] = MORE
     machines = result.setdefault("machines", {})
-    result["programs"] |= programs(args.columns)
+    known = programs(args.columns)
     ours = [Ours(work, mode) for mode in MODES]
     every: list[Column] = [*ours, *(peer(work, ours[0]) for peer in PEERS)]
     columns = [column for column in every if column.name in args.columns]
@@ -268,7 +267,7 @@ def main() -> None:
             if one in columns or one is ours[0]:
                 warm(one, args.kernels, work, cells)
         for kernel in args.kernels:
-            machines[kernel] = machine()
+            machines[kernel] = {**machine(), "cells": args.cells, "programs": known}
             for column in columns:
                 result.setdefault(kernel, {})[column.name] = rows_of(column, kernel, work, args.cells, args.last)
                 args.out.write_text(json.dumps(result, indent=1) + "\n")

@@ -75,7 +75,7 @@ def digests(files: Iterable[Path], root: Path) -> dict[str, str]:
 def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tuple[float, int]:
     """Seconds and steps of the longest chain of actions from a source to its objects.
 
-    The host's code waits for cicc of one architecture; it is taken for the slowest one here.
+    The host's code waits for cicc of one architecture, taken for the slowest one here, or for the front ends of all.
 
     Args:
         actions: mnemonic, what Bazel says of the action while it runs, and seconds.
@@ -93,11 +93,16 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
     try:
         if "KernelCudaCompile" in host:
             return host["KernelCudaCompile"], 1
-        images = max(phases["CudaDeviceCompile"] + phases["CudaAssemble"] for phases in device.values())
-        launches = max(phases["CudaDeviceCompile"] for phases in device.values())
-        code = max(host["CudaFrontend"], launches) + host["CudaHostCompile"]
-        first = host["CudaPreprocess"]
-        return max((first + images + host["CudaFatbinary"], 4), (first + code, 3))
+        first = [host["CudaPreprocess"]]
+        read = []
+        if "CudaDeviceShare" in host:
+            read = [max(one.get("CudaDeviceFrontend", 0.0) for one in device.values()), host["CudaDeviceShare"]]
+        launches = read or [max(one["CudaDeviceCompile"] for one in device.values())]
+        image = max(([one["CudaDeviceCompile"], one["CudaAssemble"]] for one in device.values()), key=sum)
+        code = [*max([host["CudaFrontend"]], launches, key=sum), host["CudaHostCompile"]]
+        chain = [*first, *max([*read, *image, host["CudaFatbinary"]], code, key=sum)]
+        chain += [host["CudaFallback"]] if "CudaFallback" in host else []
+        return sum(chain), len(chain)
     except (KeyError, ValueError) as missing:
         raise ValueError(f"the profile has not all actions of {source}") from missing
 

@@ -14,13 +14,22 @@ benchmark, columns, page = (importlib.import_module(name) for name in ("benchmar
 
 _OURS, _PEER = "ours, split", "ninja"
 _MISSING = [
-    "- add a torch version: missing (bar: 20 times less CPU than the best peer)",
-    "- add an architecture: missing (bar: 3.5 times less CPU than the best peer)",
-    "- cold matrix: missing (bar: 1.8 times less CPU than the best peer)",
-    "- critical path: missing (bar: 2 times fewer seconds than the best peer)",
-    "- other directory: missing (bar: 0 compile actions)",
-    "- no change: missing (bar: 2 s)",
-    "- light_torch, cold matrix: missing (bar: 3 times less CPU than the best peer)",
+    *(
+        f"- {name}: missing (bar: {bar} times {what} than the best peer)"
+        for name, bar, what in [
+            ("light_torch, cold matrix", 3, "less CPU"),
+            ("light_torch, an architecture more", 20, "less CPU"),
+            ("light_torch, a torch version more", 2, "less CPU"),
+            ("light_torch, comment in a shared file", 0.7, "less CPU"),
+            ("norm, an architecture more", 3, "less CPU"),
+            ("norm, cold matrix", 1.8, "less CPU"),
+            ("norm, a torch version more", 20, "less CPU"),
+            ("norm, critical path of one source", 2, "fewer seconds"),
+            ("light, cold matrix", 0.9, "less CPU"),
+        ]
+    ),
+    "- norm, another directory: missing (bar: 0 compile actions)",
+    "- norm, no change: missing (bar: 2 s)",
 ]
 
 
@@ -52,7 +61,8 @@ def _kernel() -> dict[str, Any]:
 
 def _results(**kernels: dict[str, Any]) -> dict[str, Any]:
     where = {"date": "2026-01-01", "cores": 2, "processor": "one", "memory-gib": 8, "system": "Linux"}
-    return {"machines": dict.fromkeys(kernels, where), "cells": ["a", "b"], "programs": {"ninja": "1.13"}, **kernels}
+    where |= {"cells": ["a", "b"], "programs": {"ninja": "1.13"}}
+    return {"machines": dict.fromkeys(kernels, where), "more": "c", **kernels}
 
 
 def test_without_results_every_bar_is_missing() -> None:
@@ -68,13 +78,14 @@ def test_a_failed_row_counts_as_missing_for_its_bar() -> None:
 def test_bars_name_the_best_peer_and_say_what_is_reached() -> None:
     light = {_OURS: {"cold matrix": _cost(20)}, _PEER: {"cold matrix": _cost(62)}}
     assert page.bars({"norm": _kernel(), "light_torch": light}) == [
-        "- add a torch version: 30.0 times less CPU than the best peer, cmake (bar: 20): reached",
-        _MISSING[1],
-        "- cold matrix: 1.9 times less CPU than the best peer, cmake (bar: 1.8): reached",
-        "- critical path: 2.2 times fewer seconds than the best peer, ninja (bar: 2): reached",
-        "- other directory: 0 compile actions (bar: 0): reached",
-        "- no change: 1.5 s (bar: 2 s): reached",
         "- light_torch, cold matrix: 3.1 times less CPU than the best peer, ninja (bar: 3): reached",
+        *_MISSING[1:5],
+        "- norm, cold matrix: 1.9 times less CPU than the best peer, cmake (bar: 1.8): reached",
+        "- norm, a torch version more: 30.0 times less CPU than the best peer, cmake (bar: 20): reached",
+        "- norm, critical path of one source: 2.2 times fewer seconds than the best peer, ninja (bar: 2): reached",
+        _MISSING[8],
+        "- norm, another directory: 0 compile actions (bar: 0): reached",
+        "- norm, no change: 1.5 s (bar: 2 s): reached",
     ]
 
 
@@ -83,7 +94,7 @@ def test_bars_that_are_not_reached_say_so() -> None:
     kernel[_OURS] |= {"no change": _cost(3, wall=2.1), "another directory": _cost(3, steps=2)}
     kernel["cmake"] |= {"cold matrix": _cost(17)}
     said = page.bars({"norm": kernel})
-    assert [line.rpartition(": ")[2] for line in (said[2], said[4], said[5])] == ["not reached"] * 3
+    assert [line.rpartition(": ")[2] for line in (said[5], said[9], said[10])] == ["not reached"] * 3
 
 
 def test_a_table_has_missing_failed_and_compared_cells() -> None:
@@ -153,6 +164,15 @@ def test_the_longest_chain_can_be_that_of_the_host(frontend: float, whole: float
     assert columns.longest_chain([*_DEVICE, *_host(frontend, 5.0)], "csrc/a.cu") == (whole, 3)
 
 
+@pytest.mark.parametrize(("frontend", "whole", "steps"), [(2.0, 27.0, 7), (50.0, 53.5, 4)])
+def test_with_torch_all_wait_for_every_front_end(frontend: float, whole: float, steps: int) -> None:
+    read = [("CudaDeviceFrontend", f"Reading for sm_{arch} csrc/a.cu for //p:p", 19.0) for arch in (80, 90)]
+    share = ("CudaDeviceShare", "Sharing the bitcode of csrc/a.cu for //p:p", 0.0)
+    check = ("CudaFallback", "Checking the code of csrc/a.cu for //p:p", 0.5)
+    actions = [*_DEVICE, *read, share, check, *_host(frontend, 2.0)]
+    assert columns.longest_chain(actions, "csrc/a.cu") == (whole, steps)
+
+
 def test_nvcc_as_a_whole_is_a_chain_of_one() -> None:
     whole = ("KernelCudaCompile", "Compiling csrc/a.cu for //p:p", 7.0)
     assert columns.longest_chain([whole], "csrc/a.cu") == (7.0, 1)
@@ -198,7 +218,7 @@ def test_every_kernel_takes_every_change(kernel: str, tmp_path: Path) -> None:
     assert not [row for row, entry in rows.items() if "error" in entry]
     assert rows["same bytes from two directories"] == {"same": True}
     assert rows["critical path of one source"] == _cost(2.0, 2.0, 5)
-    assert "missing" not in "".join(page.bars({"norm": {_OURS: rows, _PEER: rows}})[4:6])
+    assert "missing" not in "".join(page.bars({"norm": {_OURS: rows, _PEER: rows}})[9:])
 
 
 def test_it_stops_after_the_last_row_that_is_wanted(tmp_path: Path) -> None:

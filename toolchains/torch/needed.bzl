@@ -81,6 +81,18 @@ _INTERPRETER = {
     "ATen/core/jit_type.h": ["LISTS"],
 }
 
+# Headers that bring in one that is written here, by an `#include` of them or of what lies below.
+_UMBRELLAS = [
+    "ATen/ATen",
+    "ATen/Functions",
+    "torch/all",
+    "torch/csrc",
+    "torch/extension",
+    "torch/python",
+    "torch/torch",
+    "torch/types",
+]
+
 # How the functions of an operator `NAME` are called: `at::NAME`, `at::NAME_out`, ...
 _FORMS = ["", "_", "_out", "_outf", "_symint", "_symint_out", "_symint_outf"]
 
@@ -159,7 +171,7 @@ def _device_guard(text):
     return before[:start].replace(include, _guarded(include, condition)) + _guarded(whole, condition) + "\n" + end
 
 def _words(operators):
-    """Lines of a word and what it asks for: a macro, or `-` for all headers."""
+    """Lines of a word and what it asks for: a macro, or `-` for all headers; `+` if it names an umbrella header."""
     words = {}
     for name in operators:
         for form in _FORMS:
@@ -170,6 +182,7 @@ def _words(operators):
             words.setdefault(name, []).append(macro)
     lines = ["%s %s%s" % (word, _MACRO, macro) for word, macros in words.items() for macro in macros]
     lines += ["%s:: %sFACTORIES" % (name, _MACRO) for name in _FACTORIES]
+    lines += ["<%s +" % name for name in _UMBRELLAS]
     lines += ["%s:: -" % name for name in _FRONT_END]
     lines += ["<torch/%s -" % name for name in _FRONT_END + ["script"]]
     return "".join([line + "\n" for line in sorted(lines)])

@@ -37,7 +37,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const out = try made(command);
     const all = try needed.full(allocator, command);
     var narrow = false;
-    if (try needed.narrowed(allocator, command, scanned.items)) |words|
+    if (try needed.narrowed(allocator, command, scanned.items, .host)) |words|
         narrow = try dryrun.attempt(null, allocator, try listing(allocator, words, out), &environment);
     if (!narrow) try dryrun.execute(null, allocator, try listing(allocator, all, out), &environment);
     try check(allocator, out);

@@ -11,11 +11,27 @@ const place = "--needed-headers=";
 /// What a word asks for if it asks for all headers.
 const everything = "-";
 
+/// What a word asks for that names an umbrella header.
+const umbrella = "+";
+
+/// For whom headers are left out.
+pub const Reader = enum {
+    /// The host alone, which reads the same unless the source includes an umbrella header.
+    host,
+    /// A GPU too, for which other headers bring in less as well.
+    gpu,
+};
+
 /// The command with the headers that some files of the project need; null if they need all, or it holds no place for them.
-pub fn narrowed(allocator: std.mem.Allocator, command: []const []const u8, files: []const []const u8) !?[][]const u8 {
+pub fn narrowed(
+    allocator: std.mem.Allocator,
+    command: []const []const u8,
+    files: []const []const u8,
+    reader: Reader,
+) !?[][]const u8 {
     for (command) |word| {
         if (!std.mem.startsWith(u8, word, place)) continue;
-        const flags = try needed(allocator, word[place.len..], files) orelse return null;
+        const flags = try needed(allocator, word[place.len..], files, reader) orelse return null;
         return try replaced(allocator, command, flags);
     }
     return null;
@@ -34,11 +50,16 @@ fn replaced(allocator: std.mem.Allocator, command: []const []const u8, flags: []
     return words.items;
 }
 
-fn needed(allocator: std.mem.Allocator, directory: []const u8, files: []const []const u8) !?[]const []const u8 {
+fn needed(
+    allocator: std.mem.Allocator,
+    directory: []const u8,
+    files: []const []const u8,
+    reader: Reader,
+) !?[]const []const u8 {
     var words = Words.init(allocator);
     for (files) |file| try words.read(try common.read(allocator, file));
     const table = try common.read(allocator, try std.fs.path.join(allocator, &.{ directory, "words.txt" }));
-    const macros = try words.macros(table) orelse return null;
+    const macros = try words.macros(table, reader) orelse return null;
     var flags = std.ArrayList([]const u8).init(allocator);
     try flags.appendSlice(&.{ "-isystem", directory, "-DAT_PER_OPERATOR_HEADERS" });
     for (macros) |macro| try flags.append(try std.mem.concat(allocator, u8, &.{ "-D", macro }));
@@ -96,16 +117,19 @@ const Words = struct {
         }
     }
 
-    /// What the words ask for, sorted; null if that is everything. A line of the table is a word and a macro.
-    fn macros(self: *Words, table: []const u8) !?[]const []const u8 {
+    /// What the words ask for, sorted; null if that is everything, or as good as that. A line of the table is a word and a
+    /// macro, or a sign.
+    fn macros(self: *Words, table: []const u8, reader: Reader) !?[]const []const u8 {
         var chosen = std.StringHashMap(void).init(self.allocator);
+        var gains = reader == .gpu;
         var lines = std.mem.tokenizeScalar(u8, table, '\n');
         while (lines.next()) |line| {
             const blank = std.mem.indexOfScalar(u8, line, ' ') orelse return common.fail("no macro in {s}", .{line});
             if (!self.found.contains(line[0..blank])) continue;
             if (common.is(line[blank + 1 ..], everything)) return null;
-            try chosen.put(line[blank + 1 ..], {});
+            if (common.is(line[blank + 1 ..], umbrella)) gains = true else try chosen.put(line[blank + 1 ..], {});
         }
+        if (!gains) return null;
         var names = std.ArrayList([]const u8).init(self.allocator);
         var each = chosen.keyIterator();
         while (each.next()) |name| try names.append(name.*);
@@ -139,11 +163,24 @@ test "what words ask for" {
     for (cases) |case| {
         var words = Words.init(arena.allocator());
         try words.read(case.text);
-        const found = try words.macros(table);
+        const found = try words.macros(table, .gpu);
         try std.testing.expectEqual(case.macros == null, found == null);
         if (case.macros) |expected| {
             try std.testing.expectEqual(expected.len, found.?.len);
             for (expected, found.?) |one, other| try std.testing.expectEqualStrings(one, other);
         }
+    }
+}
+
+test "the host gains by umbrella headers alone" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    for ([_]struct { text: []const u8, gains: bool }{
+        .{ .text = "#include <torch/all.h>\nadd", .gains = true },
+        .{ .text = "#include <torch/library.h>\nadd", .gains = false },
+    }) |case| {
+        var words = Words.init(arena.allocator());
+        try words.read(case.text);
+        try std.testing.expectEqual(case.gains, try words.macros("<torch/all +\nadd OP_add\n", .host) != null);
     }
 }

@@ -73,7 +73,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
         } else return common.fail("preprocess: no such flag: {s}", .{flag});
     }
     const call = arguments.items[arguments.at..];
-    const narrowed = try needed.narrowed(allocator, call, scanned.items);
+    const narrowed = try needed.narrowed(allocator, call, scanned.items, .gpu);
     if (narrowed == null or !try preprocessed(&work, narrowed.?, wanted.items, false))
         _ = try preprocessed(&work, try needed.full(allocator, call), wanted.items, true);
     if (shares) try texts.share(allocator, wanted.items);
