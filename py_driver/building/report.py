@@ -6,6 +6,7 @@ Nothing is read or written here: `make_report` gets what the build left, `as_jso
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ _UMBRELLAS = ("torch/all.h", "torch/extension.h", "torch/torch.h", "ATen/ATen.h"
 _ADVICE = "is an umbrella header: include only what is used, as ATen/core/Tensor.h, or headers of torch/csrc/stable/."
 _SOURCE, _COMPILER = "the source itself", "the compiler and its command line"
 _SHOWN = 5
+_EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +147,22 @@ class Code:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TorchHeaders:
+    """Which of torch's headers a CUDA source was compiled with.
+
+    Attributes:
+        section: the target.
+        cells: the identifiers of the variants for which it was so.
+        read: `needed`: those that the source needs; `all`: fewer did not do, so it was compiled again with all of them;
+            `unknown`: its steps were up to date before this build.
+    """
+
+    section: str
+    cells: tuple[str, ...]
+    read: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """A source file.
 
@@ -152,11 +170,13 @@ class Source:
         source: its path within the project.
         texts: its preprocessed texts; each cell that compiles it is in one of them.
         ptx: its PTX, likewise; empty for C++.
+        torch: which of torch's headers it read, likewise; empty if it was told to read all of them, and for C++.
     """
 
     source: str
     texts: tuple[Text, ...]
     ptx: tuple[Code, ...]
+    torch: tuple[TorchHeaders, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,7 +262,7 @@ def make_report(
         found.append(Step(**asdict(group[0][0]), cells=parts))
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
     made = tuple(
-        Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read))
+        Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read), torch=_torch_headers(group))
         for source, group in sources.items()
     )
     totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}
@@ -296,6 +316,21 @@ def _codes(group: Group, read: Read) -> tuple[Code, ...]:
             )
         )
     return tuple(found)
+
+
+def _torch_headers(group: Group) -> tuple[TorchHeaders, ...]:
+    """What the attempts with fewer headers came to: one that failed has left an empty file."""
+    if all(place.mnemonic != "CudaFallback" for place, _ in group):
+        return ()
+    made: dict[tuple[str, str], set[str]] = {}
+    for kind in ("CudaHostCompile", "CudaFatbinary"):
+        for key, digests in _known(group, kind).items():
+            made.setdefault(key, set()).update(digests.values())
+    cells: dict[tuple[str, str], list[str]] = {}
+    for (section, variant), digests in made.items():
+        read = "all" if _EMPTY in digests else "unknown" if "" in digests else "needed"
+        cells.setdefault((section, read), []).append(variant)
+    return tuple(TorchHeaders(section=one, cells=tuple(names), read=read) for (one, read), names in cells.items())
 
 
 def ptx_code(text: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -65,7 +66,8 @@ def needed(clone: Driver, base: Path) -> Built:
     listed = (project / "csrc" / "types.cu").read_text()
     (project / "csrc" / "types.cu").write_text(listed.partition("\n")[0] + _MISLEADING)
     _with(project, ["dispatch", "types"], '"8.6", "8.7"')
-    return Built(driver=clone, project=project, result=clone.build(project, CU130))
+    said = clone.run("build", project, "--json", f"--variant={CU130}", "--report", base / "headers.html").stdout
+    return Built(driver=clone, project=project, result=json.loads(said))
 
 
 def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
@@ -79,6 +81,17 @@ def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
     needed.driver.run("build", full, "--variant", CU130, "--headers", "full")
     assert digests(full / "build") == made
     assert _phase(needed.driver, "dispatch", "host.ii").stat().st_size > 1.5 * few
+
+
+def test_the_report_says_which_headers_did(needed: Built, base: Path) -> None:
+    told = {one["source"]: one["torch"] for one in json.loads((base / "headers.json").read_text())["sources"]}
+    assert told == {
+        "csrc/dispatch.cu": [{"section": "headers", "cells": [CU130], "read": "needed"}],
+        "csrc/types.cu": [{"section": "headers", "cells": [CU130], "read": "all"}],
+        "torch-ext/torch_binding.cpp": [],
+    }
+    assert "it was compiled again with all headers" in (base / "headers.html").read_text()
+    assert needed.result["variants"]
 
 
 def test_equal_text_is_read_once(needed: Built) -> None:
