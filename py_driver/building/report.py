@@ -327,8 +327,8 @@ def _torch_headers(group: Group) -> tuple[TorchHeaders, ...]:
         for key, digests in _known(group, kind).items():
             made.setdefault(key, set()).update(digests.values())
     cells: dict[tuple[str, str], list[str]] = {}
-    for (section, variant), digests in made.items():
-        read = "all" if _EMPTY in digests else "unknown" if "" in digests else "needed"
+    for (section, variant), found in made.items():
+        read = "all" if _EMPTY in found else "unknown" if "" in found else "needed"
         cells.setdefault((section, read), []).append(variant)
     return tuple(TorchHeaders(section=one, cells=tuple(names), read=read) for (one, read), names in cells.items())
 

@@ -4,6 +4,7 @@
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
+const editor = @import("editor.zig");
 const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
 const phases = @import("phase.zig");
@@ -31,7 +32,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             try words.append(if (std.mem.startsWith(u8, word, phases.ident_flag)) try phases.ident(allocator, work.name) else word);
             if (i + 1 == command.len) break;
             if (common.is(word, "--module_id_file_name")) try common.write(command[i + 1], id);
-            if (phases.namesSource(word)) {
+            if (editor.namesSource(word)) {
                 try words.append(work.name);
                 i += 1;
             }

@@ -4,10 +4,10 @@
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
+const Editor = @import("editor.zig").Editor;
 const object = @import("object.zig");
 const texts = @import("texts.zig");
 
-const list_flag = "-D__CUDA_ARCH_LIST__=";
 /// How fatbinary is told, with line information, what the code was made from.
 pub const ident_flag = "--ident=";
 const stub_name = "stub.c";
@@ -158,11 +158,6 @@ pub fn phaseOf(command: []const []const u8) ?Phase {
     return if (compiles) .@"host-compile" else null;
 }
 
-/// Whether the name of the source follows: nvcc hashes it into the names of symbols, and writes it into line tables.
-pub fn namesSource(word: []const u8) bool {
-    return common.is(word, "--orig_src_path_name") or common.is(word, "--orig_src_file_name");
-}
-
 /// How fatbinary is told, with line information, what the code was made from.
 pub fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
     return std.mem.concat(allocator, u8, &.{ ident_flag, name });
@@ -233,7 +228,7 @@ pub const Work = struct {
     }
 
     pub fn preprocess(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
+        var editor = try Editor.init(self.allocator, command, self.arch_list);
         while (editor.next()) |word| {
             if (common.is(word, "-o")) try editor.replace(self.out) else try editor.keep(word);
         }
@@ -241,9 +236,9 @@ pub const Work = struct {
     }
 
     fn frontend(self: *Work, command: []const []const u8, module_id: []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
+        var editor = try Editor.init(self.allocator, command, self.arch_list);
         while (editor.next()) |word| {
-            if (try editor.keepShared(word, module_id)) continue;
+            if (try editor.keepShared(word, module_id, self.name, try self.input("code"))) continue;
             if (common.is(word, "--gen_c_file_name")) {
                 try editor.replace(self.out);
             } else if (common.is(word, "--stub_file_name")) {
@@ -254,9 +249,9 @@ pub const Work = struct {
     }
 
     fn cicc(self: *Work, command: []const []const u8, module_id: []const u8, scratch: []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
+        var editor = try Editor.init(self.allocator, command, self.arch_list);
         while (editor.next()) |word| {
-            if (try editor.keepShared(word, module_id)) continue;
+            if (try editor.keepShared(word, module_id, self.name, try self.input("code"))) continue;
             if (common.is(word, "--gen_c_file_name") or common.is(word, "--gen_device_file_name")) {
                 try editor.replace(scratch);
             } else if (common.is(word, "--stub_file_name")) {
@@ -288,7 +283,7 @@ pub const Work = struct {
         while (lines.next()) |line| {
             const words = try dryrun.split(self.allocator, line, environment);
             if (words.len < 2 or !common.is(words[1], step)) continue;
-            var editor = try Editor.init(self, words);
+            var editor = try Editor.init(self.allocator, words, self.arch_list);
             while (editor.next()) |word| {
                 if (common.is(word, "-o")) {
                     try editor.replace(self.out);
@@ -302,7 +297,7 @@ pub const Work = struct {
     }
 
     fn ptxas(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
+        var editor = try Editor.init(self.allocator, command, self.arch_list);
         while (editor.next()) |word| {
             if (common.is(word, "-o")) {
                 try editor.replace(self.out);
@@ -314,7 +309,7 @@ pub const Work = struct {
     }
 
     fn fatbinary(self: *Work, command: []const []const u8, scratch: []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
+        var editor = try Editor.init(self.allocator, command, self.arch_list);
         while (editor.next()) |word| {
             if (std.mem.startsWith(u8, word, "--create=")) {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
@@ -342,7 +337,7 @@ pub const Work = struct {
     }
 
     fn compile(self: *Work, command: []const []const u8) ![][]const u8 {
-        var editor = try Editor.init(self, command);
+        var editor = try Editor.init(self.allocator, command, self.arch_list);
         while (editor.next()) |word| {
             if (common.is(word, "-o")) {
                 try editor.replace(self.out);
@@ -376,51 +371,5 @@ pub const Work = struct {
     /// Where the code of all architectures begins.
     pub fn symbol(self: *Work) ![]const u8 {
         return std.mem.concat(self.allocator, u8, &.{ "fatbin", try moduleId(self.allocator, self.section, self.name) });
-    }
-};
-
-/// Goes through the words of a command and collects those of another.
-const Editor = struct {
-    work: *Work,
-    command: []const []const u8,
-    at: usize = 1,
-    words: std.ArrayList([]const u8),
-
-    fn init(work: *Work, command: []const []const u8) !Editor {
-        var words = std.ArrayList([]const u8).init(work.allocator);
-        try words.append(command[0]);
-        return .{ .work = work, .command = command, .words = words };
-    }
-
-    fn next(self: *Editor) ?[]const u8 {
-        if (self.at == self.command.len) return null;
-        defer self.at += 1;
-        return self.command[self.at];
-    }
-
-    fn keep(self: *Editor, word: []const u8) !void {
-        const list = self.work.arch_list;
-        const replaced = list.len > 0 and std.mem.startsWith(u8, word, list_flag);
-        try self.words.append(if (replaced) try std.mem.concat(self.work.allocator, u8, &.{ list_flag, list }) else word);
-    }
-
-    /// Takes the word that was read last, with another one in place of that which follows it.
-    fn replace(self: *Editor, value: []const u8) !void {
-        try self.words.append(self.command[self.at - 1]);
-        try self.words.append(value);
-        self.at += 1;
-    }
-
-    /// What cudafe++ and cicc have in common; whether the word was one of those.
-    fn keepShared(self: *Editor, word: []const u8, module_id: []const u8) !bool {
-        if (common.is(word, "--gen_module_id_file")) return true;
-        if (common.is(word, "--module_id_file_name")) {
-            try self.replace(module_id);
-        } else if (namesSource(word)) {
-            try self.replace(self.work.name);
-        } else if (std.mem.endsWith(u8, word, ".ii")) {
-            try self.words.append(try self.work.input("code"));
-        } else return false;
-        return true;
     }
 };
