@@ -174,11 +174,27 @@ def _cc_sdk_repository_impl(rctx):
     ))
     return reproducible(rctx)
 
+def _without_shortcut(rctx):
+    """Takes a shortcut out of `std::map::emplace` where nvcc reads it: cudafe++ 11.8 writes `remove_reference_t<_Args>` for it.
+
+    Without it `emplace` makes the node before it looks for the key, as in C++14. CUDA 11.8 is for gcc 11 at most, whose
+    headers have none.
+    """
+    name = "gcc/include/c++/12/bits/stl_map.h"
+    text = rctx.read(name)
+    shortcut = "\n\t  if constexpr (sizeof...(_Args) == 2)\n"
+    condition = "#if __cplusplus >= 201703L"
+    if text.count(condition + shortcut) != 1:
+        fail("%s has no shortcut in emplace, or several" % name)
+    rctx.file(name, text.replace(condition + shortcut, condition + " && !defined(__CUDACC__)" + shortcut), executable = False)
+
 def _cc_host_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     zig = lock["zig"][rctx.attr.version]
     gcc = [entry for entry in lock["gcc"] if entry["name"].startswith("libstdc++-")]
     directories = _compiler(rctx, zig, gcc, lock["glibc"])
+    if zig["clang"] < 14:
+        _without_shortcut(rctx)
     rctx.delete("work")
     rctx.file("BUILD.bazel", _HOST_BUILD.format(
         clang = zig["clang"],

@@ -163,7 +163,8 @@ pub fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const
     return found.items;
 }
 
-fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]const u8 {
+/// Where a program is: as its name says, or in one of the directories of PATH.
+pub fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]const u8 {
     if (std.mem.indexOfScalar(u8, name, '/') != null) return name;
     var directories = std.mem.splitScalar(u8, path, ':');
     while (directories.next()) |directory| {

@@ -270,19 +270,22 @@ pub const Work = struct {
     fn half(self: *Work, whole: []const []const u8, step: []const u8, environment: *std.process.EnvMap) ![][]const u8 {
         try environment.put("NVVMCCWIZ", "553282");
         defer environment.remove("NVVMCCWIZ");
+        const found = try dryrun.program(self.allocator, whole[0], environment.get("PATH") orelse "");
+        const program = try absolute(self.allocator, found);
         var call = std.ArrayList([]const u8).init(self.allocator);
-        try call.appendSlice(&.{ whole[0], "-dryrun", "-keep" });
+        try call.appendSlice(&.{ program, "-dryrun", "-keep" });
         try call.appendSlice(whole[1..]);
         const said = std.process.Child.run(.{
             .allocator = self.allocator,
             .argv = call.items,
             .env_map = environment,
             .max_output_bytes = 1 << 30,
-        }) catch |err| return common.fail("cannot run {s}: {s}", .{ whole[0], @errorName(err) });
+        }) catch |err| return common.fail("cannot run {s}: {s}", .{ program, @errorName(err) });
         var lines = std.mem.splitScalar(u8, try std.mem.concat(self.allocator, u8, &.{ said.stdout, "\n", said.stderr }), '\n');
         while (lines.next()) |line| {
             const words = try dryrun.split(self.allocator, line, environment);
             if (words.len < 2 or !common.is(words[1], step)) continue;
+            words[0] = program;
             var editor = try Editor.init(self.allocator, words, self.arch_list);
             while (editor.next()) |word| {
                 if (common.is(word, "-o")) {
