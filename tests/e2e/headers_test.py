@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from clone import BINDING, CU130, PROJECTS, Built, Driver, copy_project, digests, steps, torch_steps
+from halves import whole_and_halves
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,15 +36,6 @@ _PAIRS = (
 )
 _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
-_TEXT = """# 1 "a.cu"
-template <typename T> __attribute__((global)) void scale(T* out, T by) {
-  __attribute__((shared)) T held[8];
-  for (int i = 0; i < 8; ++i) held[i] = out[i] * by;
-  for (int i = 0; i < 8; ++i) out[7 - i] = held[i] / by;
-}
-template __attribute__((global)) void scale<float>(float*, float);
-template __attribute__((global)) void scale<double>(double*, double);
-"""
 
 
 def _with(project: Path, names: list[str], archs: str = '"9.0"') -> None:
@@ -123,43 +114,13 @@ def test_errors_are_those_of_all_headers(needed: Built, base: Path) -> None:
     ]
 
 
-def _both(driver: Driver, cuda: str, directory: Path, arch: str, *options: str) -> list[bytes]:
-    """The PTX of cicc as a whole, and of its two halves."""
-    root = next(driver.output.glob("*/execroot/_main/bazel-out/*/bin/external/*/rules/private/tools/compile_program"))
-    toolkit = next(one for one in driver.output.glob(f"*/external/*torch_kernels_cuda_{cuda}") if one.is_dir())
-    host = next(driver.output.glob("*/external/*torch_kernels_*/clang++"))
-    (directory / "code.ii").write_text(_TEXT)
-
-    def phase(name: str, code: str, out: str, *more: str) -> None:
-        command: list[str | Path] = [root, "phase", name, "--source", "a.cu", "--section", "k", "--in", "code", code]
-        command += [
-            "--out",
-            out,
-            *more,
-            "--",
-            toolkit / "bin" / "nvcc",
-            "-ccbin",
-            host,
-            "--objdir-as-tempdir",
-            *options,
-        ]
-        command += [f"-gencode=arch=compute_{arch},code=sm_{arch}", "-c", "source.cu", "-o", "object.o"]
-        subprocess.run(command, cwd=directory, check=True)
-
-    phase("cicc", "code.ii", "whole.ptx", "--stub", "whole.c")
-    phase("device-frontend", "code.ii", "half.bc", "--stub", "half.c")
-    phase("device-compile", "half.bc", "half.ptx")
-    assert (directory / "whole.c").read_bytes() == (directory / "half.c").read_bytes()
-    return [(directory / name).read_bytes() for name in ("whole.ptx", "half.ptx")]
-
-
 @pytest.mark.parametrize("options", [(), ("-lineinfo",), ("--use_fast_math",)], ids=str)
 @pytest.mark.parametrize("arch", ["80", "90a", "100"])
 def test_halves_of_cicc_make_what_it_makes(needed: Built, tmp_path: Path, arch: str, options: tuple[str, ...]) -> None:
     bitcode = []
     for place in (tmp_path / "a", tmp_path / "another" / "directory"):
         place.mkdir(parents=True)
-        whole, half = _both(needed.driver, "13_0", place, arch, *options)
+        whole, half = whole_and_halves(needed.driver, "13.0", place, arch, *options)
         assert b".target sm_" in whole
         assert half == whole
         bitcode.append((place / "half.bc").read_bytes())
@@ -168,7 +129,7 @@ def test_halves_of_cicc_make_what_it_makes(needed: Built, tmp_path: Path, arch: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", _PAIRS)
-def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, tmp_path: Path, pair: str) -> None:
+def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, pair: str) -> None:
     """Each release of torch and CUDA with a part of the sources, so that all of them have a turn."""
     names = sorted(path.stem for path in (PROJECTS / "headers" / "csrc").glob("*.cu"))
     if not os.environ.get(_EVERY):
@@ -181,6 +142,3 @@ def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, 
         needed.driver.run("build", project, "--variant", f"{pair}-*", "--headers", headers)
         made.append(digests(project / "build"))
     assert made[0] == made[1]
-    cuda = f"{pair[-3:-1]}_{pair[-1]}"
-    whole, half = _both(needed.driver, cuda, tmp_path, "80")
-    assert half == whole

@@ -26,8 +26,7 @@ from clone import (
     steps,
     torch_steps,
 )
-
-from py_driver.matrix.releases import Releases
+from halves import sdks, whole_and_halves
 
 pytestmark = pytest.mark.e2e
 
@@ -99,6 +98,15 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
 def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str, tmp_path: Path) -> None:
     _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
     _expect_the_known_commands(phases.driver, cell, tmp_path)
+    whole, halves = whole_and_halves(phases.driver, _version(cell), tmp_path, "80")
+    assert b".target sm_80" in whole
+    assert halves == whole
+
+
+def _version(cell: str) -> str:
+    """The CUDA release of `torch213-cxx11-cu130`."""
+    number = cell.partition("-cu")[2].split("-")[0]
+    return f"{number[:2]}.{number[2:]}"
 
 
 def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> None:
@@ -106,20 +114,13 @@ def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> Non
 
     UPDATE_EXPECTED=1 writes it anew.
     """
-    number = cell.partition("-cu")[2].split("-")[0]
-    version = f"{number[:2]}.{number[2:]}"
-    host = Releases().lock.parts["cuda"][version]["host"]
-    compiler = "cc" if host == Releases().lock.parts["cc"]["default"] else f"host_{host.replace('.', '_')}"
-    sdks = {}
-    for name, kind in (("CUDA", f"cuda_{version.replace('.', '_')}"), ("HOST", compiler)):
-        places = clone.output.glob(f"*/external/*torch_kernels_{kind}")
-        sdks[name] = next(one for one in places if one.is_dir())
+    cuda, host = sdks(clone, _version(cell))
     (directory / "source.cu").touch()
     command: list[str | Path] = [
-        sdks["CUDA"] / "bin" / "nvcc",
+        cuda / "bin" / "nvcc",
         "--dryrun",
         "-ccbin",
-        sdks["HOST"] / "clang++",
+        host / "clang++",
         "--objdir-as-tempdir",
     ]
     archs = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
@@ -132,10 +133,10 @@ def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> Non
         text=True,
     )
     text = done.stderr
-    for name, place in {**sdks, "HERE": directory}.items():
+    for name, place in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
         text = text.replace(str(place), name)
     shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    expected = Path(__file__).parent / "dryrun" / f"cuda_{version}.txt"
+    expected = Path(__file__).parent / "dryrun" / f"cuda_{_version(cell)}.txt"
     if os.environ.get("UPDATE_EXPECTED") == "1":
         expected.write_text(shown, encoding="utf-8")
     assert shown == expected.read_text(encoding="utf-8")
