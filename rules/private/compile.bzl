@@ -11,6 +11,10 @@ load(":sources.bzl", "add_directories", "source_prefix_map")
 # version, so that their objects are too.
 _CXX_STANDARD = 17
 
+# What is exported says the linker. Without the last flag the visibility of functions that are templates would depend on
+# whether a header has defined their arguments or only declared them.
+VISIBILITY = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
+
 def _repository_prefix_map(file):
     """Takes the way to an external repository out of `__FILE__`: its name differs between Bazel versions and root modules."""
     root = file.owner.workspace_root
@@ -203,7 +207,7 @@ def compile_cxx(ctx, job, source):
     headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []), name)
     common = ctx.actions.args()
     common.add_all(compiler.options)
-    common.add_all(["-fPIC", "-fvisibility=hidden"])
+    common.add_all(VISIBILITY)
     common.add_all(language_flags(job))
     prefix_maps(common, job, source, job.cc.compiler)
     find = ctx.actions.args()

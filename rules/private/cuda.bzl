@@ -10,6 +10,7 @@ code as text, the code of all architectures, is an object of its own beside it.
 load(":actions.bzl", "ACTION", "package_path")
 load(
     ":compile.bzl",
+    "VISIBILITY",
     "id_header",
     "language_flags",
     "object_file",
@@ -107,7 +108,7 @@ def _nvcc(arguments, job, archs):
     arguments.add("--objdir-as-tempdir")
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in archs])
-    arguments.add_all(["-fPIC", "-fvisibility=hidden"], before_each = "-Xcompiler")
+    arguments.add_all(VISIBILITY, before_each = "-Xcompiler")
     arguments.add_all(language_flags(job))
 
 def _call(arguments, job, source, archs, object):

@@ -67,6 +67,11 @@ _LISTS = [
     "TensorType",
     "TupleType",
     "TypePtr",
+    # The one operator of namespace `at` that takes a reference to a list (`ITensorListRef` in ATen/ops/cat.h), and so
+    # makes one of `{a, b}`.
+    "cat",
+    "cat_out",
+    "cat_outf",
     "getTypePtr",
     "ivalue",
 ]
