@@ -180,7 +180,7 @@ def test_json_has_the_documented_shape() -> None:
     assert list(value["steps"][0]) == ["source", "section", "mnemonic", "arch", "cells"]
     assert list(value["steps"][0]["cells"][0]) == ["variant", "did", "seconds", "how", "why"]
     [source] = value["sources"]
-    assert list(source) == ["source", "texts", "ptx"]
+    assert list(source) == ["source", "texts", "ptx", "torch"]
     assert list(source["texts"][0]) == ["section", "cells", "share"]
     assert list(source["texts"][0]["share"]) == ["lines", "size", "source", "compiler", "headers", "advice"]
     assert list(source["texts"][0]["share"]["headers"][0]) == ["name", "lines", "size", "percent"]
