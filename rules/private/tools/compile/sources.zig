@@ -68,7 +68,7 @@ fn beginning(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
 /// A text without its comments; null if there is anything in it that is not understood here for sure.
 fn uncommented(allocator: std.mem.Allocator, whole: []const u8) !?[]const u8 {
     const text = if (std.mem.startsWith(u8, whole, "\xef\xbb\xbf")) whole[3..] else whole;
-    for ([_][]const u8{ "\r", "??/", "%:", "/\\\n", "*\\\n", "R\\\n", "\\\\\n" }) |odd|
+    for ([_][]const u8{ "\r", "\x0b", "\x0c", "??", "%:", "/\\\n", "*\\\n", "R\\\n", "\\\\\n" }) |odd|
         if (std.mem.indexOf(u8, text, odd) != null) return null;
     var lexer = Lexer{ .text = text, .out = std.ArrayList(u8).init(allocator) };
     lexer.all() catch |err| return if (err == error.Odd) null else err;
@@ -150,6 +150,7 @@ const Lexer = struct {
         if (std.mem.trim(u8, self.out.items[self.line..], " \t").len == 0 and !self.directive) {
             self.directive = true;
             const name = std.mem.trimLeft(u8, self.text[self.at + 1 ..], " \t");
+            if (name.len > 0 and (name[0] == '/' or name[0] == '\\')) return error.Odd;
             for ([_][]const u8{ "include", "import" }) |one| self.includes = self.includes or std.mem.startsWith(u8, name, one);
         }
         try self.keep(1);
@@ -274,6 +275,8 @@ test "comments" {
         .{ "#define A // b \\\n c", null },
         .{ "int a; /* b\n */ #define C", null },
         .{ "#error don't\n// a", null },
+        .{ "# /* a */ include <b//c>", null },
+        .{ "\x0c#define A /* b\n */ 1", null },
         .{ "a // b\r\n", null },
         .{ "a \\ // b\nc", null },
         .{ "a // b \\ \nc", null },
