@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.phases import TorchHeaders, last_of, phases, way_of
@@ -11,7 +10,7 @@ from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
-from py_driver.plan.includes import TORCH_FOLDERS, is_opaque, scan, without_comments
+from py_driver.plan.includes import TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,13 +126,13 @@ class _Contents:
         """Of a source of a group."""
         key = group.name, source
         if key not in self._known:
-            closure = self._closure(group, source)
-            includes = (path for name in closure for path in self._scanned(name) or ())
+            files = closure(source, group.headers, self._scanned)
+            includes = (path for name in files for path in self._scanned(name) or ())
             # hipify makes all files of a section at once, and what it made is offered to each of them.
             own = group.sources if BUILT[group.backend].rewrites else (source,)
             self._known[key] = _Content(
                 offered=_digest(self._of([*own, *group.headers])),
-                included=_digest(self._of(sorted(closure))),
+                included=_digest(self._of(sorted(files))),
                 torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
             )
         return self._known[key]
@@ -157,23 +156,6 @@ class _Contents:
                 text = without_comments(self._files.get(name, b"").decode(errors="surrogateescape"))
                 self._bare[name] = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
         return [[name, self._bare[name]] for name in names]
-
-    def _closure(self, group: Group, source: str) -> list[str]:
-        """A source, and the headers of its group that it includes: of the same name, all; all, if nobody can tell."""
-        by_name: dict[str, list[str]] = {}
-        for header in group.headers:
-            by_name.setdefault(posixpath.basename(header), []).append(header)
-        found = {source: None}
-        todo = [source]
-        for name in todo:
-            included = self._scanned(name)
-            if included is None:
-                return [source, *group.headers]
-            for path in included:
-                new = [one for one in by_name.get(posixpath.basename(path), ()) if one not in found]
-                found.update(dict.fromkeys(new))
-                todo += new
-        return todo
 
 
 def _digest(value: object) -> str:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.cli.several import each, exit_code, several, summary
-from py_driver.errors import Code, DriverError, ExitCode
+from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import printable
+from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from py_driver.building.header_trial import Tried
     from py_driver.cli import Subparsers
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
@@ -28,6 +30,13 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="fail also for what upstream's builder takes and is probably a mistake"
     )
+    parser.add_argument(
+        "--headers",
+        action="store_true",
+        help="compile each source that includes an umbrella header of torch, as torch/all.h, with smaller headers, and "
+        "report those that compile faster",
+    )
+    parser.add_argument("--fix", action="store_true", help="with --headers, write the smaller headers into the sources")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -38,11 +47,13 @@ class Checked(NamedTuple):
         manifest: its build.toml.
         variants: what is built of it; none if it has nothing to build here, e.g. as one for another backend.
         notes: what is worth knowing and no error.
+        headers: what smaller headers save; None if nobody asked.
     """
 
     manifest: Manifest
     variants: tuple[Variant, ...]
     notes: tuple[Note, ...]
+    headers: Tried | None = None
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -51,16 +62,23 @@ def run(args: argparse.Namespace, output: Output) -> int:
     A project that is right and has no cell to build here, e.g. one for another backend, passes with a note.
 
     Raises:
-        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes.
+        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes; with
+            `--headers` all that a build raises; USAGE for `--fix` without that.
             With several projects only what is wrong for all.
     """
+    if args.fix and not args.headers:
+        raise error(Code.USAGE, "`--fix` needs `--headers`", help="write `driver check --headers --fix`")
     projects = several(args)
     releases = releases_of(args)
 
     def work(directory: Path) -> Checked:
         checked = check(directory, releases, strict=args.strict, strict_archs=args.strict_archs)
+        if args.headers and checked.variants:
+            checked = checked._replace(headers=_smaller(directory, releases, output, fix=args.fix))
         if not args.json:
             _show(checked, output)
+            if checked.headers is not None:
+                _show_headers(directory, checked.headers, output, fixed=args.fix)
         return checked
 
     if projects is None:
@@ -99,6 +117,17 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     return Checked(manifest=project.manifest, variants=variants, notes=project.notes)
 
 
+def _smaller(directory: Path, releases: Releases, output: Output, *, fix: bool) -> Tried:
+    """What smaller headers save, and with `fix` the sources have them."""
+    from py_driver.building.header_trial import apply, try_smaller_headers  # noqa: PLC0415  (only this compiles)
+
+    tried = try_smaller_headers(directory, releases, output)
+    if fix:
+        with storage_errors(directory):
+            apply(directory, tried)
+    return tried
+
+
 def _as_json(checked: Checked) -> dict[str, Any]:
     """A valid project as a value for JSON."""
     return {
@@ -107,6 +136,7 @@ def _as_json(checked: Checked) -> dict[str, Any]:
         "variants": [one.name for one in checked.variants],
         "notes": [one.as_json() for one in checked.notes],
         "errors": [],
+        **({"headers": checked.headers.as_json()} if checked.headers is not None else {}),
     }
 
 
@@ -121,3 +151,21 @@ def _show(checked: Checked, output: Output) -> None:
     advice = "" if manifest.edition >= CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
     said = f"{manifest.file} is valid: edition {manifest.edition}, {bundled} variants{named}{advice}"
     output.say(printable(said))
+
+
+def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
+    """Print which smaller headers do, and what they save."""
+    if not tried.edits:
+        output.say("No smaller headers of torch compile faster.")
+        return
+    for name, edits in tried.edits.items():
+        for edit in edits:
+            instead = ", ".join(f"<{one}>" for one in edit.instead) or "nothing: other lines include it"
+            output.say(printable(f"{directory / name}:{edit.line}: <{edit.header}> -> {instead}"))
+    for gain in tried.gains:
+        both = zip(gain.before, gain.after, ("for each architecture", "for the rest"), strict=True)
+        alone = not gain.before.arch
+        parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {what}'}" for old, new, what in both if old]
+        output.say(printable(f"    {gain.source}: {', '.join(parts)}"))
+    said = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
+    output.say(f"{said}. Compiled for {', '.join(tried.variants)}, with all that each header includes.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.matrix.backends import BUILT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 # What does not end goes up to the end of the text, or of the line: each character is looked at once.
 _SKIPPED = re.compile(
@@ -63,6 +67,11 @@ class Include(NamedTuple):
 def without_comments(text: str) -> str:
     """The text with blanks for comments, and nothing at the ends of lines, as `compile sources` makes it."""
     return re.sub(r"[ \t]+$", "", _blanked(text, "comment"), flags=re.MULTILINE)
+
+
+def code_of(text: str) -> str:
+    """The text with blanks for comments, strings and characters; the names of quoted `#include`s go too."""
+    return _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def _blanked(text: str, *kinds: str) -> str:
@@ -141,6 +150,30 @@ def is_opaque(text: str) -> bool:
     return _SUSPECT.search(text) is not None and _OPAQUE.search(_blanked(text, "raw", "comment")) is not None
 
 
+def closure(source: str, headers: Iterable[str], included: Callable[[str], Iterable[str] | None]) -> list[str]:
+    """A source and the headers that it includes: of the same name, all; of all names, if nobody can tell.
+
+    Args:
+        source: path of the source.
+        headers: paths of what it may include.
+        included: what a file of these includes, as written; None if that cannot be told.
+    """
+    by_name: dict[str, list[str]] = {}
+    for header in headers:
+        by_name.setdefault(posixpath.basename(header), []).append(header)
+    found = {source: None}
+    todo = [source]
+    for name in todo:
+        paths = included(name)
+        if paths is None:
+            return [source, *headers]
+        for path in paths:
+            new = [one for one in by_name.get(posixpath.basename(path), ()) if one not in found]
+            found.update(dict.fromkeys(new))
+            todo += new
+    return todo
+
+
 def first_use(text: str, macro: str) -> int | None:
     """Where a text first uses the value of a macro, in characters, or None if it does nowhere.
 
@@ -152,7 +185,7 @@ def first_use(text: str, macro: str) -> int | None:
     """
     if macro not in text:
         return None
-    plain = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    plain = code_of(text)
     asked = r"(?:defined[ \t]*+\(?|ifn?def|elifn?def|define|undef)[ \t]*+"
     uses = re.finditer(rf"(?P<asked>\b{asked})?+\b{macro}\b", plain)
     return next((found.start() for found in uses if not found["asked"]), None)

@@ -33,6 +33,13 @@ pytestmark = pytest.mark.e2e
 _SPLIT = ("torch25-cxx11-cu118", "torch25-cxx11-cu124", "torch213-cxx11-cu132", "torch215-cxx11-cu135")
 _ALL = cuda_steps(2)
 _LATER = _ALL - 1  # less preprocessing
+_OPTIONS = (
+    (),
+    ("-lineinfo", "--maxrregcount=32"),
+    ("--use_fast_math", "--expt-extended-lambda", "--expt-relaxed-constexpr", "--fmad=false", "-std=c++17"),
+    ("--diag-suppress=177", "--restrict", "--Werror=all-warnings"),
+)
+"""Of nvcc, with which cicc as a whole and its halves are compared; with -G the PTX names the working directory."""
 _FLAG = "--//rules/settings:cuda_compile=monolithic"
 
 
@@ -98,9 +105,11 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
 def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str, tmp_path: Path) -> None:
     _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
     _expect_the_known_commands(phases.driver, cell, tmp_path)
-    whole, halves = whole_and_halves(phases.driver, _version(cell), tmp_path, "80")
-    assert b".target sm_80" in whole
-    assert halves == whole
+    for arch in ("80", "90") if _version(cell) < "13" else ("80", "90a", "100", "120f"):
+        for options in _OPTIONS:
+            whole, halves = whole_and_halves(phases.driver, _version(cell), tmp_path, arch, *options)
+            assert f".target sm_{arch}".encode() in whole
+            assert halves == whole
 
 
 def _version(cell: str) -> str:

@@ -4,6 +4,7 @@
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
+const halves = @import("halves.zig");
 const Editor = @import("editor.zig").Editor;
 const object = @import("object.zig");
 const texts = @import("texts.zig");
@@ -78,8 +79,8 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         .@"host-preprocess", .@"device-preprocess" => return common.fail("phase: {s} is a step of its own", .{@tagName(phase)}),
         .frontend => try work.frontend(command, module_id),
         .cicc => try work.cicc(command, module_id, scratch),
-        .@"device-frontend" => try work.half(try work.cicc(command, module_id, scratch), "-lgenfe", &plan.environment),
-        .@"device-compile" => try work.half(command, "-libnvvm", &plan.environment),
+        .@"device-frontend" => try work.half(try work.cicc(command, module_id, scratch), .frontend, &plan.environment),
+        .@"device-compile" => try work.half(command, .compile, &plan.environment),
         .ptxas => try work.ptxas(command),
         .fatbinary => try work.fatbinary(command, scratch),
         .@"host-compile" => try work.compile(command),
@@ -265,38 +266,9 @@ pub const Work = struct {
         return editor.words.items;
     }
 
-    /// The two programs of which cicc consists, as it names them itself: the front end, which makes bitcode of text, and what
-    /// makes PTX of that. What `NVVMCCWIZ` has to be stands in cicc.
-    fn half(self: *Work, whole: []const []const u8, step: []const u8, environment: *std.process.EnvMap) ![][]const u8 {
-        try environment.put("NVVMCCWIZ", "553282");
-        defer environment.remove("NVVMCCWIZ");
-        const found = try dryrun.program(self.allocator, whole[0], environment.get("PATH") orelse "");
-        const program = try absolute(self.allocator, found);
-        var call = std.ArrayList([]const u8).init(self.allocator);
-        try call.appendSlice(&.{ program, "-dryrun", "-keep" });
-        try call.appendSlice(whole[1..]);
-        const said = std.process.Child.run(.{
-            .allocator = self.allocator,
-            .argv = call.items,
-            .env_map = environment,
-            .max_output_bytes = 1 << 30,
-        }) catch |err| return common.fail("cannot run {s}: {s}", .{ program, @errorName(err) });
-        var lines = std.mem.splitScalar(u8, try std.mem.concat(self.allocator, u8, &.{ said.stdout, "\n", said.stderr }), '\n');
-        while (lines.next()) |line| {
-            const words = try dryrun.split(self.allocator, line, environment);
-            if (words.len < 2 or !common.is(words[1], step)) continue;
-            words[0] = program;
-            var editor = try Editor.init(self.allocator, words, self.arch_list);
-            while (editor.next()) |word| {
-                if (common.is(word, "-o")) {
-                    try editor.replace(self.out);
-                } else if (std.mem.endsWith(u8, word, ".bc")) {
-                    try editor.words.append(try self.input("code"));
-                } else if (!common.is(word, "-keep") and !common.is(word, "-v")) try editor.keep(word);
-            }
-            return editor.words.items;
-        }
-        return common.fail("this cicc runs no {s}; compile in one step", .{step});
+    /// The command of a half of cicc, of that of the whole.
+    fn half(self: *Work, whole: []const []const u8, part: halves.Half, environment: *std.process.EnvMap) ![][]const u8 {
+        return halves.of(self.allocator, whole, part, try self.input("code"), self.out, environment);
     }
 
     fn ptxas(self: *Work, command: []const []const u8) ![][]const u8 {

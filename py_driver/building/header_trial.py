@@ -1,0 +1,302 @@
+"""Smaller headers of torch in place of umbrella headers: what compiles, found by compiling, and what it saves."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.bazel.find import find_bazel
+from py_driver.bazel.invocation import Choices, Headers, build, building
+from py_driver.bazel.servers import free_server
+from py_driver.bazel.spawns import read_spawns
+from py_driver.building.author_paths import AuthorPaths, Project
+from py_driver.building.selection import archives
+from py_driver.building.tell import Teller
+from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.fetch.prefetch import fetch_all
+from py_driver.manifest.model import TORCH
+from py_driver.matrix.backends import arch_order
+from py_driver.matrix.toolkits import numbers
+from py_driver.plan.includes import closure, is_opaque, scan
+from py_driver.plan.narrow import narrowed
+from py_driver.plan.plan import plan_directory
+from py_driver.plan.project import MANIFEST
+from py_driver.plan.smaller_headers import proposals, rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py_driver.bazel.find import Bazel
+    from py_driver.bazel.run import Completed
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan, Variant
+    from py_driver.plan.smaller_headers import Edit
+
+_WORTH = 0.9
+"""Of the time that a source takes, what it has to stay below: smaller differences may be the machine's."""
+
+
+class Seconds(NamedTuple):
+    """What the actions of a source take.
+
+    Attributes:
+        arch: those for a GPU architecture; 0 if there are none.
+        rest: all others.
+    """
+
+    arch: float
+    rest: float
+
+
+class Gain(NamedTuple):
+    """What other headers save.
+
+    Attributes:
+        source: path within the project.
+        before: what it takes with the headers that it includes.
+        after: what it takes with the others.
+    """
+
+    source: str
+    before: Seconds
+    after: Seconds
+
+    @property
+    def pays(self) -> bool:
+        """Whether that is more than what differs from run to run."""
+        return sum(self.after) < _WORTH * sum(self.before)
+
+
+class Tried(NamedTuple):
+    """Headers that do.
+
+    Attributes:
+        edits: what to include instead, by path within the project; none if nothing smaller compiles, or pays.
+        gains: the sources that compile faster with all of these, in their order.
+        variants: that were compiled.
+    """
+
+    edits: Mapping[str, tuple[Edit, ...]]
+    gains: tuple[Gain, ...]
+    variants: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as a value for JSON."""
+        edits = [(name, edit) for name, edits in self.edits.items() for edit in edits]
+        return {
+            "edits": [{"file": name, **edit._asdict(), "instead": [*edit.instead]} for name, edit in edits],
+            "gains": [
+                {"source": one.source, "before": one.before._asdict(), "after": one.after._asdict()}
+                for one in self.gains
+            ],
+            "variants": [*self.variants],
+        }
+
+
+class _Outcome(NamedTuple):
+    """What came of compiling: the sources that failed, and what each takes that was compiled."""
+
+    failed: frozenset[str]
+    seconds: Mapping[str, Seconds]
+
+
+def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> Tried:
+    """Find headers in place of the umbrella headers that the files of a project include.
+
+    For each backend the newest and the oldest torch release are compiled, for one GPU architecture, with all of torch's
+    headers. Where the headers of single names do not compile, larger ones are tried. Nothing in the project is changed.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: whatever is wrong with the project, the machine or the sources.
+    """
+    plan = _for_one_arch(plan_directory(directory, releases))
+    newest, oldest = _variants(plan)
+    with_torch = {file for one in plan.groups if TORCH in one.depends for file in (*one.sources, *one.headers)}
+    texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
+    ways = {name: proposals(texts[name]) for name in sorted(with_torch)}
+    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts)
+    names = tuple(dict.fromkeys(one.name for one in (*newest, *oldest)))
+    if not newest or not any(ways.values()):
+        return Tried(edits={}, gains=(), variants=names)
+    with one_at_a_time(plan, output):
+        before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
+        after: dict[str, Seconds] = {}
+        left = {name: [*those] for name, those in ways.items() if those}
+        edits = {name: those[0] for name, those in left.items()}
+        compiled = False
+        while edits and not compiled:
+            for chosen in (newest, oldest):
+                outcome = trial.compiled(edits, chosen, f"trying other headers in {_files(len(edits))}")
+                if outcome.failed:
+                    guilty = {name for source in outcome.failed for name in trial.reads(source)} & edits.keys()
+                    for name in guilty or edits.keys():
+                        left[name].pop(0)
+                    break
+                # What an earlier round compiled already says nothing here.
+                after |= outcome.seconds if chosen is newest else {}
+            else:
+                compiled = True
+            edits = {name: those[0] for name, those in left.items() if those}
+    gains = (Gain(one, before[one], after[one]) for one in sorted(before.keys() & after.keys()) if edits)
+    pays = tuple(one for one in gains if one.pays)
+    worth = {name for one in pays for name in trial.reads(one.source)}
+    return Tried({name: those for name, those in edits.items() if name in worth}, pays, names)
+
+
+def _files(number: int) -> str:
+    return f"{number} file{'s' * (number != 1)}"
+
+
+def apply(directory: Path, tried: Tried) -> list[Path]:
+    """Write other headers into the files of a project; these files.
+
+    Args:
+        directory: of the project.
+        tried: what to write; the files must not have changed since.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    written = []
+    for name, edits in tried.edits.items():
+        path = directory / name
+        new = rewritten(_decoded(path.read_bytes()), edits).encode("utf-8", errors="surrogateescape")
+        path.write_bytes(new)
+        written.append(path)
+    return written
+
+
+def _decoded(content: bytes) -> str:
+    return content.decode("utf-8", errors="surrogateescape")
+
+
+def _for_one_arch(plan: Plan) -> Plan:
+    """A plan with device code for one architecture of each maker: the newest."""
+    kept = defaultdict[str, set[str]](set)
+    for group in plan.groups:
+        for archs in group.archs.values():
+            kept[group.backend].update(archs.kept)
+    newest = [max(archs, key=arch_order).removesuffix("+PTX") for archs in kept.values() if archs]
+    return narrowed(plan, newest) if newest else plan
+
+
+def _variants(plan: Plan) -> tuple[list[Variant], list[Variant]]:
+    """The variants of each backend for the newest torch release, and those for the oldest."""
+    depends = {group.name: group.depends for group in plan.groups}
+    found = defaultdict[str, list["Variant"]](list)
+    for one in plan.variants:
+        if one.cell.torch and not one.cell.stable and any(TORCH in depends[name] for name in one.groups):
+            found[one.cell.family].append(one)
+
+    def age(one: Variant) -> tuple[object, ...]:
+        return numbers(one.cell.torch or "0"), one.cell.abi == "cxx11", len(one.cell.backend), one.cell.backend
+
+    return [max(those, key=age) for those in found.values()], [min(those, key=age) for those in found.values()]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Trial:
+    """Compiles a project with other headers.
+
+    Attributes:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+        plan: of it.
+        texts: its files.
+        nonce: makes what is compiled new, so that no cache has it, and it can be timed.
+    """
+
+    directory: Path
+    releases: Releases
+    output: Output
+    plan: Plan
+    texts: Mapping[str, str]
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def reads(self, source: str) -> set[str]:
+        """The files of the project that a source is made of."""
+
+        def included(name: str) -> list[str] | None:
+            text = self.texts[name]
+            return None if is_opaque(text) else [one.path for one in scan(text)]
+
+        groups = [one for one in self.plan.groups if source in one.sources]
+        return {name for one in groups for name in closure(source, one.headers, included)}
+
+    def compiled(
+        self, edits: Mapping[str, tuple[Edit, ...]], chosen: Sequence[Variant], title: str, *, may_fail: bool = True
+    ) -> _Outcome:
+        """Compile variants with edits; what came of it.
+
+        Raises:
+            DriverError: it failed, and may not, or no compiler did.
+        """
+        names = {one.name for one in chosen}
+        with self._copy(edits) as copy:
+            plan = _for_one_arch(plan_directory(copy, self.releases))
+            variants = [one for one in plan.variants if one.name in names]
+            workspace = workspace_for(copy, plan, self.releases)
+            project = Project(directory=self.directory, plan=plan, chosen=variants, workspace=workspace)
+            fetch_all(archives(plan, variants, self.releases.lock), self.output)
+            done, outcome = self._build(project, find_bazel(workspace.root, self.output), title)
+        if done.failure is not None and (not may_fail or not outcome.failed):
+            raise done.failure
+        return outcome
+
+    def _build(self, project: Project, bazel: Bazel, title: str) -> tuple[Completed, _Outcome]:
+        choices = Choices(headers=Headers.FULL, keep_going=True)
+        teller = Teller(projects=[project], choices=choices, output=self.output)
+        root = project.workspace.root
+        with tempfile.TemporaryDirectory(prefix="driver-") as name, free_server(bazel, root, self.output) as server:
+            log = Path(name, "spawns.bin")
+            args = building(choices, server.running, Path(name), log, self.output)
+            done = build(
+                server.bazel,
+                root,
+                [*project.variants],
+                self.output,
+                title=title,
+                options=args,
+                check=False,
+                explain=teller.explain,
+            )
+            server.built_in(done.events.exec_root)
+            paths = AuthorPaths([project])
+            made = [paths.made(one.output) for one in done.events.told if not one.succeeded]
+            failed = frozenset(one.source for one in made if one)
+            times = defaultdict[str, list[float]](lambda: [0.0, 0.0])
+            for spawn in read_spawns(log):
+                made_of = next((one for path in spawn.outputs if (one := paths.made(path))), None)
+                if made_of and spawn.seconds is not None:
+                    times[made_of.source][0 if made_of.arch else 1] += spawn.seconds
+        return done, _Outcome(failed, {source: Seconds(*both) for source, both in times.items()})
+
+    @contextmanager
+    def _copy(self, edits: Mapping[str, tuple[Edit, ...]]) -> Iterator[Path]:
+        """The project in another directory, with other headers."""
+        umbrella = {name for name, text in self.texts.items() if proposals(text)}
+        sources = {one for group in self.plan.groups for one in group.sources if umbrella & self.reads(one)}
+        with tempfile.TemporaryDirectory(prefix="driver-") as name:
+            copy = Path(name, self.directory.resolve().name or "project")
+            for file in (MANIFEST, *self.texts):
+                (copy / file).parent.mkdir(parents=True, exist_ok=True)
+                (copy / file).write_bytes((self.directory / file).read_bytes())
+            for file, text in self.texts.items():
+                new = rewritten(text, edits.get(file, ()))
+                if file in sources:
+                    new += f'\nstatic_assert(true, "{self.nonce}");\n'
+                if new != text:
+                    (copy / file).write_bytes(new.encode("utf-8", errors="surrogateescape"))
+            yield copy

@@ -1,0 +1,137 @@
+"""Text of a source -> smaller headers of torch in place of umbrella headers, which may not compile. Pure."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.plan.includes import code_of, scan
+from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_CUDA: Final = "ATen/cuda/CUDAContext.h"
+_LIBRARY: Final = "torch/library.h"
+_TYPES: Final = "torch/types.h"  # brings in that too
+
+_OPERATOR: Final = re.compile(r"\bat::([a-z]\w*?)(?:_out|_outf|_symint)?[ \t]*\(")
+_OF_TORCH: Final = re.compile(r"\btorch::(\w+)|\busing\s+namespace\s+torch\b")
+
+_DECLARED: Final = frozenset({"CppFunction", "Library", "class_", "dispatch", "headeronly", "init", "schema", "stable"})
+"""What stands behind `torch::` and needs no more than the headers of names."""
+
+
+class Edit(NamedTuple):
+    """Headers in place of one.
+
+    Attributes:
+        line: of the `#include`, from 1.
+        header: that it includes.
+        instead: what to include; empty if other lines of the file do already.
+    """
+
+    line: int
+    header: str
+    instead: tuple[str, ...]
+
+
+class _Facts(NamedTuple):
+    """What torch_headers.toml says: for each umbrella header the smaller ones, for each header its names."""
+
+    umbrellas: Mapping[str, list[str]]
+    torch: Mapping[str, list[str]]
+    cuda: Mapping[str, list[str]]
+
+
+@cache
+def _facts() -> _Facts:
+    return _Facts(**tomllib.loads(resource("torch_headers.toml")))
+
+
+def proposals(text: str) -> tuple[tuple[Edit, ...], ...]:
+    """What to include in place of the umbrella headers of a file: several ways, the one that reads least first.
+
+    Args:
+        text: of a source or header.
+
+    Returns:
+        The ways, none if the file includes no umbrella header in a line of its own. The same headers come once only.
+    """
+    umbrellas = [one for one in scan(text) if one.path in _facts().umbrellas]
+    others = {one.path for one in scan(text) if one not in umbrellas and not one.conditional}
+    code = code_of(text)
+    words = set(re.findall(r"\w+", code))
+    choices = [_choices(one.path, code, words) for one in umbrellas]
+    most = max((len(those) for those, one in zip(choices, umbrellas, strict=True) if one.path != _CUDA), default=0)
+    ways: dict[tuple[Edit, ...], None] = {}
+    for cuda in (True, False):
+        for level in range(most + cuda):  # what stands for CUDAContext.h also alone
+            there = set(others)
+            edits = []
+            for one, those in zip(umbrellas, choices, strict=True):
+                chosen = those[0] if one.path == _CUDA and cuda else those[level] if level < len(those) else None
+                if chosen is None or (one.path == _CUDA and not cuda):
+                    continue
+                new = tuple(header for header in dict.fromkeys(chosen) if header not in there)
+                there.update(() if one.conditional else new)
+                edits.append(Edit(line=text.count("\n", 0, one.start) + 1, header=one.path, instead=new))
+            if edits:
+                ways[tuple(edits)] = None
+    return tuple(ways)
+
+
+def _choices(header: str, code: str, words: set[str]) -> list[list[str]]:
+    """What may stand for an umbrella header, the least first."""
+    facts = _facts()
+    if header == _CUDA:
+        return [_by_name(facts.cuda, words)]
+    of_names = _by_name(facts.torch, words)
+    of_torch = {name for name in _OF_TORCH.findall(code) if name not in _DECLARED}
+    operators = [name for name in dict.fromkeys(_OPERATOR.findall(code)) if not _is_known(name)]
+    found = [] if of_torch else [[*of_names, *(f"ATen/ops/{name}.h" for name in operators)]]
+    for smaller in facts.umbrellas[header]:
+        if smaller == _TYPES:
+            found.append([smaller])
+        elif not of_torch:
+            found.append([smaller, *(one for one in of_names if one == _LIBRARY)])
+    return found
+
+
+def _by_name(headers: Mapping[str, list[str]], words: set[str]) -> list[str]:
+    """Those headers that declare one of some words, or that everything needs."""
+    return [header for header, names in headers.items() if not names or any(_is_in(name, words) for name in names)]
+
+
+def _is_in(name: str, words: Iterable[str]) -> bool:
+    return any(word.startswith(name[:-1]) for word in words) if name.endswith("*") else name in words
+
+
+def _is_known(name: str) -> bool:
+    """Whether a function of namespace `at` is one that a header of names declares."""
+    return any(_is_in(one, [name]) for headers in _facts()[1:] for names in headers.values() for one in names)
+
+
+def rewritten(text: str, edits: Iterable[Edit]) -> str:
+    """A text with other headers; what follows an `#include` in its line stays behind the first one.
+
+    Args:
+        text: that the edits were proposed for.
+        edits: one for a line at most.
+    """
+    lines = text.splitlines(keepends=True)
+    for edit in edits:
+        line = lines[edit.line - 1]
+        body = line.rstrip("\r\n")
+        before, _, rest = body.partition("#")
+        after = re.sub(r'^[^<"]*(?:<[^>]*>|"[^"]*")', "", rest)
+        new = [f"{before}#include <{header}>" for header in edit.instead]
+        end = line[len(body) :]
+        if new:
+            new[0] += after
+        elif after.strip():
+            new = [f"{before}{after.strip()}"]
+        lines[edit.line - 1] = "".join(f"{one}{end or chr(10)}" for one in new)
+    return "".join(lines)

@@ -1,0 +1,81 @@
+"""Headers of torch in place of umbrella headers: what is proposed for a text, and how its lines are rewritten."""
+
+from __future__ import annotations
+
+import pytest
+
+from py_driver.plan.smaller_headers import Edit, proposals, rewritten
+
+_KERNEL = """\
+#include <torch/all.h>
+#include <ATen/cuda/CUDAContext.h>
+
+void scale(at::Tensor& out, const at::Tensor& in) {
+  // torch::nn in a comment, and "torch::nn" in a string, name nothing
+  const char* name = "torch::nn";
+  auto sum = at::softmax(in, 0);
+  AT_DISPATCH_FLOATING_TYPES(in.scalar_type(), "scale", [] {});
+  run<<<1, 1, 0, at::cuda::getCurrentCUDAStream()>>>();
+}
+"""
+
+
+def _headers(text: str) -> list[list[tuple[str, tuple[str, ...]]]]:
+    return [[(edit.header, edit.instead) for edit in way] for way in proposals(text)]
+
+
+def test_headers_by_name_come_first() -> None:
+    names = ("ATen/core/Tensor.h", "ATen/Dispatch.h", "ATen/ops/softmax.h")
+    cuda = ("ATen/cuda/CUDAContext.h", ("c10/cuda/CUDAStream.h",))
+    every = [("torch/all.h", one) for one in (names, ("torch/types.h",), ("ATen/ATen.h",))]
+    assert _headers(_KERNEL) == [*([one, cuda] for one in every), [cuda], *([one] for one in every)]
+    assert [edit.line for edit in proposals(_KERNEL)[0]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("torch::Tensor f();", [[("torch/all.h", ("torch/types.h",))]]),
+        ("using namespace torch;", [[("torch/all.h", ("torch/types.h",))]]),
+        (
+            "TORCH_LIBRARY(x, m) { m.impl(torch::dispatch(a, f)); }",
+            [
+                [("torch/all.h", ("ATen/core/Tensor.h", "torch/library.h"))],
+                [("torch/all.h", ("torch/types.h",))],
+                [("torch/all.h", ("ATen/ATen.h", "torch/library.h"))],
+            ],
+        ),
+    ],
+)
+def test_what_names_torch_keeps_its_namespace(use: str, expected: object) -> None:
+    assert _headers(f"#include <torch/all.h>\n{use}\n") == expected
+
+
+@pytest.mark.parametrize("text", ["", "#include <ATen/core/Tensor.h>\n", "// #include <torch/all.h>\n"])
+def test_without_an_umbrella_header_there_is_nothing_to_say(text: str) -> None:
+    assert proposals(text) == ()
+
+
+def test_a_header_that_is_there_is_not_included_again() -> None:
+    text = "#include <ATen/core/Tensor.h>\n#include <ATen/ATen.h>  // at::Tensor\nat::Tensor f();\n"
+    [way] = proposals(text)
+    assert way == (Edit(line=2, header="ATen/ATen.h", instead=()),)
+    assert rewritten(text, way) == "#include <ATen/core/Tensor.h>\n// at::Tensor\nat::Tensor f();\n"
+
+
+def test_one_in_an_if_may_not_be_there() -> None:
+    text = "#ifdef X\n#include <ATen/core/Tensor.h>\n#endif\n#include <ATen/ATen.h>\nat::Tensor f();\n"
+    assert _headers(text) == [[("ATen/ATen.h", ("ATen/core/Tensor.h",))]]
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("#include <torch/all.h>\n", "#include <a.h>\n#include <b.h>\n"),
+        ("#include <torch/all.h>", "#include <a.h>\n#include <b.h>\n"),
+        ('  #  include "torch/all.h"  // why\r\n', "  #include <a.h>  // why\r\n  #include <b.h>\r\n"),
+    ],
+)
+def test_lines_keep_how_they_are_written(line: str, new: str) -> None:
+    edit = Edit(line=1, header="torch/all.h", instead=("a.h", "b.h"))
+    assert rewritten(line + "int x;\n" * line.endswith("\n"), [edit]) == new + "int x;\n" * line.endswith("\n")
