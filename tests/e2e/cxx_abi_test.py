@@ -37,8 +37,8 @@ def project(installed: Driver, base: Path) -> Path:
     """Built for three cells, of which the first has the ABI for itself."""
     project = copy_project(PROJECTS / "info", base / "info")
     result = installed.build(project, CXX11, CXX98, OLDER)
-    # The section is compiled for each ABI. The text of the binding is made for each cell; with the id it is compiled for
-    # each ABI. Of equal steps that run at once each counts.
+    # The section is compiled for each ABI. The text of the binding is made for each cell; with the id it is compiled
+    # for each ABI. Of equal steps that run at once each counts.
     assert planned(result) == (2 + 2 * 2 + 3, 1 + 2, 0)
     assert 2 + 2 * 2 + 3 <= steps(result)[0] <= 2 + 2 * 3 + 3
     assert sum(steps(result)) == sum(planned(result))
