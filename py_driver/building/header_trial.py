@@ -7,6 +7,7 @@ import tempfile
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from py_driver.building.author_paths import AuthorPaths, Project
 from py_driver.building.selection import archives
 from py_driver.building.tell import Teller
 from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import arch_order
@@ -27,6 +29,7 @@ from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import MANIFEST
 from py_driver.plan.smaller_headers import proposals, rewritten
+from py_driver.system.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,11 +83,13 @@ class Tried(NamedTuple):
         edits: what to include instead, by path within the project; none if nothing smaller compiles, or pays.
         gains: the sources that compile faster with all of these, in their order.
         variants: that were compiled.
+        texts: the files as they were.
     """
 
     edits: Mapping[str, tuple[Edit, ...]]
     gains: tuple[Gain, ...]
     variants: tuple[str, ...]
+    texts: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """The same as a value for JSON."""
@@ -128,7 +133,7 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
     trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts)
     names = tuple(dict.fromkeys(one.name for one in (*newest, *oldest)))
     if not newest or not any(ways.values()):
-        return Tried(edits={}, gains=(), variants=names)
+        return Tried(edits={}, gains=(), variants=names, texts={})
     with one_at_a_time(plan, output):
         before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
         after: dict[str, Seconds] = {}
@@ -148,33 +153,40 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
             else:
                 compiled = True
             edits = {name: those[0] for name, those in left.items() if those}
-    gains = (Gain(one, before[one], after[one]) for one in sorted(before.keys() & after.keys()) if edits)
+    other = {one for one in before.keys() & after.keys() if trial.reads(one) & edits.keys()}
+    gains = (Gain(one, before[one], after[one]) for one in sorted(other))
     pays = tuple(one for one in gains if one.pays)
     worth = {name for one in pays for name in trial.reads(one.source)}
-    return Tried({name: those for name, those in edits.items() if name in worth}, pays, names)
+    return Tried({name: those for name, those in edits.items() if name in worth}, pays, names, texts)
 
 
 def _files(number: int) -> str:
     return f"{number} file{'s' * (number != 1)}"
 
 
-def apply(directory: Path, tried: Tried) -> list[Path]:
-    """Write other headers into the files of a project; these files.
+def apply(directory: Path, tried: Tried) -> None:
+    """Write other headers into the files of a project.
 
     Args:
         directory: of the project.
-        tried: what to write; the files must not have changed since.
+        tried: what to write.
 
     Raises:
-        OSError: a file cannot be written.
+        DriverError: FOREIGN_FILE if a file has changed since, and then none is written; NO_SPACE or PERMISSION.
     """
-    written = []
+    texts = {name: _decoded((directory / name).read_bytes()) for name in tried.edits}
+    for name, text in texts.items():
+        if text != tried.texts[name]:
+            message = f"{directory / name} has changed while other headers were tried"
+            raise error(Code.FOREIGN_FILE, message, help="run the command again")
     for name, edits in tried.edits.items():
-        path = directory / name
-        new = rewritten(_decoded(path.read_bytes()), edits).encode("utf-8", errors="surrogateescape")
-        path.write_bytes(new)
-        written.append(path)
-    return written
+        write(directory / name, rewritten(texts[name], edits).encode("utf-8", errors="surrogateescape"))
+
+
+@cache
+def _included(text: str) -> tuple[str, ...] | None:
+    """What a text includes; None if that cannot be told."""
+    return None if is_opaque(text) else tuple(one.path for one in scan(text))
 
 
 def _decoded(content: bytes) -> str:
@@ -227,13 +239,10 @@ class _Trial:
 
     def reads(self, source: str) -> set[str]:
         """The files of the project that a source is made of."""
-
-        def included(name: str) -> list[str] | None:
-            text = self.texts[name]
-            return None if is_opaque(text) else [one.path for one in scan(text)]
-
         groups = [one for one in self.plan.groups if source in one.sources]
-        return {name for one in groups for name in closure(source, one.headers, included)}
+        return {
+            name for one in groups for name in closure(source, one.headers, lambda name: _included(self.texts[name]))
+        }
 
     def compiled(
         self, edits: Mapping[str, tuple[Edit, ...]], chosen: Sequence[Variant], title: str, *, may_fail: bool = True

@@ -30,7 +30,10 @@ VERSION = 1
 _MARKER = re.compile(rb'^# \d+ "((?:[^"\\\n]|\\.)*)"((?: \d)*)\r?\n', re.MULTILINE)
 _PTX = re.compile(rb'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|^[ \t]*\.target\b[^\n]*', re.DOTALL | re.MULTILINE)
 _UMBRELLAS = ("torch/all.h", "torch/extension.h", "torch/torch.h", "ATen/ATen.h")
-_ADVICE = "is an umbrella header: include only what is used, as ATen/core/Tensor.h, or headers of torch/csrc/stable/."
+_ADVICE = (
+    "is an umbrella header: include only what is used, as ATen/core/Tensor.h, which `driver check --headers` finds, or "
+    "headers of torch/csrc/stable/."
+)
 _SOURCE, _COMPILER = "the source itself", "the compiler and its command line"
 _SHOWN = 5
 _EMPTY = hashlib.sha256(b"").hexdigest()

@@ -8,7 +8,6 @@ from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import printable
-from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
     import argparse
@@ -123,8 +122,7 @@ def _smaller(directory: Path, releases: Releases, output: Output, *, fix: bool) 
 
     tried = try_smaller_headers(directory, releases, output)
     if fix:
-        with storage_errors(directory):
-            apply(directory, tried)
+        apply(directory, tried)
     return tried
 
 

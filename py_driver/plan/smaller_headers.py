@@ -17,6 +17,11 @@ _CUDA: Final = "ATen/cuda/CUDAContext.h"
 _LIBRARY: Final = "torch/library.h"
 _TYPES: Final = "torch/types.h"  # brings in that too
 
+_LINE: Final = re.compile(
+    r"(?P<before>[ \t]*)#[ \t]*include[ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")(?P<after>(?:[^\n]*?[^\\\r\n])?)(?P<end>\r?)"
+)
+"""A line that can be rewritten: it is the whole of the directive, which begins it."""
+
 _OPERATOR: Final = re.compile(r"\bat::([a-z]\w*?)(?:_out|_outf|_symint)?[ \t]*\(")
 _OF_TORCH: Final = re.compile(r"\btorch::(\w+)|\busing\s+namespace\s+torch\b")
 
@@ -60,7 +65,12 @@ def proposals(text: str) -> tuple[tuple[Edit, ...], ...]:
     Returns:
         The ways, none if the file includes no umbrella header in a line of its own. The same headers come once only.
     """
-    umbrellas = [one for one in scan(text) if one.path in _facts().umbrellas]
+    lines = text.split("\n")
+    umbrellas = [
+        one
+        for one in scan(text)
+        if one.path in _facts().umbrellas and _LINE.fullmatch(lines[text.count("\n", 0, one.start)])
+    ]
     others = {one.path for one in scan(text) if one not in umbrellas and not one.conditional}
     code = code_of(text)
     words = set(re.findall(r"\w+", code))
@@ -115,23 +125,20 @@ def _is_known(name: str) -> bool:
 
 
 def rewritten(text: str, edits: Iterable[Edit]) -> str:
-    """A text with other headers; what follows an `#include` in its line stays behind the first one.
+    """A text with other headers; what follows an `#include` in its line stays behind the last one.
 
     Args:
         text: that the edits were proposed for.
         edits: one for a line at most.
     """
-    lines = text.splitlines(keepends=True)
+    lines: list[str | None] = [*text.split("\n")]
     for edit in edits:
-        line = lines[edit.line - 1]
-        body = line.rstrip("\r\n")
-        before, _, rest = body.partition("#")
-        after = re.sub(r'^[^<"]*(?:<[^>]*>|"[^"]*")', "", rest)
-        new = [f"{before}#include <{header}>" for header in edit.instead]
-        end = line[len(body) :]
+        if (found := _LINE.fullmatch(lines[edit.line - 1] or "")) is None:
+            continue
+        new = [f"{found['before']}#include <{header}>" for header in edit.instead]
         if new:
-            new[0] += after
-        elif after.strip():
-            new = [f"{before}{after.strip()}"]
-        lines[edit.line - 1] = "".join(f"{one}{end or chr(10)}" for one in new)
-    return "".join(lines)
+            new[-1] += found["after"]
+        elif after := found["after"].strip():
+            new = [found["before"] + after]
+        lines[edit.line - 1] = f"{found['end']}\n".join(new) + found["end"] if new else None
+    return "\n".join(line for line in lines if line is not None)

@@ -83,6 +83,11 @@ def test_invalid_project(
     assert {path: path.read_bytes() for path in copy.rglob("BUILD*") if path.is_file()} == before
 
 
+def test_fix_needs_headers(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["check", str(project), "--fix"]) == Code.USAGE.exit_code
+    assert "write `driver check --headers --fix`" in capsys.readouterr().err
+
+
 def test_gen_writes_once_and_checks(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["gen"]) == 0
     path = project / "BUILD.bazel"

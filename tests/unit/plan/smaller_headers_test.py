@@ -72,10 +72,26 @@ def test_one_in_an_if_may_not_be_there() -> None:
     ("line", "new"),
     [
         ("#include <torch/all.h>\n", "#include <a.h>\n#include <b.h>\n"),
-        ("#include <torch/all.h>", "#include <a.h>\n#include <b.h>\n"),
-        ('  #  include "torch/all.h"  // why\r\n', "  #include <a.h>  // why\r\n  #include <b.h>\r\n"),
+        ("#include <torch/all.h>", "#include <a.h>\n#include <b.h>"),
+        ('  #  include "torch/all.h"  // why\r\n', "  #include <a.h>\r\n  #include <b.h>  // why\r\n"),
+        ("#include <torch/all.h> /* which\nends */\n", "#include <a.h>\n#include <b.h> /* which\nends */\n"),
+        ("/* \u2028 \x0c */ #include <torch/all.h>\n", "/* \u2028 \x0c */ #include <torch/all.h>\n"),
     ],
 )
 def test_lines_keep_how_they_are_written(line: str, new: str) -> None:
     edit = Edit(line=1, header="torch/all.h", instead=("a.h", "b.h"))
     assert rewritten(line + "int x;\n" * line.endswith("\n"), [edit]) == new + "int x;\n" * line.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["/* # */ #include <torch/all.h>", "#include <torch/all.h> \\", "\ufeff#include <torch/all.h>"]
+)
+def test_odd_lines_are_left_alone(line: str) -> None:
+    assert proposals(f"{line}\n\nat::Tensor f();\n") == ()
+
+
+def test_lines_are_those_of_compilers() -> None:
+    text = "// \u2028 \x0c \x85\n#include <torch/all.h>\nat::Tensor f();\n"
+    first, *_ = proposals(text)
+    assert first == (Edit(line=2, header="torch/all.h", instead=("ATen/core/Tensor.h",)),)
+    assert rewritten(text, first) == text.replace("torch/all.h", "ATen/core/Tensor.h")

@@ -1,0 +1,76 @@
+"""`driver check --headers`: smaller headers of torch, found by compiling, and written into the sources with `--fix`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import CPU, PROJECTS, copy_project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clone import Driver
+
+pytestmark = pytest.mark.e2e
+
+_BY_NAME = """\
+#include <torch/all.h>  // at::Tensor
+
+at::Tensor doubled(const at::Tensor& in) { return at::mul(in, 2); }
+"""
+_BY_NAMESPACE = """\
+#include <vector>
+#include <torch/all.h>
+
+torch::Tensor sum(const std::vector<torch::Tensor>& all) { return torch::stack(all).sum(0); }
+"""
+_MANIFEST = """
+[kernel.more]
+backend = "cpu"
+depends = ["torch"]
+src = ["csrc/by_name.cpp", "csrc/by_namespace.cpp"]
+"""
+
+
+@pytest.fixture(scope="module")
+def project(base: Path) -> Path:
+    project = copy_project(PROJECTS / "tiny", base / "smaller")
+    (project / "csrc" / "by_name.cpp").write_text(_BY_NAME)
+    (project / "csrc" / "by_namespace.cpp").write_text(_BY_NAMESPACE)
+    manifest = project / "build.toml"
+    text = manifest.read_text().replace('backends = ["cpu", "cuda"]', 'backends = ["cpu"]')
+    manifest.write_text(text.partition("[kernel.two]")[0] + _MANIFEST)
+    return project
+
+
+def test_smaller_headers_are_found_and_written(clone: Driver, project: Path) -> None:
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    found = json.loads(clone.run("check", project, "--headers", "--json").stdout)["headers"]
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+    instead = ["ATen/core/Tensor.h", "ATen/ops/mul.h"]
+    assert found["edits"] == [
+        {"file": "csrc/by_name.cpp", "line": 1, "header": "torch/all.h", "instead": instead},
+        {"file": "csrc/by_namespace.cpp", "line": 2, "header": "torch/all.h", "instead": ["torch/types.h"]},
+    ]
+    for gain in found["gains"]:
+        assert gain["before"]["arch"] == gain["after"]["arch"] == 0
+        assert 0 < gain["after"]["rest"] < 0.9 * gain["before"]["rest"]
+    assert [gain["source"] for gain in found["gains"]] == ["csrc/by_name.cpp", "csrc/by_namespace.cpp"]
+
+    said = clone.run("check", project, "--headers", "--fix").stdout
+    assert f"{project}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
+    wanted = _BY_NAME.replace("torch/all.h", "ATen/core/Tensor.h").replace("\n", "\n#include <ATen/ops/mul.h>\n", 1)
+    assert (project / "csrc" / "by_name.cpp").read_text() == wanted
+    assert (project / "csrc" / "by_namespace.cpp").read_text() == _BY_NAMESPACE.replace("all.h", "types.h")
+    assert len(clone.build(project, CPU)["variants"]) == 1
+
+
+def test_what_does_not_compile_is_an_error(clone: Driver, project: Path, tmp_path: Path) -> None:
+    wrong = copy_project(project, tmp_path / "wrong")
+    source = wrong / "csrc" / "by_name.cpp"
+    source.write_text("#include <torch/all.h>\nat::Tensor wrong() { return nobody(); }\n")
+    said = clone.run("check", wrong, "--headers", code=5).stderr
+    assert f"{source}:2:" in said
+    assert "nobody" in said
