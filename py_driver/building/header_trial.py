@@ -82,7 +82,7 @@ class Tried(NamedTuple):
     Attributes:
         edits: what to include instead, by path within the project; none if nothing smaller compiles, or pays.
         gains: the sources that compile faster with all of these, in their order.
-        variants: that were compiled.
+        variants: that were compiled; none if no file includes an umbrella header.
         texts: the files as they were.
     """
 
@@ -133,7 +133,7 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
     trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts)
     names = tuple(dict.fromkeys(one.name for one in (*newest, *oldest)))
     if not newest or not any(ways.values()):
-        return Tried(edits={}, gains=(), variants=names, texts={})
+        return Tried(edits={}, gains=(), variants=(), texts={})
     with one_at_a_time(plan, output):
         before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
         after: dict[str, Seconds] = {}

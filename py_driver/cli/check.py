@@ -153,6 +153,9 @@ def _show(checked: Checked, output: Output) -> None:
 
 def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
     """Print which smaller headers do, and what they save."""
+    if not tried.variants:
+        output.say("No file includes an umbrella header of torch.")
+        return
     if not tried.edits:
         output.say("No smaller headers of torch compile faster.")
         return
