@@ -59,9 +59,9 @@ def test_smaller_headers_are_found_and_written(clone: Driver, project: Path) -> 
         assert 0 < gain["after"]["rest"] < 0.9 * gain["before"]["rest"]
     assert [gain["source"] for gain in found["gains"]] == ["csrc/by_name.cpp", "csrc/by_namespace.cpp"]
 
-    said = clone.run("check", project, "--headers", "--fix").stdout
+    said = clone.run("check", project, "--headers", "--fix").stderr
     assert f"{project}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
-    wanted = _BY_NAME.replace("torch/all.h", "ATen/core/Tensor.h").replace("\n", "\n#include <ATen/ops/mul.h>\n", 1)
+    wanted = _BY_NAME.replace("<torch/all.h>", "<ATen/core/Tensor.h>\n#include <ATen/ops/mul.h>")
     assert (project / "csrc" / "by_name.cpp").read_text() == wanted
     assert (project / "csrc" / "by_namespace.cpp").read_text() == _BY_NAMESPACE.replace("all.h", "types.h")
     assert len(clone.build(project, CPU)["variants"]) == 1
