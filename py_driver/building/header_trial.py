@@ -27,7 +27,6 @@ from py_driver.matrix.toolkits import numbers
 from py_driver.plan.includes import closure, is_opaque, scan
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
-from py_driver.plan.project import MANIFEST
 from py_driver.plan.smaller_headers import proposals, rewritten
 from py_driver.system.files import write
 
@@ -129,20 +128,22 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
     newest, oldest = _variants(plan)
     with_torch = {file for one in plan.groups if TORCH in one.depends for file in (*one.sources, *one.headers)}
     texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
-    ways = {name: proposals(texts[name]) for name in sorted(with_torch)}
-    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts)
-    names = tuple(dict.fromkeys(one.name for one in (*newest, *oldest)))
-    if not newest or not any(ways.values()):
+    ways = {name: those for name in sorted(with_torch) if (those := proposals(texts[name]))}
+    if not newest or not ways:
         return Tried(edits={}, gains=(), variants=(), texts={})
+    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts, umbrella={*ways})
+    variants = {one.name: one for one in (*newest, *oldest)}
     with one_at_a_time(plan, output):
+        fetch_all(archives(plan, [*variants.values()], releases.lock), output)
         before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
         after: dict[str, Seconds] = {}
-        left = {name: [*those] for name, those in ways.items() if those}
+        left = {name: [*those] for name, those in ways.items()}
         edits = {name: those[0] for name, those in left.items()}
         compiled = False
         while edits and not compiled:
+            title = f"trying other headers in {len(edits)} file{'s' * (len(edits) != 1)}"
             for chosen in (newest, oldest):
-                outcome = trial.compiled(edits, chosen, f"trying other headers in {_files(len(edits))}")
+                outcome = trial.compiled(edits, chosen, title)
                 if outcome.failed:
                     guilty = {name for source in outcome.failed for name in trial.reads(source)} & edits.keys()
                     for name in guilty or edits.keys():
@@ -157,11 +158,7 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
     gains = (Gain(one, before[one], after[one]) for one in sorted(other))
     pays = tuple(one for one in gains if one.pays)
     worth = {name for one in pays for name in trial.reads(one.source)}
-    return Tried({name: those for name, those in edits.items() if name in worth}, pays, names, texts)
-
-
-def _files(number: int) -> str:
-    return f"{number} file{'s' * (number != 1)}"
+    return Tried({name: those for name, those in edits.items() if name in worth}, pays, tuple(variants), texts)
 
 
 def apply(directory: Path, tried: Tried) -> None:
@@ -180,7 +177,7 @@ def apply(directory: Path, tried: Tried) -> None:
             message = f"{directory / name} has changed while other headers were tried"
             raise error(Code.FOREIGN_FILE, message, help="run the command again")
     for name, edits in tried.edits.items():
-        write(directory / name, rewritten(texts[name], edits).encode("utf-8", errors="surrogateescape"))
+        write(directory / name, _encoded(rewritten(texts[name], edits)))
 
 
 @cache
@@ -191,6 +188,10 @@ def _included(text: str) -> tuple[str, ...] | None:
 
 def _decoded(content: bytes) -> str:
     return content.decode("utf-8", errors="surrogateescape")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
 
 
 def _for_one_arch(plan: Plan) -> Plan:
@@ -227,6 +228,7 @@ class _Trial:
         output: where progress is shown.
         plan: of it.
         texts: its files.
+        umbrella: those that include an umbrella header.
         nonce: makes what is compiled new, so that no cache has it, and it can be timed.
     """
 
@@ -235,14 +237,17 @@ class _Trial:
     output: Output
     plan: Plan
     texts: Mapping[str, str]
+    umbrella: set[str]
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def reads(self, source: str) -> set[str]:
         """The files of the project that a source is made of."""
+
+        def included(name: str) -> tuple[str, ...] | None:
+            return _included(self.texts[name])
+
         groups = [one for one in self.plan.groups if source in one.sources]
-        return {
-            name for one in groups for name in closure(source, one.headers, lambda name: _included(self.texts[name]))
-        }
+        return {name for one in groups for name in closure(source, one.headers, included)}
 
     def compiled(
         self, edits: Mapping[str, tuple[Edit, ...]], chosen: Sequence[Variant], title: str, *, may_fail: bool = True
@@ -252,13 +257,9 @@ class _Trial:
         Raises:
             DriverError: it failed, and may not, or no compiler did.
         """
-        names = {one.name for one in chosen}
         with self._copy(edits) as copy:
-            plan = _for_one_arch(plan_directory(copy, self.releases))
-            variants = [one for one in plan.variants if one.name in names]
-            workspace = workspace_for(copy, plan, self.releases)
-            project = Project(directory=self.directory, plan=plan, chosen=variants, workspace=workspace)
-            fetch_all(archives(plan, variants, self.releases.lock), self.output)
+            workspace = workspace_for(copy, self.plan, self.releases)
+            project = Project(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
             done, outcome = self._build(project, find_bazel(workspace.root, self.output), title)
         if done.failure is not None and (not may_fail or not outcome.failed):
             raise done.failure
@@ -295,17 +296,13 @@ class _Trial:
     @contextmanager
     def _copy(self, edits: Mapping[str, tuple[Edit, ...]]) -> Iterator[Path]:
         """The project in another directory, with other headers."""
-        umbrella = {name for name, text in self.texts.items() if proposals(text)}
-        sources = {one for group in self.plan.groups for one in group.sources if umbrella & self.reads(one)}
+        sources = {one for group in self.plan.groups for one in group.sources if self.umbrella & self.reads(one)}
         with tempfile.TemporaryDirectory(prefix="driver-") as name:
-            copy = Path(name, self.directory.resolve().name or "project")
-            for file in (MANIFEST, *self.texts):
-                (copy / file).parent.mkdir(parents=True, exist_ok=True)
-                (copy / file).write_bytes((self.directory / file).read_bytes())
             for file, text in self.texts.items():
                 new = rewritten(text, edits.get(file, ()))
                 if file in sources:
                     new += f'\nstatic_assert(true, "{self.nonce}");\n'
-                if new != text:
-                    (copy / file).write_bytes(new.encode("utf-8", errors="surrogateescape"))
-            yield copy
+                path = Path(name, file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(_encoded(new))
+            yield Path(name)

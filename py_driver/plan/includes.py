@@ -71,14 +71,14 @@ def without_comments(text: str) -> str:
 
 def code_of(text: str) -> str:
     """The text with blanks for comments, strings and characters; the names of quoted `#include`s go too."""
-    return _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return _blanked(text)
 
 
 def _blanked(text: str, *kinds: str) -> str:
-    """The text with blanks for some groups of `_SKIPPED`: all other characters stay where they are."""
+    """The text with blanks for some groups of `_SKIPPED`, or for all of it: other characters stay where they are."""
 
     def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0]) if any(found[kind] for kind in kinds) else found[0]
+        return re.sub(r"[^\n]", " ", found[0]) if not kinds or any(found[kind] for kind in kinds) else found[0]
 
     return _SKIPPED.sub(blank, text)
 

@@ -65,13 +65,12 @@ def proposals(text: str) -> tuple[tuple[Edit, ...], ...]:
     Returns:
         The ways, none if the file includes no umbrella header in a line of its own. The same headers come once only.
     """
-    lines = text.split("\n")
-    umbrellas = [
-        one
-        for one in scan(text)
-        if one.path in _facts().umbrellas and _LINE.fullmatch(lines[text.count("\n", 0, one.start)])
-    ]
-    others = {one.path for one in scan(text) if one not in umbrellas and not one.conditional}
+    lines, includes = text.split("\n"), scan(text)
+    places = {one: text.count("\n", 0, one.start) for one in includes if one.path in _facts().umbrellas}
+    umbrellas = [one for one, place in places.items() if _LINE.fullmatch(lines[place])]
+    if not umbrellas:
+        return ()
+    others = {one.path for one in includes if one not in umbrellas and not one.conditional}
     code = code_of(text)
     words = set(re.findall(r"\w+", code))
     choices = [_choices(one.path, code, words) for one in umbrellas]
@@ -87,7 +86,7 @@ def proposals(text: str) -> tuple[tuple[Edit, ...], ...]:
                     continue
                 new = tuple(header for header in dict.fromkeys(chosen) if header not in there)
                 there.update(() if one.conditional else new)
-                edits.append(Edit(line=text.count("\n", 0, one.start) + 1, header=one.path, instead=new))
+                edits.append(Edit(line=places[one] + 1, header=one.path, instead=new))
             if edits:
                 ways[tuple(edits)] = None
     return tuple(ways)

@@ -175,6 +175,11 @@ pub fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8)
     return common.fail("nvcc: {s} is not beside it", .{name});
 }
 
+/// The path from the root, of one from the working directory.
+pub fn absolute(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
+    return std.fs.path.resolve(allocator, &.{ try std.process.getCwdAlloc(allocator), path });
+}
+
 test "words of a dry run" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();

@@ -45,6 +45,8 @@ const meanings = [_]Meaning{
 
 /// The first architecture whose bitcode is of the newer kind, which has 128-bit floating-point numbers.
 const newer = 100;
+/// What the name of an architecture begins with.
+const virtual = "compute_";
 
 /// The command of a half of cicc, of that of the whole; `in` and `out` are in place of what it reads and writes.
 pub fn of(
@@ -56,7 +58,7 @@ pub fn of(
     environment: *std.process.EnvMap,
 ) ![][]const u8 {
     const found = try dryrun.program(allocator, whole[0], environment.get("PATH") orelse "");
-    const program = try std.fs.path.resolve(allocator, &.{ try std.process.getCwdAlloc(allocator), found });
+    const program = try dryrun.absolute(allocator, found);
     const told = try asked(allocator, program, whole[1..], half, environment) orelse try known(allocator, whole[1..], half);
     var words = std.ArrayList([]const u8).init(allocator);
     try words.append(program);
@@ -138,8 +140,8 @@ fn known(allocator: std.mem.Allocator, words: []const []const u8, half: Half) ![
             if (half == .frontend) try rest.append(word);
         } else return unknown(word);
     }
-    const digits = std.mem.trimRight(u8, std.mem.trimLeft(u8, arch, "compute_"), "af");
-    const number = std.fmt.parseInt(u32, digits, 10) catch return unknown(arch);
+    if (!std.mem.startsWith(u8, arch, virtual)) return unknown(arch);
+    const number = std.fmt.parseInt(u32, std.mem.trimRight(u8, arch[virtual.len..], "af"), 10) catch return unknown(arch);
     const version = if (number < newer) "-nvvm-version=nvvm70" else "-nvvm-version=nvvm-latest";
     var told = std.ArrayList([]const u8).init(allocator);
     if (half == .frontend) {

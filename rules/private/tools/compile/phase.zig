@@ -67,9 +67,9 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     // The front end of cicc writes the name of its directory into the bitcode.
     const directory: ?[]const u8 = if (phase == .@"device-frontend") "/" else null;
     if (directory != null) {
-        work.out = try absolute(allocator, work.out);
-        work.stub = try absolute(allocator, work.stub);
-        try work.inputs.put("code", try absolute(allocator, try work.input("code")));
+        work.out = try dryrun.absolute(allocator, work.out);
+        work.stub = try dryrun.absolute(allocator, work.stub);
+        try work.inputs.put("code", try dryrun.absolute(allocator, try work.input("code")));
     }
     var plan = try dryrun.ask(allocator, call, false);
     const command = try only(plan, if (phase == .@"device-frontend" or phase == .@"device-compile") .cicc else phase);
@@ -105,10 +105,6 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     if (writes_stub) try work.cleanStub();
     if (phase == .cicc) try leaveDirectory(allocator, work.out);
     if (phase == .@"device-compile") try leave(allocator, work.out, "");
-}
-
-fn absolute(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
-    return std.fs.path.resolve(allocator, &.{ try std.process.getCwdAlloc(allocator), path });
 }
 
 fn isThere(path: []const u8) bool {
