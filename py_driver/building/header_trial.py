@@ -139,20 +139,17 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
         after: dict[str, Seconds] = {}
         left = {name: [*those] for name, those in ways.items()}
         edits = {name: those[0] for name, those in left.items()}
-        compiled = False
-        while edits and not compiled:
+        while edits:
             title = f"trying other headers in {len(edits)} file{'s' * (len(edits) != 1)}"
-            for chosen in (newest, oldest):
-                outcome = trial.compiled(edits, chosen, title)
-                if outcome.failed:
-                    guilty = {name for source in outcome.failed for name in trial.reads(source)} & edits.keys()
-                    for name in guilty or edits.keys():
-                        left[name].pop(0)
-                    break
-                # What an earlier round compiled already says nothing here.
-                after |= outcome.seconds if chosen is newest else {}
-            else:
-                compiled = True
+            outcome = trial.compiled(edits, newest, title)
+            # What an earlier round compiled with these headers did not run again, and says nothing in this one.
+            after |= outcome.seconds
+            failed = outcome.failed or trial.compiled(edits, oldest, title).failed
+            if not failed:
+                break
+            guilty = {name for source in failed for name in trial.reads(source)} & edits.keys()
+            for name in guilty or edits.keys():
+                left[name].pop(0)
             edits = {name: those[0] for name, those in left.items() if those}
     other = {one for one in before.keys() & after.keys() if trial.reads(one) & edits.keys()}
     gains = (Gain(one, before[one], after[one]) for one in sorted(other))

@@ -26,11 +26,17 @@ _BY_NAMESPACE = """\
 
 torch::Tensor sum(const std::vector<torch::Tensor>& all) { return torch::stack(all).sum(0); }
 """
+_BY_OPERATOR = """\
+#include <torch/all.h>
+
+at::Tensor added(const at::Tensor& a, const at::Tensor& b) { return a + b; }
+"""
+"""No name says which header it needs, so the first round fails, and the others have run in that."""
 _MANIFEST = """
 [kernel.more]
 backend = "cpu"
 depends = ["torch"]
-src = ["csrc/by_name.cpp", "csrc/by_namespace.cpp"]
+src = ["csrc/by_name.cpp", "csrc/by_namespace.cpp", "csrc/by_operator.cpp"]
 """
 
 
@@ -39,6 +45,7 @@ def project(base: Path) -> Path:
     project = copy_project(PROJECTS / "tiny", base / "smaller")
     (project / "csrc" / "by_name.cpp").write_text(_BY_NAME)
     (project / "csrc" / "by_namespace.cpp").write_text(_BY_NAMESPACE)
+    (project / "csrc" / "by_operator.cpp").write_text(_BY_OPERATOR)
     manifest = project / "build.toml"
     text = manifest.read_text().replace('backends = ["cpu", "cuda"]', 'backends = ["cpu"]')
     manifest.write_text(text.partition("[kernel.two]")[0] + _MANIFEST)
@@ -53,17 +60,19 @@ def test_smaller_headers_are_found_and_written(clone: Driver, project: Path) -> 
     assert found["edits"] == [
         {"file": "csrc/by_name.cpp", "line": 1, "header": "torch/all.h", "instead": instead},
         {"file": "csrc/by_namespace.cpp", "line": 2, "header": "torch/all.h", "instead": ["torch/types.h"]},
+        {"file": "csrc/by_operator.cpp", "line": 1, "header": "torch/all.h", "instead": ["ATen/ATen.h"]},
     ]
     for gain in found["gains"]:
         assert gain["before"]["arch"] == gain["after"]["arch"] == 0
         assert 0 < gain["after"]["rest"] < 0.9 * gain["before"]["rest"]
-    assert [gain["source"] for gain in found["gains"]] == ["csrc/by_name.cpp", "csrc/by_namespace.cpp"]
+    assert [gain["source"] for gain in found["gains"]] == [edit["file"] for edit in found["edits"]]
 
     said = clone.run("check", project, "--headers", "--fix").stderr
     assert f"{project}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
     wanted = _BY_NAME.replace("<torch/all.h>", "<ATen/core/Tensor.h>\n#include <ATen/ops/mul.h>")
     assert (project / "csrc" / "by_name.cpp").read_text() == wanted
     assert (project / "csrc" / "by_namespace.cpp").read_text() == _BY_NAMESPACE.replace("all.h", "types.h")
+    assert (project / "csrc" / "by_operator.cpp").read_text() == _BY_OPERATOR.replace("torch/all.h", "ATen/ATen.h")
     assert len(clone.build(project, CPU)["variants"]) == 1
 
 

@@ -27,7 +27,7 @@ def _headers(text: str) -> list[list[tuple[str, tuple[str, ...]]]]:
 def test_headers_by_name_come_first() -> None:
     names = ("ATen/core/Tensor.h", "ATen/Dispatch.h", "ATen/ops/softmax.h")
     cuda = ("ATen/cuda/CUDAContext.h", ("c10/cuda/CUDAStream.h",))
-    every = [("torch/all.h", one) for one in (names, ("torch/types.h",), ("ATen/ATen.h",))]
+    every = [("torch/all.h", one) for one in (names, ("ATen/ATen.h",), ("torch/types.h",))]
     assert _headers(_KERNEL) == [*([one, cuda] for one in every), [cuda], *([one] for one in every)]
     assert [edit.line for edit in proposals(_KERNEL)[0]] == [1, 2]
 
@@ -41,8 +41,8 @@ def test_headers_by_name_come_first() -> None:
             "TORCH_LIBRARY(x, m) { m.impl(torch::dispatch(a, f)); }",
             [
                 [("torch/all.h", ("ATen/core/Tensor.h", "torch/library.h"))],
-                [("torch/all.h", ("torch/types.h",))],
                 [("torch/all.h", ("ATen/ATen.h", "torch/library.h"))],
+                [("torch/all.h", ("torch/types.h",))],
             ],
         ),
     ],
