@@ -12,7 +12,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     # Until `main` is there, Ctrl-C ends the process; Python would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from py_driver.cli import run
+from py_driver.cli import run_command_line
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import Output, open_standard_streams, printable
 
@@ -77,7 +77,7 @@ def _run(arguments: Sequence[str], output: Output) -> int:
     code: int = ExitCode.OK
     try:
         try:
-            code = run(arguments, output)
+            code = run_command_line(arguments, output)
             sys.stdout.flush()
         except DriverError as failure:
             code = failure.exit_code

@@ -1,45 +1,58 @@
 """Declares the toolchains: one for each version, chosen by the settings of a cell."""
 
+load("//toolchains/cc:flags.bzl", "CPU")
 load("//toolchains/gcc:sdk.bzl", "gcc_choice")
 load(":gpus.bzl", "GPUS", "repository_name")
 
-_CONSTRAINTS = ["@platforms//cpu:x86_64", "@platforms//os:linux"]
+def _constraints(cpu):
+    return ["@platforms//cpu:" + cpu, "@platforms//os:linux"]
 
-def _declare(prefix, kind, version, setting, value):
-    repository = repository_name(kind, version)
-    name = prefix + "_" + repository
+def _declare(prefix, kind, version, setting, value, cpu = ""):
+    # nvcc is the same for all; torch's headers are not.
+    shared = kind == "cuda"
+    repository = repository_name(kind, version, "" if shared else cpu)
+    name = prefix + "_" + repository_name(kind, version, cpu)
     native.config_setting(
         name = name + "_chosen",
         flag_values = {"@rules_torch_kernels//rules/settings:" + setting: value},
     )
     native.toolchain(
         name = name,
-        exec_compatible_with = _CONSTRAINTS,
+        exec_compatible_with = _constraints(CPU),
+        target_compatible_with = _constraints(cpu or CPU),
         target_settings = [":%s_chosen" % name],
-        toolchain = "@%s//:sdk" % repository,
+        toolchain = "@%s//:sdk%s" % (repository, "_" + cpu if cpu and shared else ""),
         toolchain_type = "@rules_torch_kernels//toolchains/%s:toolchain_type" % kind,
     )
 
-def declare_toolchains(name, gpus, torch):
-    """Declares a toolchain for each version, the C++ toolchain, and `gcc_if_chosen`.
+def declare_toolchains(name, cross, gpus, torch):
+    """Declares a toolchain for each version, the C++ toolchains, and `gcc_if_chosen`.
 
     Args:
         name: string, what the names of all targets begin with.
+        cross: dict of list of string, versions for other CPUs, by kind and CPU, e.g. `torch aarch64`.
         gpus: dict of list of string, versions of each of GPUS, e.g. `13.0` of `cuda`, chosen by the backend `cu130`.
         torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as cells for ROCm name it.
     """
-    native.toolchain(
-        name = name + "_cc",
-        exec_compatible_with = _CONSTRAINTS,
-        toolchain = "@torch_kernels_cc//:sdk",
-        toolchain_type = "@rules_torch_kernels//toolchains/cc:toolchain_type",
-    )
+    for cpu in [CPU] + [key.split(" ")[1] for key in cross if key.startswith("torch ")]:
+        native.toolchain(
+            name = name + "_cc" if cpu == CPU else name + "_cc_" + cpu,
+            exec_compatible_with = _constraints(CPU),
+            target_compatible_with = _constraints(cpu),
+            toolchain = "@torch_kernels_cc//:sdk" if cpu == CPU else "@%s//:sdk" % repository_name("cc", cpu),
+            toolchain_type = "@rules_torch_kernels//toolchains/cc:toolchain_type",
+        )
     for kind, gpu in GPUS.items():
         for version in gpus[kind]:
             _declare(name, kind, version, "backend", gpu.prefix + version.replace(".", ""))
         for version in torch:
             build = version + gpu.torch_build
             _declare(name, "torch", build, "torch", build)
+    for key, versions in cross.items():
+        kind, cpu = key.split(" ")
+        for version in versions:
+            value = version if kind == "torch" else GPUS[kind].prefix + version.replace(".", "")
+            _declare(name, kind, version, "torch" if kind == "torch" else "backend", value, cpu)
     chosen = name + "_gcc_chosen"
     native.config_setting(
         name = chosen,

@@ -1,6 +1,6 @@
 """The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
 
-load("//toolchains/cc:repository.bzl", "cc_host_repository", "cc_sdk_repository")
+load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/gcc:repository.bzl", "gcc_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
@@ -21,6 +21,7 @@ package(default_visibility = ["//visibility:public"])
 
 declare_toolchains(
     name = "sdk",
+    cross = {cross},
     gpus = {gpus},
     torch = {torch},
 )
@@ -40,6 +41,7 @@ GCC_IF_CHOSEN = Label("//:gcc_if_chosen")
 
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
+        cross = json.encode(rctx.attr.cross),
         gpus = json.encode(rctx.attr.gpus),
         torch = json.encode(rctx.attr.torch),
     ))
@@ -51,6 +53,7 @@ def _hub_impl(rctx):
 _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
+        "cross": attr.string_list_dict(mandatory = True, doc = "Versions for other CPUs, by kind and CPU: `torch aarch64`."),
         "gpus": attr.string_list_dict(mandatory = True, doc = "Versions of each of GPUS, e.g. `13.0` of `cuda`."),
         "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
@@ -105,6 +108,13 @@ def _toolchains_impl(mctx):
                 lock[kind] = lock[kind] | entries
                 symbols.update({(kind, version): _symbols(kind, version, one, tag.lock) for version, one in entries.items()})
     cc_sdk_repository(name = "torch_kernels_cc", lock = json.encode(lock["cc"]))
+    for cpu in lock["cc"]["cross"]:
+        cc_cross_repository(
+            name = repository_name("cc", cpu),
+            cpu = cpu,
+            lock = json.encode(lock["cc"]),
+            zig = _ZIG,
+        )
     default = lock["cc"]["default"]
     for version in lock["cc"]["zig"]:
         if version != default:
@@ -116,6 +126,10 @@ def _toolchains_impl(mctx):
     for kind, sdk_repository in _SDK_REPOSITORIES.items():
         for version, entry in lock[kind].items():
             host = repository_name("host", entry["host"]) if entry["host"] != default else "torch_kernels_cc"
+            cross = {"cross": {
+                cpu: "@%s//:sdk" % repository_name("cc", cpu)
+                for cpu in entry.get("cross", [])
+            }} if kind == "cuda" else {}
             sdk_repository(
                 name = repository_name(kind, version),
                 host = "@%s//:sdk" % host,
@@ -123,6 +137,7 @@ def _toolchains_impl(mctx):
                 symbols = symbols[kind, version],
                 version = version,
                 zig = _ZIG,
+                **cross
             )
     gcc_repository(
         name = "torch_kernels_gcc",
@@ -142,6 +157,15 @@ def _toolchains_impl(mctx):
             torch_sdk_repository(
                 name = repository_name("torch", version + gpu.torch_build),
                 gpu = kind,
+                lock = json.encode(entry),
+                version = version,
+                zig = _ZIG,
+            )
+        for cpu in entry.get("cross", {}):
+            torch_sdk_repository(
+                name = repository_name("torch", version, cpu),
+                cpu = cpu,
+                gpu = "cuda",
                 lock = json.encode(entry),
                 version = version,
                 zig = _ZIG,
@@ -166,6 +190,11 @@ def _toolchains_impl(mctx):
         )
     _hub_repository(
         name = "torch_kernels_toolchains",
+        cross = {
+            kind + " " + cpu: [version for version, entry in lock[kind].items() if cpu in entry.get("cross", {})]
+            for cpu in lock["cc"]["cross"]
+            for kind in ["cuda", "torch"]
+        },
         gpus = {kind: lock[kind].keys() for kind in GPUS},
         libraries = libraries,
         torch = lock["torch"].keys(),

@@ -23,14 +23,16 @@ def gpu_of(backend):
             return name
     return None
 
-def repository_name(kind, version):
+def repository_name(kind, version, cpu = ""):
     """The name of a toolchain's repository.
 
     Args:
-        kind: string, `cuda`, `host`, `rocm` or `torch`.
-        version: string, e.g. `13.0`, or `2.13+rocm`.
+        kind: string, `cc`, `cuda`, `host`, `rocm` or `torch`.
+        version: string, e.g. `13.0`, or `2.13+rocm`; a CPU for `cc`.
+        cpu: string, if the toolchain is for another CPU than that of the machine that builds.
 
     Returns:
         string, e.g. `torch_kernels_cuda_13_0`.
     """
-    return "torch_kernels_%s_%s" % (kind, version.replace(".", "_").replace("+", "_"))
+    name = "torch_kernels_%s_%s" % (kind, version.replace(".", "_").replace("+", "_"))
+    return name + "_" + cpu if cpu else name

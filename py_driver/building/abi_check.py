@@ -65,7 +65,9 @@ class Checked:
     def diagnostic(self) -> Diagnostic | None:
         """The error that this is, if it is one."""
         if self.failure:
-            return Diagnostic(code=Code.FILE_KIND, message=self.failure, help="name a shared library for x86_64 Linux")
+            return Diagnostic(
+                code=Code.FILE_KIND, message=self.failure, help="name a shared library for Linux, for x86_64 or aarch64"
+            )
         if not self.findings:
             return None
         count = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
@@ -121,6 +123,7 @@ def _of_cell(cell: Cell) -> dict[str, str]:
     wanted = {"--cxx-abi": cell.abi, "--torch": cell.torch, _FRAMEWORK: "tvm-ffi" if cell.tvm_ffi else None}
     wanted["--torch-stable-abi"] = cell.torch if cell.stable else None
     wanted["--backend"] = None if cell.is_noarch else cell.backend
+    wanted["--cpu"] = cell.cpu
     return {option: value for option, value in wanted.items() if value}
 
 

@@ -24,8 +24,11 @@ from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, other_openmp, unsplit
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
+from py_driver.building.variant_dir import BUILD, DEV, dev_directory
 from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
@@ -33,7 +36,7 @@ from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
@@ -55,6 +58,9 @@ class Options:
         words: torch releases and backends of the variants.
         archs: GPU architectures to build for; none means all that the project asks for.
         report: page to write, with the same as JSON beside it; None writes neither.
+        local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
+        into: a directory beside the others for use on this machine, where it goes instead of one for its id.
+        change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.variation`.
         choices: how.
     """
 
@@ -62,6 +68,9 @@ class Options:
     words: Words = ANY
     archs: tuple[str, ...] = ()
     report: Path | None = None
+    local: bool = False
+    into: str = ""
+    change: Callable[[Plan], Plan] | None = None
     choices: Choices = field(default_factory=Choices)
 
 
@@ -86,7 +95,7 @@ class Built:
 
     Attributes:
         variant: what was planned.
-        path: where it is: `PROJECT/build/VARIANT`.
+        path: where it is: `PROJECT/build/VARIANT`, or in `dev_directory`.
         size: of its files, in bytes.
         steps: what its compile steps did.
     """
@@ -127,12 +136,26 @@ class Prepared:
         plan: of it.
         chosen: the variants to build.
         report: page to write, as `Options.report`.
+        local: as `Options.local`.
+        into: as `Options.into`.
     """
 
     directory: Path
     plan: Plan
     chosen: tuple[Variant, ...]
     report: Path | None = None
+    local: bool = False
+    into: str = ""
+
+    def place_of(self, made: Path) -> Path:
+        """The directory that a variant goes into.
+
+        Args:
+            made: the variant, as Bazel has it.
+        """
+        if not self.local:
+            return self.directory / BUILD
+        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, made)
 
 
 def build(
@@ -166,15 +189,27 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = plan_directory(directory, releases, strict_archs=options.strict_archs)
     if options.archs:
         every, plan = len(plan.variants), narrowed(plan, options.archs)
-        if fewer := every - len(plan.variants):
+        if (fewer := every - len(plan.variants)) and not options.local:
             output.say(f"note: {fewer} variants have no device code for {', '.join(options.archs)}, and are excluded")
+    plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
+    far = [one.name for one in chosen if one.cell.cpu not in (None, MACHINE)]
+    if far and options.choices.gcc:
+        message = f"gcc compiles for {MACHINE} alone, and {far[0]} is for another CPU"
+        raise error(Code.UNSUPPORTED, message, help="leave `--cxx gcc` away, or the variant")
     for version, name in other_openmp(plan, chosen).items():
         what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
         output.say(f"note: torch {version} {what}; the kernel may load another one beside it, with threads of its own")
-    check_place(directory)
-    return Prepared(directory=directory, plan=plan, chosen=tuple(chosen), report=options.report)
+    check_place(directory / (DEV if options.local else BUILD))
+    return Prepared(
+        directory=directory,
+        plan=plan,
+        chosen=tuple(chosen),
+        report=options.report,
+        local=options.local,
+        into=options.into,
+    )
 
 
 def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, options: Options) -> None:
@@ -197,7 +232,8 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
                 f"{server.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
             )
         ahead = look_ahead(prepared, releases, options.choices, memory)
-        output.say(describe(ahead.estimate, len(chosen), jobs))
+        if not options.local:  # a build for daily work takes seconds, and says what it did
+            output.say(describe(ahead.estimate, len(chosen), jobs))
         project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
         done, counted, done_steps = _run(server, project, options, output)
         cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
@@ -248,7 +284,7 @@ def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory:
 
 
 def collect_built(prepared: Prepared, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
-    """Bring what was built of a project into its `build/`.
+    """Bring what was built of a project into its `build/`, or into the directory of builds for this machine alone.
 
     Args:
         prepared: what was built.
@@ -262,7 +298,7 @@ def collect_built(prepared: Prepared, root: Path, counted: Sequence[CellSteps]) 
     cells = []
     for variant in prepared.chosen:
         with true_names(root / counts[variant.name].directory, prepared.plan) as made:
-            path, size = collect(made, prepared.directory, variant.name)
+            path, size = collect(made, prepared.place_of(made), variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     return tuple(cells)
 

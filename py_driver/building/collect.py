@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from py_driver.building.variant_dir import BUILD, differences
+from py_driver.building.variant_dir import differences
 from py_driver.errors import Code, error
 from py_driver.plan.metadata import METADATA
 from py_driver.system.cache import storage_errors
@@ -22,21 +22,20 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
-    """Copy a variant to `PROJECT/build/VARIANT`; nothing is done if it is there already, byte for byte.
+def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
+    """Copy a variant to a directory of variants; nothing is done if it is there already, byte for byte.
 
     Args:
         source: the directory that Bazel built.
-        project: the project's directory.
+        build: where it goes, under its name: `PROJECT/build`, or that of a build for this machine alone.
         variant: the cell's identifier.
 
     Returns:
-        The directory, and the size of its files in bytes.
+        Its directory, and the size of its files in bytes.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
     """
-    build = project / BUILD
     target = build / variant
     files = sorted(p for p in source.rglob("*") if p.is_file())
     size = sum(p.stat().st_size for p in files)
@@ -44,7 +43,7 @@ def collect(source: Path, project: Path, variant: str) -> tuple[Path, int]:
     if (target / METADATA).is_file() and not differences(source, target):
         return target, size
     with storage_errors(build):
-        build.mkdir(exist_ok=True)
+        build.mkdir(parents=True, exist_ok=True)
         sweep(build, _put_back)
         with scratch(build) as place:
             fresh, old = place / variant, place / _OLD / variant
@@ -72,13 +71,15 @@ def _put_back(place: Path) -> None:
             old.rename(place.parent / old.name)
 
 
-def check_place(project: Path) -> None:
-    """Refuse a project whose `build` cannot hold variants, before anything is built.
+def check_place(build: Path) -> None:
+    """Refuse a place that cannot hold variants, before anything is built.
+
+    Args:
+        build: the directory that is to hold them.
 
     Raises:
         DriverError: FOREIGN_FILE if it is something else than a directory.
     """
-    build = project / BUILD
     if (build.is_symlink() or build.exists()) and not build.is_dir():
         raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
+import re
 import secrets
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,8 +30,8 @@ from py_driver.matrix.toolkits import numbers
 from py_driver.plan.includes import closure, is_opaque, scan
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
-from py_driver.plan.smaller_headers import proposals, rewritten
-from py_driver.system.files import write
+from py_driver.plan.smaller_headers import asked_macros, proposals, rewritten, unknown_macro
+from py_driver.system.files import reading, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from py_driver.bazel.run import Completed
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
-    from py_driver.plan.plan import Plan, Variant
+    from py_driver.plan.plan import Group, Plan, Variant
     from py_driver.plan.smaller_headers import Edit
 
 _WORTH = 0.9
@@ -83,12 +86,14 @@ class Tried(NamedTuple):
         gains: the sources that compile faster with all of these, in their order.
         variants: that were compiled; none if no file includes an umbrella header.
         texts: the files as they were.
+        left: files that stay as they are, each with a macro that a source asks for and some header defines.
     """
 
     edits: Mapping[str, tuple[Edit, ...]]
     gains: tuple[Gain, ...]
     variants: tuple[str, ...]
     texts: Mapping[str, str]
+    left: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """The same as a value for JSON."""
@@ -100,6 +105,7 @@ class Tried(NamedTuple):
                 for one in self.gains
             ],
             "variants": [*self.variants],
+            "left": [{"file": name, "macro": macro} for name, macro in self.left.items()],
         }
 
 
@@ -124,38 +130,44 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
     Raises:
         DriverError: whatever is wrong with the project, the machine or the sources.
     """
+    with one_at_a_time(plan_directory(directory, releases), output):
+        return _try(directory, releases, output)
+
+
+def _try(directory: Path, releases: Releases, output: Output) -> Tried:
+    """See `try_smaller_headers`; nobody else builds the project meanwhile."""
     plan = _for_one_arch(plan_directory(directory, releases))
-    newest, oldest = _variants(plan)
-    with_torch = {file for one in plan.groups if TORCH in one.depends for file in (*one.sources, *one.headers)}
+    newest, oldest = _variants(plan, {one.backend for one in releases.matrix.toolkits if not one.tested})
     texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
-    ways = {name: those for name in sorted(with_torch) if (those := proposals(texts[name]))}
+    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts)
+    ways, stays = trial.ways()
     if not newest or not ways:
-        return Tried(edits={}, gains=(), variants=(), texts={})
-    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts, umbrella={*ways})
+        return Tried(edits={}, gains=(), variants=(), texts={}, left=stays)
+    trial.umbrella.update(ways)
     variants = {one.name: one for one in (*newest, *oldest)}
-    with one_at_a_time(plan, output):
-        fetch_all(archives(plan, [*variants.values()], releases.lock), output)
-        before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
-        after: dict[str, Seconds] = {}
-        left = {name: [*those] for name, those in ways.items()}
-        edits = {name: those[0] for name, those in left.items()}
-        while edits:
-            title = f"trying other headers in {len(edits)} file{'s' * (len(edits) != 1)}"
-            outcome = trial.compiled(edits, newest, title)
-            # What an earlier round compiled with these headers did not run again, and says nothing in this one.
-            after |= outcome.seconds
-            failed = outcome.failed or trial.compiled(edits, oldest, title).failed
-            if not failed:
-                break
-            guilty = {name for source in failed for name in trial.reads(source)} & edits.keys()
-            for name in guilty or edits.keys():
-                left[name].pop(0)
-            edits = {name: those[0] for name, those in left.items() if those}
+    fetch_all(archives(plan, [*variants.values()], releases.lock), output)
+    before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
+    after: dict[str, Seconds] = {}
+    left = {name: [*those] for name, those in ways.items()}
+    edits = {name: those[0] for name, those in left.items()}
+    while edits:
+        title = f"trying other headers in {len(edits)} file{'s' * (len(edits) != 1)}"
+        outcome = trial.compiled(edits, newest, title)
+        # What an earlier round compiled with these headers did not run again, and says nothing in this one.
+        after |= outcome.seconds
+        failed = outcome.failed or trial.compiled(edits, oldest, title).failed
+        if not failed:
+            break
+        guilty = {name for source in failed for name in trial.reads(source)} & edits.keys()
+        for name in guilty or edits.keys():
+            left[name].pop(0)
+        edits = {name: those[0] for name, those in left.items() if those}
     other = {one for one in before.keys() & after.keys() if trial.reads(one) & edits.keys()}
     gains = (Gain(one, before[one], after[one]) for one in sorted(other))
     pays = tuple(one for one in gains if one.pays)
     worth = {name for one in pays for name in trial.reads(one.source)}
-    return Tried({name: those for name, those in edits.items() if name in worth}, pays, tuple(variants), texts)
+    kept = {name: those for name, those in edits.items() if name in worth}
+    return Tried(edits=kept, gains=pays, variants=tuple(variants), texts=texts, left=stays)
 
 
 def apply(directory: Path, tried: Tried) -> None:
@@ -166,13 +178,20 @@ def apply(directory: Path, tried: Tried) -> None:
         tried: what to write.
 
     Raises:
-        DriverError: FOREIGN_FILE if a file has changed since, and then none is written; NO_SPACE or PERMISSION.
+        DriverError: FOREIGN_FILE if a file has changed since, and PERMISSION if one must not be written; then none is
+            written. NO_SPACE or PERMISSION.
     """
-    texts = {name: _decoded((directory / name).read_bytes()) for name in tried.edits}
-    for name, text in texts.items():
-        if text != tried.texts[name]:
-            message = f"{directory / name} has changed while other headers were tried"
+    texts = {}
+    for name in tried.edits:
+        path = directory / name
+        if path.is_file():
+            with reading(path):
+                texts[name] = _decoded(path.read_bytes())
+        if texts.get(name) != tried.texts[name]:
+            message = f"{path} has changed while other headers were tried"
             raise error(Code.FOREIGN_FILE, message, help="run the command again")
+        if not os.access(path, os.W_OK):
+            raise error(Code.PERMISSION, f"{path} is read-only", help="no file was changed; make it writable")
     for name, edits in tried.edits.items():
         write(directory / name, _encoded(rewritten(texts[name], edits)))
 
@@ -191,6 +210,10 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", errors="surrogateescape")
 
 
+def _files(group: Group) -> tuple[str, ...]:
+    return (*group.sources, *group.headers)
+
+
 def _for_one_arch(plan: Plan) -> Plan:
     """A plan with device code for one architecture of each maker: the newest."""
     kept = defaultdict[str, set[str]](set)
@@ -201,18 +224,25 @@ def _for_one_arch(plan: Plan) -> Plan:
     return narrowed(plan, newest) if newest else plan
 
 
-def _variants(plan: Plan) -> tuple[list[Variant], list[Variant]]:
-    """The variants of each backend for the newest torch release, and those for the oldest."""
-    depends = {group.name: group.depends for group in plan.groups}
-    found = defaultdict[str, list["Variant"]](list)
-    for one in plan.variants:
-        if one.cell.torch and not one.cell.stable and any(TORCH in depends[name] for name in one.groups):
-            found[one.cell.family].append(one)
+def _variants(plan: Plan, untested: set[str]) -> tuple[list[Variant], list[Variant]]:
+    """The variants for the newest torch release that each group is linked in, and those for the oldest.
+
+    Args:
+        plan: of the project.
+        untested: toolkits that nobody has compiled with; they are taken where there is no other.
+    """
+    found: list[list[Variant]] = []
+    for group in plan.groups:
+        those = [one for one in plan.variants if group.name in one.groups and one.cell.torch and not one.cell.stable]
+        if TORCH in group.depends and those:
+            found.append([one for one in those if one.cell.backend not in untested] or those)
 
     def age(one: Variant) -> tuple[object, ...]:
         return numbers(one.cell.torch or "0"), one.cell.abi == "cxx11", len(one.cell.backend), one.cell.backend
 
-    return [max(those, key=age) for those in found.values()], [min(those, key=age) for those in found.values()]
+    ends = [(max(those, key=age), min(those, key=age)) for those in found]
+    newest, oldest = ({one[place].name: one[place] for one in ends} for place in (0, 1))
+    return [*newest.values()], [*oldest.values()]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +255,7 @@ class _Trial:
         output: where progress is shown.
         plan: of it.
         texts: its files.
-        umbrella: those that include an umbrella header.
+        umbrella: those for which other headers are tried.
         nonce: makes what is compiled new, so that no cache has it, and it can be timed.
     """
 
@@ -234,7 +264,7 @@ class _Trial:
     output: Output
     plan: Plan
     texts: Mapping[str, str]
-    umbrella: set[str]
+    umbrella: set[str] = field(default_factory=set)
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def reads(self, source: str) -> set[str]:
@@ -245,6 +275,37 @@ class _Trial:
 
         groups = [one for one in self.plan.groups if source in one.sources]
         return {name for one in groups for name in closure(source, one.headers, included)}
+
+    def ways(self) -> tuple[dict[str, tuple[tuple[Edit, ...], ...]], dict[str, str]]:
+        """What other headers files can have, and those files that stay as they are, each with a macro.
+
+        A file stays as it is, too, if it has several names, or another file has its name: it is not clear who reads it.
+        """
+        files = sorted({one for group in self.plan.groups if TORCH in group.depends for one in _files(group)})
+        names = Counter(posixpath.basename(one) for one in self.plan.files)
+        places = Counter((self.directory / one).resolve() for one in self.plan.files)
+        groups = [group for group in self.plan.groups if TORCH in group.depends]
+        flags = {flag for group in groups for flag in (*group.cxx_flags, *group.cuda_flags, *group.hip_flags)}
+        defined = {flag[2:].partition("=")[0] for flag in flags if flag.startswith("-D")}
+        asked = {source: self._asked(source) - defined for group in groups for source in group.sources}
+        found, left = {}, {}
+        for file in files:
+            if not proposals(self.texts[file]) or places[(self.directory / file).resolve()] > 1:
+                continue
+            if file not in asked and names[posixpath.basename(file)] > 1:
+                continue
+            macros = {one for source, those in asked.items() if file in self.reads(source) for one in those}
+            if unknown := unknown_macro(macros):
+                left[file] = unknown
+            else:
+                found[file] = proposals(self.texts[file], macros)
+        return found, left
+
+    def _asked(self, source: str) -> set[str]:
+        """The macros that a source and its headers ask for and do not define."""
+        texts = [self.texts[name] for name in self.reads(source)]
+        own = {name for text in texts for name in re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)", text)}
+        return {macro for text in texts for macro in asked_macros(text)} - own
 
     def compiled(
         self, edits: Mapping[str, tuple[Edit, ...]], chosen: Sequence[Variant], title: str, *, may_fail: bool = True

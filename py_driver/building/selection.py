@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from py_driver.errors import Code, error
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.cells import spell
+from py_driver.matrix.cells import MACHINE, spell
 from py_driver.matrix.releases import openmp_file
-from py_driver.matrix.select import ANY, narrow, select
+from py_driver.matrix.select import ANY, means, narrow, select
 from py_driver.matrix.torch_openmp import RUNTIME, read_file
 
 if TYPE_CHECKING:
@@ -27,19 +28,29 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     Args:
         plan: of the project.
         patterns: globs of identifiers.
-        words: torch releases and backends; patterns look among their variants only.
+        words: torch releases, backends and CPUs; patterns look among their variants only.
 
     Raises:
         DriverError: NO_SUCH_VARIANT for a pattern or a word that matches nothing.
     """
-    bundled, others = ([v.cell for v in plan.variants if v.bundled is wanted] for wanted in (True, False))
-    if words.given:
+    cells = [variant.cell for variant in plan.variants]
+    default = {variant.cell for variant in plan.variants if variant.bundled}
+    near = [cell for cell in cells if cell.cpu in (None, *(words.cpus or (MACHINE,)))]
+    far = [] if words.cpus else [cell for cell in cells if cell not in near]
+    if words.cpus and not near:
+        message = f"no variant is for the CPU `{words.cpus[0]}`"
+        raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` says why")
+    # On another CPU those are the default that are it on this one.
+    default |= {cell for cell in cells if cell._replace(cpu=MACHINE) in default}
+    bundled, others = ([cell for cell in near if (cell in default) is wanted] for wanted in (True, False))
+    if words.torch or words.backends:
         bundled, others = narrow(words, bundled, others, default_first=not patterns)
-    names = [spell(cell) for cell in bundled]
-    more = [spell(cell) for cell in others]
+        far = [cell for cell in far if means(words, cell)]
+    names, more = ([spell(cell) for cell in group] for group in (bundled, others))
     if patterns:
-        names = [*select(patterns, names, more)]
-    elif words.given:
+        rest = [[spell(cell) for cell in far if (cell in default) is wanted] for wanted in (True, False)]
+        names = [*select(patterns, names, more, *rest)]
+    elif words.torch or words.backends:
         names += more
     return [variant for variant in plan.variants if variant.name in names]
 

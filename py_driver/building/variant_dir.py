@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.building.selection import choose
 from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.matrix.cells import CPUS
 from py_driver.matrix.select import ANY
 from py_driver.plan.metadata import METADATA, ONLY_ARCHS
 from py_driver.system.files import is_directory
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 BUILD: Final = "build"
 """The directory, in a project, in which the `kernels` client looks for variants."""
+
+DEV: Final = ".dev"
+"""The directory, in a project, for variants that are built for use on this machine alone."""
 
 SIGNATURE: Final = f"{METADATA}.sigstore"
 """The sigstore bundle of metadata.json; whoever signs puts it there, and a build does not make it."""
@@ -39,7 +43,7 @@ def present(
         plan: of the project.
         patterns: globs of identifiers; none means all that are there.
         name: what messages call `build/`; empty for its path.
-        words: torch releases and backends; see `choose`.
+        words: torch releases, backends and CPUs; see `choose`. CPUs alone mean what is there for them.
 
     Raises:
         DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
@@ -49,7 +53,7 @@ def present(
     build = directory / BUILD
     shown = name or str(build)
     advice = "publish it first: driver publish" if name else "build it first: driver build"
-    if patterns or words.given:
+    if patterns or words.torch or words.backends:
         chosen = choose(plan, patterns, words)
         if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
             raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
@@ -60,7 +64,10 @@ def present(
         raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is not a variant of {plan.name}", help=choice)
     if not there:
         raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
-    return _whole([one for one in plan.variants if one.name in there], build, shown)
+    found = [one for one in plan.variants if one.name in there and one.cell.cpu in (None, *(words.cpus or CPUS))]
+    if not found:
+        raise error(Code.FILE_MISSING, f"{shown} has no variant for {words.cpus[0]}", help=advice)
+    return _whole(found, build, shown)
 
 
 def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
@@ -80,6 +87,18 @@ def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
     if wrong:
         raise DriverError(wrong)
     return chosen
+
+
+def dev_directory(directory: Path, made: Path) -> Path:
+    """Where a variant goes that is for use on this machine alone: a directory for each id.
+
+    The `kernels` client remembers what it has loaded by its path, so another version must have another one.
+
+    Args:
+        directory: of the project.
+        made: what was built.
+    """
+    return directory / DEV / str((read_metadata(made) or {})["id"])
 
 
 def files_of(place: Path) -> dict[str, Path]:

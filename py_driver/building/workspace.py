@@ -62,7 +62,7 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     """The workspace for a project.
 
     A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in, unless it has
-    files whose names no label carries, or is built for some GPU architectures only, of which that file does not know.
+    files whose names no label carries, or is built otherwise than build.toml says, of which that file does not know.
     All others share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project.
     There is one more such workspace for each matrix of the user's own. A project is named there by its name alone, so a
     second checkout of it, in another directory or on another machine, has the same action keys.
@@ -80,7 +80,8 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     project = directory.resolve()
     root = module_root()
     own = releases.user_lock_file
-    checked_in = not label_prefix(project) and not plan.own_names and not plan.only_archs
+    is_other = plan.only_archs or plan.is_changed
+    checked_in = not label_prefix(project) and not plan.own_names and not is_other
     if checked_in and own is None:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
@@ -154,7 +155,11 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
 
     Copies, not links: a sandbox shows what is in the workspace, not where a link of it leads to.
     """
-    contents = {staged(file): (project / file).read_bytes() for file in plan.files}
+    try:
+        contents = {staged(file): (project / file).read_bytes() for file in plan.files}
+    except FileNotFoundError as problem:
+        advice = "build again; an editor may have taken it away for a moment"
+        raise error(Code.FILE_MISSING, f"{problem.filename} has gone since it was checked", help=advice) from None
     contents["BUILD.bazel"] = render(plan, f"@{MODULE_NAME}").encode()
     for old in sorted(package.rglob("*"), reverse=True):
         if old.is_dir() and not any(old.iterdir()):

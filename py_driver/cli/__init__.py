@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import os
 import re
 from pathlib import Path
@@ -29,17 +30,25 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
+    "asm": "show the machine code of kernels, and what they use of the GPU; no GPU is needed",
     "bazel": "run Bazel in the current workspace",
+    "bench": "build the variant that this machine runs, check it, and time it beside its reference",
     "build": "build variants into build/",
     "cache": "serve a remote cache on this machine",
     "check": "report all mistakes in build.toml and in the files that it lists",
     "demo": "build a project and run its example with the built variants",
+    "device": "show the GPU, what it can do, and which tools are there",
     "explain": "explain an error and say how to correct it",
     "fetch": "fetch the archives of variants into the store, or into a mirror for machines without network",
     "gen": "write BUILD.bazel from build.toml",
+    "init": "begin a project from a template",
     "lock": "write the lock of the toolchains from the matrix of releases",
+    "profile": "profile one workload with Nsight Compute, and show what matters of it",
     "publish": "put built variants on the Hugging Face Hub, in one commit",
+    "run": "build the variant that this machine runs, and run a command with it",
     "schema": "print the JSON Schema of build.toml, for editors",
+    "test": "build the variant that this machine runs, and test it",
+    "tune": "find the fastest configuration of a kernel for each problem, and write it into a header",
     "upgrade": "rewrite build.toml as the current edition, and keep comments and order",
     "variants": "list the variants of a project",
     "verify": "build variants without any cache and compare them with those in build/",
@@ -47,6 +56,9 @@ COMMANDS = {
 }
 """The commands and what each does, in one line. The command `x-y` is the module `py_driver.cli.x_y`."""
 
+
+WITH_COMMAND = frozenset({"run", "test"})
+"""The commands that have a command of the user's after `--`: `args.command`, its words."""
 
 MATRIX_VARIABLE = "RULES_TORCH_KERNELS_MATRIX"
 """Environment variable that names a matrix of the user's own."""
@@ -155,17 +167,26 @@ def add_variants(parser: argparse.ArgumentParser, default: str, *, several: bool
         default=[],
         help="select the variants for a backend, e.g. cpu, cu130, or cuda for all CUDA releases; repeatable",
     )
+    parser.add_argument(
+        "--cpu",
+        action="append",
+        default=[],
+        choices=("x86_64", "aarch64"),
+        help="select the variants for a CPU, e.g. aarch64 for Arm servers; repeatable (default: x86_64, or whatever is "
+        "built already)",
+    )
 
 
 def release(text: str) -> str:
     """A version of torch from the command line."""
     if not re.fullmatch(r"[0-9]{1,4}\.[0-9]{1,4}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a version like 2.13")
+        minor = re.match(r"[0-9]{1,4}\.[0-9]{1,4}(?=\.)", text, re.ASCII)
+        raise argparse.ArgumentTypeError(f"`{text}` is not a version like {minor[0] if minor else '2.13'}")
     return text
 
 
 def words_of(args: argparse.Namespace, *, several: bool) -> Words:
-    """The torch releases and backends that a command line names.
+    """The torch releases, backends and CPUs that a command line names.
 
     Args:
         args: the command line.
@@ -173,7 +194,20 @@ def words_of(args: argparse.Namespace, *, several: bool) -> Words:
     """
     from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
 
-    return Words(torch=tuple(args.torch), backends=tuple(args.backend), in_any=several)
+    return Words(torch=tuple(args.torch), backends=tuple(args.backend), cpus=tuple(args.cpu), in_any=several)
+
+
+def with_command(name: str | None, arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The words of a command line that are the driver's, and those of the user's own command.
+
+    Args:
+        name: of the driver's command.
+        arguments: all words.
+    """
+    if name not in WITH_COMMAND or "--" not in arguments:
+        return arguments, []
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -209,7 +243,25 @@ def load_command(name: str) -> Command:
     return cast("Command", importlib.import_module(f"py_driver.cli.{name.replace('-', '_')}"))
 
 
-def run(arguments: Sequence[str], output: Output) -> int:
+def _side_by_side(words: Sequence[str], late: Sequence[str]) -> list[str]:
+    """A command line with words that stand after options beside those before them.
+
+    Args:
+        words: of the command line.
+        late: those of them that argparse has no place for.
+    """
+    before = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    after = list(words[len(before) :])
+    if not all(after.count(word) for word in late):
+        return [*words]
+    for word in late:
+        after.reverse()
+        after.remove(word)
+        after.reverse()
+    return [*before, *late, *after]
+
+
+def run_command_line(arguments: Sequence[str], output: Output) -> int:
     """Do what a command line says.
 
     Args:
@@ -237,7 +289,16 @@ def run(arguments: Sequence[str], output: Output) -> int:
     else:
         for command, summary in COMMANDS.items():
             subparsers.add_parser(command, help=summary, add_help=False)
-    args = parser.parse_args(arguments)
+    own, rest = with_command(name, arguments)
+    args, unknown = parser.parse_known_args(own)
+    if unknown and not any(word.startswith("-") for word in unknown):
+        # argparse takes DIR and FUNCTION only side by side: `asm DIR --archs 9.0 FUNCTION`.
+        args, unknown = parser.parse_known_args(_side_by_side(own, unknown))
+    if unknown:
+        advice = "; write your own command after `--`" if name in WITH_COMMAND and "--" not in arguments else ""
+        message = f"unrecognized arguments: {' '.join(unknown)}"
+        raise error(Code.USAGE, message, help=f"see `driver {name} --help`{advice}")
+    args.command = rest
     if name is None:
         parser.error("a command is missing")
     return load_command(name).run(args, output)

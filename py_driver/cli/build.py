@@ -61,7 +61,7 @@ def archs_of(text: str) -> tuple[str, ...]:
 def add_choice(
     parser: argparse.ArgumentParser, default: str = "all default variants", *, several: bool = False
 ) -> None:
-    """Add the arguments that say of what, which variants, how many steps at once, and how.
+    """Add the arguments that say of what, which variants, and how.
 
     Args:
         parser: of the command.
@@ -69,6 +69,11 @@ def add_choice(
         several: whether the command takes several projects.
     """
     add_variants(parser, default, several=several)
+    add_how(parser)
+
+
+def add_how(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say how many actions run at once, what they do, and what is told of them."""
     parser.add_argument(
         "--jobs",
         metavar="N",

@@ -104,6 +104,7 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     from py_driver.plan.project import load  # noqa: PLC0415
 
     project = load(directory, releases)
+    notes = (*project.notes, *_stale(directory, project.manifest, releases))
     if strict and project.doubts:
         raise DriverError(project.doubts)
     try:
@@ -112,8 +113,22 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
         if failure.diagnostics[0].code is not Code.NO_VARIANTS:
             raise
         note = Note(message=failure.diagnostics[0].message, span=project.manifest.framework.span)
-        return Checked(manifest=project.manifest, variants=(), notes=(*project.notes, note))
-    return Checked(manifest=project.manifest, variants=variants, notes=project.notes)
+        return Checked(manifest=project.manifest, variants=(), notes=(*notes, note))
+    return Checked(manifest=project.manifest, variants=variants, notes=notes)
+
+
+def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note]:
+    """A note for each file of `driver tune` that is of other sources."""
+    from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    if not any((directory / "tuning").glob("*.toml")):
+        return []
+    from py_driver.tuning.tuner import stale_records  # noqa: PLC0415  (few projects are tuned)
+
+    return [
+        Note(message=f"{file} was measured with other sources; run `driver tune`", span=manifest.framework.span)
+        for file in stale_records(directory, releases)
+    ]
 
 
 def _smaller(directory: Path, releases: Releases, output: Output, *, fix: bool) -> Tried:
@@ -153,15 +168,18 @@ def _show(checked: Checked, output: Output) -> None:
 
 def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
     """Print which smaller headers do, and what they save."""
+    for name, macro in tried.left.items():
+        output.say(printable(f"note: {directory / name} stays: a header may define `{macro}`, which an `#if` asks for"))
     if not tried.variants:
-        output.say("No file includes an umbrella header of torch.")
+        rest = "other " if tried.left else ""
+        output.say(f"No {rest}file includes an umbrella header of torch in a plain line, outside of an `#if`.")
         return
     if not tried.edits:
         output.say("No smaller headers of torch compile faster.")
         return
     for name, edits in tried.edits.items():
         for edit in edits:
-            instead = ", ".join(f"<{one}>" for one in edit.instead) or "nothing: other lines include it"
+            instead = ", ".join(f"<{one}>" for one in edit.instead) or "nothing: no name in the file needs it"
             output.say(printable(f"{directory / name}:{edit.line}: <{edit.header}> -> {instead}"))
     for gain in tried.gains:
         both = zip(gain.before, gain.after, ("for each architecture", "for the rest"), strict=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.cli.build import add_arguments, build_projects, options_of, show, show_several
 from py_driver.cli.several import exit_code, several, then
-from py_driver.errors import ExitCode
+from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
 if TYPE_CHECKING:
@@ -58,9 +58,17 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
         releases: that it was built for.
         output: where it is printed.
         title: what stands above that.
-    """
-    from py_driver.building.example import python_for, run_example  # noqa: PLC0415  (as above)
 
+    Raises:
+        DriverError: UNSUPPORTED if all of it is for another CPU; see `run_example`.
+    """
+    from py_driver.building.example import run_example  # noqa: PLC0415  (as above)
+    from py_driver.building.installed_torch import python_for  # noqa: PLC0415
+    from py_driver.matrix.cells import MACHINE  # noqa: PLC0415
+
+    if all(built.variant.cell.cpu not in (None, MACHINE) for built in done.cells):
+        message = f"no variant that was built is for this machine's CPU, {MACHINE}"
+        raise error(Code.UNSUPPORTED, message, help="run it where such a CPU is; `driver build` builds it")
     python = python_for([built.variant.cell for built in done.cells], releases, output)
     with output.task(f"running the example of {done.plan.name}") as task:
         said = run_example(done.directory, python)

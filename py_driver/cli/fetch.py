@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             `fill_mirror` raise.
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.matrix.cells import parse, spell  # noqa: PLC0415
+    from py_driver.matrix.cells import MACHINE, parse, spell  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
     from py_driver.matrix.matrix import TVM_FFI_PART  # noqa: PLC0415
     from py_driver.matrix.select import select  # noqa: PLC0415
@@ -63,9 +63,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
             advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
     every = (*releases.matrix.cells(), *((cell, False) for cell, _ in releases.matrix.tvm_ffi_cells()))
-    cells = [(spell(cell), bundled) for cell, bundled in every]
-    default, others = ([name for name, bundled in cells if bundled is wanted] for wanted in (True, False))
-    names = select(args.variants, default, others)
+    default = {cell for cell, bundled in every if bundled}
+    groups: tuple[list[str], ...] = ([], [], [], [])
+    for cell, _ in every:
+        far, rare = cell.cpu != MACHINE, cell._replace(cpu=MACHINE) not in default
+        groups[2 * far + rare].append(spell(cell))
+    names = select(args.variants, *groups)
     lock = releases.lock
     chosen = [parse(name) for name in names]
     implied = [TVM_FFI_PART] if any(cell.tvm_ffi for cell in chosen) else []

@@ -243,8 +243,8 @@ class Apt:
 
 
 def _environment() -> dict[str, str]:
-    """Apt's own settings may come from the environment; what it says is to be understood."""
-    return {**os.environ, "LC_ALL": "C"}
+    """Apt's own settings may come from the environment, but not its libraries; what it says is to be understood."""
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("LD_")}, "LC_ALL": "C"}
 
 
 def _sizes(directory: Path) -> list[int]:

@@ -22,6 +22,12 @@ _TVM_FFI = rf"tvm-ffi(?P<major>\d)(?P<minor>0|[1-9]\d*)-(?P<backend>{_BACKEND})-
 _NOARCH = rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})"
 
 
+CPUS = ("x86_64", "aarch64")
+"""The CPUs that variants may be for."""
+
+MACHINE = CPUS[0]
+"""The CPU of the machines that build."""
+
 ALL = "all_variants"
 """The name of the target that bundles every default cell."""
 

@@ -68,8 +68,11 @@ class Lock(NamedTuple):
         toolkits = [one for one in map(self._toolkit, backends) if one is not None]
         found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for _, one in toolkits)])]
         found += cc["gcc"]
-        for version in sorted({cell.torch for cell in chosen if cell.torch}):
-            found += [torch[version]["archive"]] if version in torch else []
+        for cpu in sorted({cell.cpu or "" for cell in chosen}):
+            found += cc["cross"].get(cpu, [])
+        for version, cpu in sorted({(cell.torch, cell.cpu or "") for cell in chosen if cell.torch}):
+            part = torch.get(version, {})
+            found += [one for one in (part.get("cross", {}).get(cpu, part.get("archive")),) if one]
         for _, one in toolkits:
             found += one["archives"]
         for part in dict.fromkeys(part for shared, _ in toolkits for part in shared):
@@ -87,7 +90,8 @@ class Lock(NamedTuple):
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
         """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
         known = self.depends
-        return [parse_entry(known[name]["archive"]) for name in sorted(set(depends) & set(known))]
+        parts = [known[name] for name in sorted(set(depends) & set(known))]
+        return [parse_entry(one) for part in parts for one in part.get("headers", [part["archive"]])]
 
     def gcc_entries(self) -> list[Entry]:
         """The archives of the compiler of what asks for OpenMP, or of all C++ if that is chosen."""

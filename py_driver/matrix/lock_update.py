@@ -14,6 +14,7 @@ from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
 from py_driver.matrix.backends import TOOLKITS
+from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.lock import PARTS
 from py_driver.matrix.releases import lock_file
 from py_driver.matrix.user_matrix import key_of
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
 
 _JOBS: Final = 8
+
+_CPUS: Final = {"x86_64": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
+"""How names of wheels and of Debian packages say a CPU; the last one is Debian's."""
 
 Lock = dict[str, dict[str, Any]]
 """The parts of the lock by their names, as JSON has them."""
@@ -41,6 +45,7 @@ class Requirement:
         version: exact version; empty for a Debian package, of which the suite has one.
         sdist: whether it is a source archive of a Python package.
         python_tag: of a wheel.
+        cpu: of a wheel or a Debian package that is for one.
         include: prefixes of the members wanted of a wheel; none for all.
         exclude: regular expressions of members not wanted.
         archive: suite and component of a Debian package.
@@ -52,6 +57,7 @@ class Requirement:
     version: str = ""
     sdist: bool = False
     python_tag: str = "py3"
+    cpu: str = MACHINE
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     archive: tuple[str, str] = ("", "")
@@ -62,8 +68,10 @@ class Requirement:
         if self.pinned is not None:
             return entry == self.pinned
         same = (self.origin, self.name, self.include, self.exclude, self.sdist)
-        return same == (entry.origin, entry.name, entry.include, entry.exclude, entry.sdist) and (
-            not self.version or self.version == entry.version
+        return (
+            same == (entry.origin, entry.name, entry.include, entry.exclude, entry.sdist)
+            and (not self.version or self.version == entry.version)
+            and not any(word in entry.filename for cpu, words in _CPUS.items() if cpu != self.cpu for word in words)
         )
 
 
@@ -169,21 +177,25 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         )
         for version, clang in cc["zig"].items()
     }
+
+    def torch(one: Mapping[str, Any], cpu: str = MACHINE) -> _Place:
+        need = Requirement(
+            origin=Origin.PYTHON_INDEX,
+            name="torch",
+            version=one["release"],
+            python_tag=wheel["python-tag"],
+            cpu=cpu,
+            include=tuple(wheel["include"]),
+            exclude=tuple(wheel["exclude"]),
+        )
+        more = {"backends": one["cross"][cpu]} if cpu != MACHINE else {}
+        return _Place(need=need, near=("torch", one["version"]), more=more)
+
     torches = {
         one["version"]: {
             "abis": one["abis"],
-            "archive": _Place(
-                need=Requirement(
-                    origin=Origin.PYTHON_INDEX,
-                    name="torch",
-                    version=one["release"],
-                    python_tag=wheel["python-tag"],
-                    include=tuple(wheel["include"]),
-                    exclude=tuple(wheel["exclude"]),
-                ),
-                near=("torch", one["version"]),
-                more={},
-            ),
+            "archive": torch(one),
+            **({"cross": {cpu: torch(one, cpu) for cpu in one["cross"]}} if "cross" in one else {}),
             "cxx_standard": one["cxx-standard"],
         }
         for one in table["torch"]
@@ -194,6 +206,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
                 **{name: one[key] for key, name in backend.locked_keys.items()},
                 "archives": [_archive(archive, (backend.family, one["version"]), table) for archive in one["archives"]],
                 **_libraries(one, (backend.family, one["version"]), table),
+                **({"cross": one["cross"]} if "cross" in one else {}),
             }
             for one in table[backend.family]
         }
@@ -201,14 +214,25 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     }
     gcc, hipify = _packages(cc["gcc"], "cc"), table["hipify"]
     return {
-        "cc": {"default": cc["default"], "zig": zigs, "gcc": gcc, "glibc": cc["glibc"], "floors": cc["floors"]},
+        "cc": {
+            "default": cc["default"],
+            "zig": zigs,
+            "gcc": gcc,
+            "cross": {cpu: _packages(cc["gcc"], "cc", cpu) for cpu in table["platform"]["cross"]},
+            "glibc": cc["glibc"],
+            "floors": cc["floors"],
+        },
         **toolkits,
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
         "library": {one["name"]: _library(one) for one in table.get("library", ())},
         "gcc": {"packages": _packages(table["gcc"]["packages"], "gcc")},
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
         "python": {
-            "headers": _packages(table["python"]["headers"], "python"),
+            "headers": [
+                one
+                for cpu in (MACHINE, *table["platform"]["cross"])
+                for one in _packages(table["python"]["headers"], "python", cpu)
+            ],
             "limited_api": table["python"]["limited-api"],
             "version": table["python"]["version"],
         },
@@ -217,11 +241,11 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     }
 
 
-def _packages(table: Mapping[str, Any], near: str) -> list[_Place]:
-    """Some packages of one suite."""
+def _packages(table: Mapping[str, Any], near: str, cpu: str = MACHINE) -> list[_Place]:
+    """Some packages of one suite, for a CPU."""
     archive = (table["suite"], table["component"])
     return [
-        _Place(need=Requirement(origin=Origin.DEBIAN, name=name, archive=archive), near=(near,), more={})
+        _Place(need=Requirement(origin=Origin.DEBIAN, name=name, cpu=cpu, archive=archive), near=(near,), more={})
         for name in table["packages"]
     ]
 
@@ -360,7 +384,7 @@ def look_up(needs: Sequence[Requirement], report: Callable[[str], None]) -> dict
     fetcher = Fetcher()
     groups: dict[object, list[Requirement]] = {}
     for need in dict.fromkeys(needs):
-        groups.setdefault(need.archive if need.origin is Origin.DEBIAN else need, []).append(need)
+        groups.setdefault((need.archive, need.cpu) if need.origin is Origin.DEBIAN else need, []).append(need)
     found: dict[Requirement, Entry] = {}
     wrong: list[Diagnostic] = []
     with ThreadPoolExecutor(_JOBS) as pool:
@@ -377,15 +401,17 @@ def look_up(needs: Sequence[Requirement], report: Callable[[str], None]) -> dict
 
 
 def _resolved(fetcher: Fetcher, needs: Sequence[Requirement]) -> dict[Requirement, Entry]:
-    """The entries of one wheel, or of packages of one suite and component."""
+    """The entries of one wheel, or of packages of one suite and component for one CPU."""
     first = needs[0]
     if first.origin is Origin.DEBIAN:
         suite, component = first.archive
-        entries = resolve_debian([one.name for one in needs], suite, components=[component])
+        entries = resolve_debian(
+            [one.name for one in needs], suite, components=[component], architecture=_CPUS[first.cpu][-1]
+        )
         return dict(zip(needs, entries, strict=True))
     if first.sdist:
         return {first: resolve_sdist(fetcher, first.name, first.version)}
-    entry = resolve(fetcher, first.name, first.version, python_tag=first.python_tag)
+    entry = resolve(fetcher, first.name, first.version, python_tag=first.python_tag, cpu=first.cpu)
     return {first: resolve_slim(fetcher, entry, first.include, first.exclude) if first.include else entry}
 
 

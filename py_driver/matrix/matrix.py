@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from py_driver.matrix.toolkits import Known, Toolkit
 
 
+_CPU = "cpu"
+
 TVM_FFI_PART = "tvm_ffi"
 """The part of the lock with the release of tvm-ffi, and what groups depend on that see its headers."""
 
@@ -28,6 +30,7 @@ class Torch(NamedTuple):
         backends: what it exists for: `cpu`, `cu130`, ...
         named: backends that it exists for too, but with which it is never built by default.
         bundled: whether it is built by default; if not, it is built when named.
+        cross: what it exists for on other CPUs than that of the matrix, by CPU; it is never built by default.
     """
 
     version: str
@@ -37,6 +40,7 @@ class Torch(NamedTuple):
     backends: tuple[str, ...]
     named: tuple[str, ...]
     bundled: bool
+    cross: Mapping[str, tuple[str, ...]]
 
 
 class TvmFfi(NamedTuple):
@@ -92,6 +96,11 @@ class Matrix(NamedTuple):
             for backend in backends
         ]
         yield from sorted(found, key=lambda pair: not pair[1])
+        for torch in self.torch:
+            for cpu, backends in torch.cross.items():
+                for abi in torch.abis:
+                    for backend in backends:
+                        yield Cell(torch=torch.version, abi=abi, backend=backend, cpu=cpu, os=self.os), False
 
     def tvm_ffi_cells(self) -> Iterator[tuple[Cell, bool]]:
         """Every cell that is compiled against tvm-ffi, with whether it is bundled; bundled ones first."""
@@ -107,6 +116,11 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
     Args:
         table: toolchains/matrix.toml, in which a mistake is a plain Python error.
     """
+    compiled: dict[str, list[str]] = {}
+    for backend in TOOLKITS:
+        for one in table[backend.family]:
+            for cpu in one.get("cross", ()):
+                compiled.setdefault(cpu, []).append(backend.name_of(one["version"]))
     return Matrix(
         torch=tuple(
             Torch(
@@ -117,6 +131,10 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
                 backends=tuple(one["backends"]),
                 named=tuple(one.get("named", ())),
                 bundled=one["bundled"],
+                cross={
+                    cpu: tuple(name for name in backends if name == _CPU or name in compiled.get(cpu, ()))
+                    for cpu, backends in one.get("cross", {}).items()
+                },
             )
             for one in table["torch"]
         ),

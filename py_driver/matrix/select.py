@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from itertools import product
+from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
@@ -27,17 +27,20 @@ class Words(NamedTuple):
     Attributes:
         torch: releases, e.g. `2.13`; none means every release.
         backends: names of backends, e.g. `cu130`, or of all releases of one, e.g. `cuda`; none means every backend.
+        cpus: `x86_64`, `aarch64`; none means the one of the machine that builds, and another one only where a pattern
+            finds nothing else.
         in_any: whether they are about several projects: a word may mean nothing in one of these, if another means some.
     """
 
     torch: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
+    cpus: tuple[str, ...] = ()
     in_any: bool = False
 
     @property
     def given(self) -> bool:
         """Whether they mean less than everything."""
-        return bool(self.torch or self.backends)
+        return bool(self.torch or self.backends or self.cpus)
 
 
 ANY = Words()
@@ -64,16 +67,17 @@ def expand(pattern: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(done))
 
 
-def select(patterns: Sequence[str], bundled: Sequence[str], others: Sequence[str] = ()) -> tuple[str, ...]:
+def select(patterns: Sequence[str], bundled: Sequence[str], *others: Sequence[str]) -> tuple[str, ...]:
     """The identifiers that patterns mean, in the order given here.
 
-    A pattern looks through the bundled identifiers first and through the others only if it finds none, so that
-    `*-cu130-*` means the default releases and `torch211-*` one that is built only when named.
+    A pattern looks through the bundled identifiers first and through the next group only if it finds none, so that
+    `*-cu130-*` means the default releases and `torch211-*` one that is built only when named. Each choice that braces
+    have looks for itself.
 
     Args:
         patterns: globs with braces; none of them means every bundled identifier.
         bundled: what is built by default.
-        others: what is built when named.
+        others: what is built when named: for this machine's CPU, and for others.
 
     Raises:
         DriverError: NO_SUCH_VARIANT, one diagnostic for each pattern that matches nothing.
@@ -81,16 +85,16 @@ def select(patterns: Sequence[str], bundled: Sequence[str], others: Sequence[str
     chosen = set(() if patterns else bundled)
     failures: list[Diagnostic] = []
     for pattern in patterns:
-        globs = expand(pattern)
-        for group in (bundled, others):
-            if matched := {name for name in group if any(fnmatchcase(name, glob) for glob in globs)}:
-                chosen |= matched
-                break
-        else:
-            failures.extend(_no_match(pattern, [*bundled, *others]).diagnostics)
+        found = set()
+        for glob in expand(pattern):
+            groups = ({name for name in group if fnmatchcase(name, glob)} for group in (bundled, *others))
+            found |= next(filter(None, groups), set())
+        chosen |= found
+        if not found:
+            failures.extend(_no_match(pattern, [*bundled, *chain(*others)]).diagnostics)
     if failures:
         raise DriverError(failures)
-    return tuple(name for name in (*bundled, *others) if name in chosen)
+    return tuple(name for name in (*bundled, *chain(*others)) if name in chosen)
 
 
 def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
@@ -134,6 +138,12 @@ def narrow(
             failures = [_no_word("torch", torch, beside.backends, cells) for torch in torches]
             raise DriverError(failures + [_no_word("backend", backend, beside.torch, cells) for backend in backends])
     return [cell for cell in bundled if cell in chosen], [cell for cell in others if cell in chosen]
+
+
+def means(words: Words, cell: Cell) -> bool:
+    """Whether words are about a cell, apart from its CPU."""
+    pairs = product(words.torch or (None,), words.backends or (None,))
+    return any(is_for(cell, torch, backend) for torch, backend in pairs)
 
 
 def is_for(cell: Cell, torch: str | None, backend: str | None) -> bool:

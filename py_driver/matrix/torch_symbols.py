@@ -25,7 +25,7 @@ from py_driver.errors import Code, error
 from py_driver.fetch.entry import Entry, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
-from py_driver.matrix.backends import BUILT
+from py_driver.matrix.backends import BUILT, backend_of
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
@@ -69,12 +69,20 @@ def hash_of(symbol: str) -> int:
 def columns_of(lock: Mapping[str, Any]) -> tuple[Column, ...]:
     """The columns that the torch part of the lock asks for. The wheels with two ABIs on the index are the older one."""
     return tuple(
-        Column(
-            torch=version, sha256=part["archive"].get("sha256", ""), abi=min(part["abis"], key=_age), backend=backend
-        )
+        Column(torch=version, sha256=wheel.get("sha256", ""), abi=min(part["abis"], key=_age), backend=backend)
         for version, part in lock.items()
-        for backend in LIBRARIES
+        for wheel, backends in _wheels(part)
+        for backend in backends
     )
+
+
+def _wheels(part: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """The wheels of a release, for each CPU, with what their libraries are read for."""
+    found = [(part["archive"], (*LIBRARIES,))]
+    for wheel in part.get("cross", {}).values():
+        families = {known.family for name in wheel["backends"] if (known := backend_of(name))}
+        found.append((wheel, tuple(one for one in LIBRARIES if one in families)))
+    return found
 
 
 def _age(abi: str) -> int:
@@ -138,33 +146,34 @@ def update(path: Path, lock: Mapping[str, Any], report: Callable[[str], None]) -
     for key, mask in old.items():
         table[key] = sum((mask >> before & 1) << now for before, now in places)
     for version, part in lock.items():
-        wanted = {one.backend: columns.index(one) for one in columns if one.torch == version and one not in known}
-        if not wanted:
-            continue
-        report(f"torch {version}")
-        entry = replace(parse_entry(part["archive"]), record_sha256="", include=(), exclude=())
-        for backend, keys in _exports(entry).items():
-            if backend in wanted:
-                for key in keys:
-                    table[key] = table.get(key, 0) | 1 << wanted[backend]
+        for wheel, backends in _wheels(part):
+            entry = replace(parse_entry(wheel), record_sha256="", include=(), exclude=())
+            own = [one for one in columns if (one.torch, one.sha256) == (version, entry.sha256) and one not in known]
+            if not own:
+                continue
+            report(f"torch {version}")
+            found = _exports(entry, backends)
+            for column in own:
+                for key in found[column.backend]:
+                    table[key] = table.get(key, 0) | 1 << columns.index(column)
     return write_table(columns, table)
 
 
-def _exports(entry: Entry) -> dict[str, array[int]]:
-    """The hashes of what a wheel's libraries define, by backend. The wheel is not kept."""
-    found = {backend: array("I") for backend in LIBRARIES}
+def _exports(entry: Entry, backends: Iterable[str]) -> dict[str, array[int]]:
+    """The hashes of what a wheel's libraries for some backends define, by backend. The wheel is not kept."""
+    found = {backend: array("I") for backend in backends}
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root) as work, zipfile.ZipFile(_wheel(entry, Path(work))) as archive:
-        for backend, libraries in LIBRARIES.items():
-            for name in libraries:
+        for backend, keys in found.items():
+            for name in LIBRARIES[backend]:
                 member = f"torch/lib/{name}"
                 if member not in archive.namelist():
                     raise error(Code.BAD_DIGEST, f"{entry.basename} has no {member}", help="lock another wheel")
                 path = Path(work) / name
                 with archive.open(member) as packed, path.open("wb") as plain:
                     shutil.copyfileobj(packed, plain, 1 << 20)
-                found[backend].extend(map(hash_of, defined(path)))
+                keys.extend(map(hash_of, defined(path)))
                 path.unlink()
     return found
 

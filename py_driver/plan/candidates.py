@@ -51,12 +51,12 @@ def candidates(framework: Framework, matrix: Matrix, families: Collection[str]) 
         cells = ((cell, bundled) for cell, bundled in matrix.tvm_ffi_cells() if cell.family in families)
         return [Candidate(cell=cell, needs=cell, bundled=bundled) for cell, bundled in cells]
     found: list[Candidate] = []
-    stable: dict[str, list[tuple[Cell, bool]]] = {}
+    stable: dict[tuple[str, str | None], list[tuple[Cell, bool]]] = {}
     for cell, bundled in matrix.cells():
         if cell.family not in families:
             continue
         if cell.family in framework.stable_abi:
-            stable.setdefault(cell.backend, []).append((cell, bundled))
+            stable.setdefault((cell.backend, cell.cpu), []).append((cell, bundled))
         else:
             reason = "" if _admits(framework, cell) else describe("torch", framework.bounds)
             found.append(Candidate(cell=cell, needs=cell, bundled=bundled, reason=reason))
@@ -69,7 +69,7 @@ def _admits(framework: Framework, cell: Cell) -> bool:
 
 
 def _stable(framework: Framework, cells: list[tuple[Cell, bool]]) -> Candidate:
-    """The cell for the stable ABI in the place of all cells of one backend."""
+    """The cell for the stable ABI in the place of all cells of one backend and CPU."""
     first = cells[0][0]
     version = (*framework.stable_abi[first.family].value, 0)[:2]
     torch = ".".join(map(str, version))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
-from py_driver.matrix.cells import Cell, spell
+from py_driver.matrix.cells import MACHINE, Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
@@ -123,6 +125,7 @@ class Plan(NamedTuple):
         excluded: the cells that are not built although their backend is.
         notes: what is worth knowing and no error.
         only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
+        is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.variation`.
     """
 
     name: str
@@ -135,6 +138,7 @@ class Plan(NamedTuple):
     excluded: tuple[Excluded, ...]
     notes: tuple[Note, ...]
     only_archs: tuple[str, ...] = ()
+    is_changed: bool = False
 
     @property
     def sources(self) -> set[tuple[str, str]]:
@@ -256,6 +260,23 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
     return tuple(variants), tuple(excluded)
 
 
+_OF_A_CPU = re.compile(r"(?:^|[=,])-m(?!axrregcount|llvm|(no-)?omit-leaf-frame-pointer)")
+"""A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`)."""
+
+
+def _only_here(manifest: Manifest, sections: tuple[Kernel, ...]) -> str:
+    """Why sections, or the binding, are for the CPU of the machine that builds alone, or nothing."""
+    flags = [("[torch]", one) for one in values(manifest.framework.cxx_flags)]
+    flags += [(section.title, one) for section in sections for one in values(section.cxx_flags)]
+    flags += [(section.title, one) for section in sections for one in values(section.cuda_flags) if "-m" in one]
+    for title, flag in flags:
+        if _OF_A_CPU.search(flag):
+            return f"{title} is compiled with `{flag}`, which is for {MACHINE}"
+        if asks_for_openmp([flag]):
+            return f"{title} is compiled with `{flag}`: OpenMP is compiled for {MACHINE} alone"
+    return ""
+
+
 def _toolkit(backend: str) -> str:
     """What compiles for a backend: `CUDA 13.0`."""
     known = backend_of(backend)
@@ -274,6 +295,8 @@ def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
 
 def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
     """Why a cell is not built, apart from torch, or nothing."""
+    if cell.cpu not in (None, MACHINE) and (reason := _only_here(manifest, sections)):
+        return reason
     version, bounds, title = version_of(cell.backend), manifest.bounds(cell.family), BUILT[cell.family].title
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)

@@ -22,6 +22,10 @@ _LINE: Final = re.compile(
 )
 """A line that can be rewritten: it is the whole of the directive, which begins it."""
 
+_CONDITION: Final = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:[^\n]|\\\n)*)", re.MULTILINE)
+_DEFINITION: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_OF_THE_RULES: Final = frozenset({"NDEBUG", "TORCH_EXTENSION_NAME", "USE_CUDA", "USE_ROCM"})
+
 _OPERATOR: Final = re.compile(r"\bat::([a-z]\w*?)(?:_out|_outf|_symint)?[ \t]*\(")
 _OF_TORCH: Final = re.compile(r"\btorch::(\w+)|\busing\s+namespace\s+torch\b")
 
@@ -44,10 +48,11 @@ class Edit(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What torch_headers.toml says: for each umbrella header the smaller ones, for each header its names."""
+    """What torch_headers.toml says: for each umbrella header the smaller ones, for each header its names and macros."""
 
     umbrellas: Mapping[str, list[str]]
     torch: Mapping[str, list[str]]
+    macros: Mapping[str, list[str]]
     cuda: Mapping[str, list[str]]
 
 
@@ -56,18 +61,44 @@ def _facts() -> _Facts:
     return _Facts(**tomllib.loads(resource("torch_headers.toml")))
 
 
-def proposals(text: str) -> tuple[tuple[Edit, ...], ...]:
-    """What to include in place of the umbrella headers of a file: several ways, the one that reads least first.
+def asked_macros(text: str) -> set[str]:
+    """The macros that the `#if` lines of a text ask for, and that neither it nor a compiler defines.
 
     Args:
         text: of a source or header.
+    """
+    code = code_of(text)
+    asked = {word for line in _CONDITION.findall(code) for word in re.findall(r"[A-Za-z_]\w*", line)}
+    own = set(_DEFINITION.findall(code)) | {"defined", "true", "false", *_OF_THE_RULES}
+    return {one for one in asked - own if not one.startswith("_") and not one.endswith("_KERNEL")}
+
+
+def unknown_macro(macros: Iterable[str]) -> str:
+    """The first of some macros of which it is not known which header defines it; empty if there is none.
+
+    Args:
+        macros: that are asked for.
+    """
+    known = [name for names in _facts().macros.values() for name in names]
+    return next((one for one in sorted(macros) if not any(_is_in(name, [one]) for name in known)), "")
+
+
+def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], ...]:
+    """What to include in place of the umbrella headers of a file: several ways, the one that reads least first.
+
+    An include that stands inside an `#if` stays: nobody knows whether it is compiled where this is tried.
+
+    Args:
+        text: of a source or header.
+        macros: that it, or what is compiled with it, asks for; see `asked_macros`.
 
     Returns:
         The ways, none if the file includes no umbrella header in a line of its own. The same headers come once only.
     """
+    needed = _by_name(_facts().macros, set(macros)) if macros else []
     lines, includes = text.split("\n"), scan(text)
     places = {one: text.count("\n", 0, one.start) for one in includes if one.path in _facts().umbrellas}
-    umbrellas = [one for one, place in places.items() if _LINE.fullmatch(lines[place])]
+    umbrellas = [one for one, place in places.items() if _LINE.fullmatch(lines[place]) and not one.conditional]
     if not umbrellas:
         return ()
     others = {one.path for one in includes if one not in umbrellas and not one.conditional}
@@ -84,8 +115,8 @@ def proposals(text: str) -> tuple[tuple[Edit, ...], ...]:
                 chosen = those[0] if one.path == _CUDA and cuda else those[level] if level < len(those) else None
                 if chosen is None or (one.path == _CUDA and not cuda):
                     continue
-                new = tuple(header for header in dict.fromkeys(chosen) if header not in there)
-                there.update(() if one.conditional else new)
+                new = tuple(header for header in dict.fromkeys([*chosen, *needed]) if header not in there)
+                there.update(new)
                 edits.append(Edit(line=places[one] + 1, header=one.path, instead=new))
             if edits:
                 ways[tuple(edits)] = None
@@ -99,7 +130,8 @@ def _choices(header: str, code: str, words: set[str]) -> list[list[str]]:
         return [_by_name(facts.cuda, words)]
     of_names = _by_name(facts.torch, words)
     of_torch = {name for name in _OF_TORCH.findall(code) if name not in _DECLARED}
-    operators = [name for name in dict.fromkeys(_OPERATOR.findall(code)) if not _is_known(name)]
+    called = [name.removesuffix("_") for name in _OPERATOR.findall(code)]
+    operators = [name for name in dict.fromkeys(called) if not _is_known(name)]
     found = [] if of_torch else [[*of_names, *(f"ATen/ops/{name}.h" for name in operators)]]
     for smaller in facts.umbrellas[header]:
         if smaller == _TYPES:

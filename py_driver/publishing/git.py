@@ -7,10 +7,15 @@ that need no hook, filter, pager or remote, and whether the files are the same i
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import stat
 import subprocess
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.building.variant_dir import BUILD
@@ -21,7 +26,6 @@ from py_driver.system.files import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 _COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _ENVIRONMENT: Final = {
@@ -102,6 +106,34 @@ def changed_files(directory: Path, revision: str) -> list[str]:
         message = f"git does not say what has changed in {directory} since `{revision}`: {said}"
         advice = "name a commit that the repository has; a shallow clone has few: git fetch --unshallow"
         raise error(Code.USAGE, message, help=advice) from None
+
+
+@contextmanager
+def checked_out(directory: Path, revision: str) -> Iterator[Path]:
+    """What a commit has below a directory, in a directory of its own as long as this lasts.
+
+    Args:
+        directory: within a repository.
+        revision: a commit.
+
+    Raises:
+        DriverError: USAGE if there is no such commit, no repository or no git.
+    """
+    advice = "name a commit that has the project, e.g. HEAD~1"
+    try:
+        commit = _git(directory, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+    except FileNotFoundError:
+        raise error(Code.USAGE, f"`{revision}` needs git, and there is none on PATH") from None
+    except subprocess.CalledProcessError as problem:
+        said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
+        raise error(Code.USAGE, f"git has no commit `{revision}` of {directory}: {said}", help=advice) from None
+    try:
+        archive = _git(directory, "archive", "--format=tar", commit, ".")
+    except subprocess.CalledProcessError:
+        raise error(Code.USAGE, f"the commit `{revision}` has no {directory}", help=advice) from None
+    with tempfile.TemporaryDirectory(prefix="driver-") as place, tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(place, filter="data")
+        yield Path(place)
 
 
 def _head(directory: Path) -> str:

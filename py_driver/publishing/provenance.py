@@ -163,5 +163,5 @@ def package_url(archive: Entry) -> str:
     if archive.origin is Origin.PYTHON_INDEX:
         return f"pkg:pypi/{name.replace('_', '-')}@{version}"
     if archive.origin is Origin.DEBIAN:
-        return f"pkg:deb/debian/{name}@{version}?arch=amd64"
+        return f"pkg:deb/debian/{name}@{version}?arch={'arm64' if archive.filename.endswith('_arm64.deb') else 'amd64'}"
     return f"pkg:generic/{name}@{version}?download_url={quote(archive.url, safe='')}"

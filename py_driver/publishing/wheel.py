@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from py_driver.publishing.release import BuiltVariant, File
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-_PLATFORM = "manylinux_2_28_x86_64"
+_PLATFORM = "manylinux_2_28"
 _ANY = "py3-none-any"
 _COMPILED = f"cp39-abi3-{_PLATFORM}"
 _ALL = 0o100644
@@ -67,7 +67,18 @@ def _version(manifest: Manifest, cells: Sequence[Cell]) -> str:
 
 
 def _tag(cells: Sequence[Cell]) -> str:
-    return _COMPILED if _compiled(cells) else _ANY
+    """The tag of a wheel.
+
+    Raises:
+        DriverError: UNSUPPORTED if the variants are for several CPUs.
+    """
+    if not _compiled(cells):
+        return _ANY
+    cpus = sorted({cell.cpu for cell in cells if cell.cpu})
+    if len(cpus) > 1:
+        message = f"a wheel is for one CPU, and these variants are for {' and '.join(cpus)}"
+        raise error(Code.UNSUPPORTED, message, help=f"make one for each: --cpu {cpus[0]}, then --cpu {cpus[1]}")
+    return f"{_COMPILED}_{cpus[0]}"
 
 
 def _compiled(cells: Sequence[Cell]) -> bool:

@@ -11,4 +11,14 @@ def resource(name: str) -> str:
     Args:
         name: of the file, e.g. `codes.toml`.
     """
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def resources_below(name: str) -> list[str]:
+    """The paths of all files below a directory of this package, relative to it, sorted.
+
+    Not those that pip leaves beside each Python file when it installs the package.
+    """
+    root = Path(__file__).parent / name
+    files = (one.relative_to(root) for one in root.rglob("*") if one.is_file())
+    return sorted(one.as_posix() for one in files if "__pycache__" not in one.parts)

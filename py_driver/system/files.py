@@ -112,6 +112,17 @@ def write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def keep_from_git(directory: Path) -> None:
+    """Let git ignore a directory and all in it, unless its .gitignore says something already.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION.
+    """
+    file = directory / ".gitignore"
+    if not is_file(file):
+        write(file, b"*\n")
+
+
 def difference(old: str, new: str, name: str, name_of_new: str) -> str:
     """A unified diff of two texts; nothing if they are equal."""
     import difflib  # noqa: PLC0415  (slow to load)

@@ -75,6 +75,8 @@ def _make(root: Path, requirements: Sequence[str], output: Output, python: str, 
         if done.returncode:
             message = f"{python} cannot make a virtual environment: {_last(done.stdout + done.stderr)}"
             raise error(Code.SET_UP, message, help="install Python's venv module (Debian: apt install python3-venv)")
+        if inherit:
+            _show_packages(python, root)
         options = ["--disable-pip-version-check", "--progress-bar=off", "--no-input"]
         pip = [str(root / "bin" / "python"), "-m", "pip", "install", *options, *requirements]
         lines: list[str] = []
@@ -105,6 +107,22 @@ def _make(root: Path, requirements: Sequence[str], output: Output, python: str, 
                 help="check the network and pip's configuration (`pip config list`)",
             )
         task.done("done")
+
+
+def _show_packages(python: str, root: Path) -> None:
+    """Show an environment the packages of an interpreter that is itself of an environment.
+
+    venv shows it those of the interpreter below that one only.
+
+    Args:
+        python: the interpreter.
+        root: of the new environment.
+    """
+    program = "import site; print(*site.getsitepackages(), sep='\\n')"
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False, cwd=_ELSEWHERE)
+    [own] = root.glob("lib/python*/site-packages")
+    lines = [f"import site; site.addsitedir({place!r})" for place in done.stdout.splitlines()]
+    (own / "_inherited.pth").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _reason(text: str) -> str:

@@ -1,5 +1,6 @@
 """The action that checks a linked extension: whether all the systems, Pythons and torches it is for can load it."""
 
+load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION")
 load(":backends.bzl", "LANGUAGES", "TORCH")
 load(":link.bzl", "gpu_sdk")
@@ -43,6 +44,7 @@ def check_extension(ctx, extension, objects, id):
     stated = _stated_archs(ctx, objects)
     if stated:
         arguments.add("--metadata-archs", stated)
+    arguments.add("--cpu", ctx.attr.cpu or CPU)
     if ctx.attr.archs:
         arguments.add_joined("--archs", ctx.attr.archs, join_with = ",")
     if ctx.attr.cxx_abi:

@@ -52,6 +52,9 @@ _THREADS = ["-t", "--threads"]
 # Phases that write the code that launches kernels; others read it.
 _STUB_WRITERS = ["cicc", "device-frontend"]
 
+# Phases to which it is no matter what CPU the host has: variants for several share them.
+_OF_THE_DEVICE = ["device-compile", "ptxas"]
+
 def without_threads(flags):
     """An author's flags for nvcc, less those that say how many commands it runs at once.
 
@@ -100,11 +103,11 @@ def _gencode(arch):
         targets = "[%s,compute_%s]" % (targets, _number(arch))
     return "-gencode=arch=compute_%s,code=%s" % (_number(arch), targets)
 
-def _nvcc(arguments, job, archs):
+def _nvcc(arguments, job, archs, host):
     """Adds the call of nvcc with what each phase needs."""
     arguments.add("--")
     arguments.add(job.gpu.nvcc)
-    arguments.add("-ccbin", job.gpu.host.launcher)
+    arguments.add("-ccbin", host.launcher)
     arguments.add("--objdir-as-tempdir")
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in archs])
@@ -113,19 +116,20 @@ def _nvcc(arguments, job, archs):
 
 def _call(arguments, job, source, archs, object):
     """Adds the call of nvcc that compiles a source, for some capabilities, with what preprocessing needs."""
-    _nvcc(arguments, job, archs)
+    _nvcc(arguments, job, archs, job.gpu.host)
     prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
     preprocessor_flags(arguments, job, job.needed, id_header(job))
     arguments.add_all(job.cuda_flags)
     arguments.add("-c", job.sources[source])
     arguments.add_all(["-o", object])
 
-def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what):
+def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what, host = None):
+    host = host or job.gpu.host
     ctx.actions.run(
         executable = ctx.executable._compile,
         arguments = arguments,
         inputs = inputs,
-        tools = [job.gpu.host.compiler, job.gpu.host.launcher, job.gpu.nvcc],
+        tools = [host.compiler, host.launcher, job.gpu.nvcc],
         outputs = outputs,
         mnemonic = mnemonic,
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
@@ -200,7 +204,8 @@ def _compile_split(ctx, job, source):
         arguments.add("--out", out)
         if stub:
             arguments.add("--stub", stub)
-        _nvcc(arguments, job, archs)
+        asked = job.gpu.device_host if phase in _OF_THE_DEVICE else job.gpu.host
+        _nvcc(arguments, job, archs, asked)
         arguments.add_all(later_flags)
         arguments.add_all(["-c", "source.cu", "-o", "object.o"])
         files = inputs.values()
@@ -208,7 +213,7 @@ def _compile_split(ctx, job, source):
         if stub:
             (outputs if phase in _STUB_WRITERS else files).append(stub)
         files = depset(files, transitive = [job.gpu.programs] + headers)
-        _run(ctx, job, source, mnemonic, [arguments], files, outputs, what)
+        _run(ctx, job, source, mnemonic, [arguments], files, outputs, what, asked)
         firsts.append(out)
         return out
 

@@ -113,6 +113,10 @@ kernel_variant = rule(
             mandatory = True,
             doc = "`cpu`, or a version of CUDA or ROCm as in `cu130`, `rocm72`; without an extension also `cuda`, `universal`.",
         ),
+        "cpu": attr.string(
+            values = ["", "aarch64"],
+            doc = "What the variant is for, if not for the CPU that the build is for.",
+        ),
         "cxx_abi": attr.string(
             values = ["", "cxx11", "cxx98"],
             doc = "C++ ABI of the torch to load into; empty for variants without an extension.",

@@ -7,12 +7,16 @@ CXX_ABI = "//rules/settings:cxx_abi"
 STABLE_ABI = "//rules/settings:stable_abi"
 BACKEND = "//rules/settings:backend"
 _CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
+_PLATFORMS = "//command_line_option:platforms"
+
+# What cells are built for; where none is named, whatever the build is for.
+_PLATFORM = {"aarch64": Label("//toolchains:aarch64")}
 NONE = "none"
 
 # The C++ ABI that compilers take if they are told none.
 _DEFAULT_ABI = "cxx11"
 
-def _cell_impl(_settings, attr):
+def _cell_impl(settings, attr):
     gpu = gpu_of(attr.backend)
     build = GPUS[gpu].torch_build if attr.torch and gpu else ""
     return {
@@ -20,12 +24,13 @@ def _cell_impl(_settings, attr):
         CXX_ABI: attr.cxx_abi or NONE,
         STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
+        _PLATFORMS: [_PLATFORM[attr.cpu]] if attr.cpu else settings[_PLATFORMS],
     }
 
 cell_transition = transition(
     implementation = _cell_impl,
-    inputs = [],
-    outputs = _CELL,
+    inputs = [_PLATFORMS],
+    outputs = _CELL + [_PLATFORMS],
 )
 
 def _objects_impl(settings, attr):

@@ -10,7 +10,7 @@ import pytest
 from amd import code_objects
 from clone import BINDING, ROCM, Built, copy_project, digests, hip_steps, planned, steps
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

@@ -16,7 +16,7 @@ import pytest
 from amd import code_objects
 from clone import CPU, CU130, PROJECTS, ROCM, ROOT, copy_project
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

@@ -11,7 +11,7 @@ import pytest
 from clone import CPU, CU130
 from upstream import EXAMPLES, write_example
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

@@ -38,6 +38,9 @@ _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
 
 
+_LONG = 7200
+
+
 def _with(project: Path, names: list[str], archs: str = '"9.0"') -> None:
     """Make the project one of some of its sources."""
     manifest = project / "build.toml"
@@ -128,6 +131,7 @@ def test_halves_of_cicc_make_what_it_makes(needed: Built, tmp_path: Path, arch: 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * _LONG)
 @pytest.mark.parametrize("pair", _PAIRS)
 def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, pair: str) -> None:
     """Each release of torch and CUDA with a part of the sources, so that all of them have a turn."""
@@ -139,6 +143,6 @@ def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, 
         project = copy_project(PROJECTS / "headers", base / pair / headers / "headers")
         arch = "8.0" if pair.endswith("cu118") else "9.0"
         _with(project, names, f'"{arch}"')
-        needed.driver.run("build", project, "--variant", f"{pair}-*", "--headers", headers)
+        needed.driver.run("build", project, "--variant", f"{pair}-*", "--headers", headers, seconds=_LONG)
         made.append(digests(project / "build"))
     assert made[0] == made[1]

@@ -14,7 +14,7 @@ import pytest
 from clone import BINDING, CPU, CU130, RELU, copy_project, steps
 from kernels._rust import Digest, DigestValidationError, Metadata  # type: ignore[import-untyped]
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 from py_driver import __main__
 from py_driver.bazel.invocation import Choices, Cxx
 from py_driver.building.build import Options, build
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.errors import DriverError
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher

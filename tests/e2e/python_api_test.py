@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import BINDING, CPU, CU130, PROJECTS, Built, Driver, copy_project, steps, torch_steps
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

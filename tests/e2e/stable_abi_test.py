@@ -10,7 +10,7 @@ import pytest
 from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
 from elftools.elf.elffile import ELFFile
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

@@ -11,7 +11,7 @@ from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, st
 from elftools.elf.elffile import ELFFile
 from hub import served
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

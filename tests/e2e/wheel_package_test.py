@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from clone import CPU, PROJECTS, copy_project
 
-from py_driver.building.example import python_for
+from py_driver.building.installed_torch import python_for
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output

@@ -95,11 +95,12 @@ class Driver:
         env: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
         code: int = 0,
+        seconds: int = SECONDS,
     ) -> subprocess.CompletedProcess[str]:
         """Run it and assert its exit code."""
         with self.start(*args, cwd=cwd, env=env, within=within) as process:
             try:
-                out, err = process.communicate(timeout=SECONDS)
+                out, err = process.communicate(timeout=seconds)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise

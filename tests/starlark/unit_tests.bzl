@@ -41,9 +41,11 @@ dirname_test = unittest.make(_dirname_test_impl)
 def _cc_flags_test_impl(ctx):
     env = unittest.begin(ctx)
     for clang, mangling in [(13, []), (17, []), (18, ["-fclang-abi-compat=17"]), (19, ["-fclang-abi-compat=17"])]:
-        flags = cc_flags(clang, "2.28")
+        flags = cc_flags(clang, "2.28", "x86_64")
         asserts.equals(env, mangling, [flag for flag in flags if "abi-compat" in flag])
         asserts.equals(env, "-D__GLIBC_MINOR__=28", flags[-1])
+        asserts.true(env, "--target=x86_64-linux-gnu" in flags)
+    asserts.true(env, "--target=aarch64-linux-gnu" in cc_flags(19, "2.28", "aarch64"))
     return unittest.end(env)
 
 cc_flags_test = unittest.make(_cc_flags_test_impl)
@@ -78,6 +80,7 @@ def _repository_name_test_impl(ctx):
     asserts.equals(env, "torch_kernels_cuda_13_0", repository_name("cuda", "13.0"))
     asserts.equals(env, "torch_kernels_torch_2_13", repository_name("torch", "2.13"))
     asserts.equals(env, "torch_kernels_torch_2_13_rocm", repository_name("torch", "2.13+rocm"))
+    asserts.equals(env, "torch_kernels_torch_2_13_aarch64", repository_name("torch", "2.13", "aarch64"))
     return unittest.end(env)
 
 repository_name_test = unittest.make(_repository_name_test_impl)

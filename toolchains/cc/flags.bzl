@@ -3,38 +3,77 @@
 # No header and no library of the host's is found, since none of the default directories is searched.
 _FLAGS = [
     "--driver-mode=g++",
-    "--target=x86_64-linux-gnu",
     "-nostdinc",
     "-nostdinc++",
 ]
 
+# The CPU of the machine that builds.
+CPU = "x86_64"
+
 # The last clang that mangles templates as gcc does, with which torch is built.
 _GCC_MANGLING = 17
 
-def cc_flags(clang, glibc):
+def triple(cpu):
+    """How compilers and Debian name the target.
+
+    Args:
+        cpu: string, `x86_64` or `aarch64`.
+
+    Returns:
+        string.
+    """
+    return cpu + "-linux-gnu"
+
+def cc_flags(clang, glibc, cpu):
     """The flags of every compile.
 
     Args:
         clang: int, the major version of the compiler.
         glibc: string, the version whose headers are used, e.g. `2.28`.
+        cpu: string, that the code is for, e.g. `x86_64`.
 
     Returns:
         list of string.
     """
     mangling = ["-fclang-abi-compat=%d" % _GCC_MANGLING] if clang > _GCC_MANGLING else []
-    return _FLAGS + mangling + ["-D__GLIBC_MINOR__=" + glibc.split(".")[1]]
+    return _FLAGS + ["--target=" + triple(cpu)] + mangling + ["-D__GLIBC_MINOR__=" + glibc.split(".")[1]]
 
 CLANG_INCLUDE = "zig/lib/include"
 
-# System include directories in their order, relative to the SDK: libstdc++, then clang's own, then glibc and Linux.
-# Headers for the machine have had two names in zig: of a place with several, the first that is there.
-INCLUDES = [
-    ["gcc/include/c++/12"],
-    ["gcc/include/x86_64-linux-gnu/c++/12"],
-    ["gcc/include/c++/12/backward"],
-    [CLANG_INCLUDE],
-    ["zig/lib/libc/include/x86_64-linux-gnu", "zig/lib/libc/include/x86-linux-gnu"],
-    ["zig/lib/libc/include/generic-glibc"],
-    ["zig/lib/libc/include/x86-linux-any", "zig/lib/libc/include/x86_64-linux-any"],
-    ["zig/lib/libc/include/any-linux-any"],
-]
+# The first part of the names of zig's headers of Linux for a CPU, which are those of all its kinds.
+_KERNEL = {"aarch64": "aarch64", "x86_64": "x86"}
+
+def libc_includes(cpu):
+    """The directories of zig's headers of glibc and Linux, relative to `lib/libc/include`.
+
+    Args:
+        cpu: string, e.g. `x86_64`.
+
+    Returns:
+        list of list of string, in the order of the search. Headers for the machine have had two names in zig: of a place
+        with several, the first that is there counts.
+    """
+    family = _KERNEL[cpu]
+    names = [
+        [triple(cpu), family + "-linux-gnu"],
+        ["generic-glibc"],
+        [family + "-linux-any", cpu + "-linux-any"],
+        ["any-linux-any"],
+    ]
+    return [[name for i, name in enumerate(place) if name not in place[:i]] for place in names]
+
+def cc_includes(cpu):
+    """System include directories, relative to the SDK: libstdc++, then clang's own, then glibc and Linux.
+
+    Args:
+        cpu: string, e.g. `x86_64`.
+
+    Returns:
+        list of list of string, as `libc_includes`.
+    """
+    return [
+        ["gcc/include/c++/12"],
+        ["gcc/include/%s/c++/12" % triple(cpu)],
+        ["gcc/include/c++/12/backward"],
+        [CLANG_INCLUDE],
+    ] + [["zig/lib/libc/include/" + name for name in place] for place in libc_includes(cpu)]

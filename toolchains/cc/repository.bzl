@@ -5,19 +5,10 @@ stubs for every version. The C++ library is gcc's, since torch is built with it.
 """
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible", "run")
-load(":flags.bzl", "INCLUDES", "cc_flags")
+load(":flags.bzl", "CLANG_INCLUDE", "CPU", "cc_flags", "cc_includes", "libc_includes", "triple")
 load(":stub.bzl", "versioned_stub")
 
-_COMPILER_PARTS = [
-    "zig",
-    "lib/include",
-    "lib/libc/include/x86-linux-gnu/",
-    "lib/libc/include/x86_64-linux-gnu/",
-    "lib/libc/include/generic-glibc/",
-    "lib/libc/include/x86-linux-any/",
-    "lib/libc/include/x86_64-linux-any/",
-    "lib/libc/include/any-linux-any/",
-]
+_COMPILER_PARTS = ["zig", "lib/include"]
 
 # What zig needs besides to make the stubs of glibc, and to build programs written in Zig.
 _ZIG_PARTS = [
@@ -49,11 +40,12 @@ cc_sdk(
     clang = {clang},
     compiler = "zig/zig",
     compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
+    cpu = {cpu},
     glibc = {glibc},
     includes = {includes},
     launcher = "clang++",
     link_inputs = {link_inputs},
-    zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/include/**", "zig/lib/libc/**"]),
+    zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/include/**", "zig/lib/libc/**"], allow_empty = True),
 )
 """
 
@@ -85,11 +77,33 @@ cc_host(
     clang = {clang},
     compiler = "zig/zig",
     compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
+    cpu = "x86_64",
     glibc = {glibc},
     includes = {includes},
     launcher = "clang++",
 )
 """
+
+def _libcs(cpus):
+    """What is wanted of zig to compile for some CPUs: the headers of their C library."""
+    return ["lib/libc/include/%s/" % name for cpu in cpus for place in libc_includes(cpu) for name in place]
+
+def _headers(rctx, gcc, cpu):
+    """Puts the headers of libstdc++ beside those of zig.
+
+    Args:
+        rctx: repository_ctx.
+        gcc: list of dict, the lock's entries with libstdc++; they are left in work/gcc without their headers.
+        cpu: string, that they are for.
+
+    Returns:
+        list of string, the system include directories.
+    """
+    for entry in gcc:
+        fetch(rctx, entry, "work/gcc")
+    run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
+    run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
+    return [[name for name in names if rctx.path(name).exists][0] for names in cc_includes(cpu)]
 
 def _compiler(rctx, zig, gcc, glibc, more_parts = []):
     """Puts the compiler, its headers and the launcher for nvcc together.
@@ -104,27 +118,35 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
     Returns:
         list of string, the system include directories.
     """
-    parts = ["ziglang/" + part for part in _COMPILER_PARTS + more_parts]
+    parts = ["ziglang/" + part for part in _COMPILER_PARTS + _libcs([CPU]) + more_parts]
     fetch(rctx, zig, "zig", strip_prefix = "ziglang", include = parts)
-    for entry in gcc:
-        fetch(rctx, entry, "work/gcc")
-    run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
-    run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
-    directories = [[name for name in names if rctx.path(name).exists][0] for names in INCLUDES]
-    dates = _EPOCH if zig["clang"] < 16 else []
-    rctx.file("clang++", _LAUNCHER.format(
-        flags = " ".join(cc_flags(zig["clang"], glibc) + dates),
-        includes = " ".join(["-isystem \"$sdk/%s\"" % directory for directory in directories]),
-    ))
+    directories = _headers(rctx, gcc, CPU)
+    _launcher(rctx, zig["clang"], glibc, directories, CPU)
     return directories
 
-def _glibc_stubs(rctx, zig, version):
+def _launcher(rctx, clang, glibc, directories, cpu):
+    """Writes the script that is the host compiler to nvcc.
+
+    Args:
+        rctx: repository_ctx.
+        clang: int, the major version of the compiler.
+        glibc: string, the version of glibc.
+        directories: list of string, the system include directories.
+        cpu: string, to compile for.
+    """
+    dates = _EPOCH if clang < 16 else []
+    rctx.file("clang++", _LAUNCHER.format(
+        flags = " ".join(cc_flags(clang, glibc, cpu) + dates),
+        includes = " ".join(["-isystem \"$sdk/%s\"" % directory for directory in directories]),
+    ))
+
+def _glibc_stubs(rctx, zig, version, cpu):
     """Has zig write its glibc stubs, which it does when it links any library, and keeps those."""
     rctx.file("work/empty.c", "")
     run(
         rctx,
         [zig, "build-lib", "-dynamic", "-OReleaseSmall", "-fno-compiler-rt", "-fno-ubsan-rt"] +
-        ["-target", "x86_64-linux-gnu." + version, "-lc", "-lm", "-lpthread", "-femit-bin=work/empty.so"] +
+        ["-target", triple(cpu) + "." + version, "-lc", "-lm", "-lpthread", "-femit-bin=work/empty.so"] +
         ["--cache-dir", "work/cache", "--global-cache-dir", "work/cache", "work/empty.c"],
         "Making stubs for glibc " + version,
     )
@@ -133,44 +155,84 @@ def _glibc_stubs(rctx, zig, version):
             if file.basename in _GLIBC:
                 run(rctx, ["cp", file, rctx.path("lib/" + file.basename)], "Keeping " + file.basename)
 
-def _cc_sdk_repository_impl(rctx):
-    lock = json.decode(rctx.attr.lock)
-    zig_entry = lock["zig"][lock["default"]]
-    directories = _compiler(rctx, zig_entry, lock["gcc"], lock["glibc"], _ZIG_PARTS)
-    zig = rctx.path("zig/zig")
-    gcc = "work/gcc/usr/lib/gcc/x86_64-linux-gnu/12/"
+def _link_inputs(rctx, zig, lock, cpu):
+    """Makes what follows the objects in a link, out of what `_headers` left.
+
+    Args:
+        rctx: repository_ctx.
+        zig: path of zig.
+        lock: dict, the object in toolchains/lock/cc.json.
+        cpu: string, to link for.
+
+    Returns:
+        list of string, the files, in this order.
+    """
+    gcc = "work/gcc/usr/lib/gcc/%s/12/" % triple(cpu)
     kept = ["crtbeginS.o", "crtendS.o", "libgcc.a", "libstdc++.a"]
     run(rctx, ["mv"] + [gcc + name for name in kept] + ["lib"], "Keeping libstdc++.a")
-    _glibc_stubs(rctx, zig, lock["glibc"])
-    library = "work/gcc/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30"
-    versioned_stub(rctx, zig, library, "lib/libstdc++.so.6", lock["floors"])
-    versioned_stub(rctx, zig, "work/gcc/lib/x86_64-linux-gnu/libgcc_s.so.1", "lib/libgcc_s.so.1", lock["floors"])
+    _glibc_stubs(rctx, zig, lock["glibc"], cpu)
+    library = "work/gcc/usr/lib/%s/libstdc++.so.6.0.30" % triple(cpu)
+    versioned_stub(rctx, zig, library, "lib/libstdc++.so.6", lock["floors"], cpu)
+    library = "work/gcc/lib/%s/libgcc_s.so.1" % triple(cpu)
+    versioned_stub(rctx, zig, library, "lib/libgcc_s.so.1", lock["floors"], cpu)
     rctx.file("work/single_threaded.s", _SINGLE_THREADED)
     run(
         rctx,
-        [zig, "clang", "--target=x86_64-linux-gnu", "-c", "work/single_threaded.s", "-o", "lib/single_threaded.o"],
+        [zig, "clang", "--target=" + triple(cpu), "-c", "work/single_threaded.s", "-o", "lib/single_threaded.o"],
         "Making what older glibc lacks",
     )
     rctx.delete("work")
+    return ["lib/" + name for name in [
+        "crtbeginS.o",
+        "libstdc++.so.6",
+        "libgcc_s.so.1",
+        "libm.so.6",
+        "libpthread.so.0",
+        "libdl.so.2",
+        "librt.so.1",
+        "libc.so.6",
+        "libc_nonshared.a",
+        "single_threaded.o",
+        "libstdc++.a",
+        "libgcc.a",
+        "crtendS.o",
+    ]]
+
+def _cc_sdk_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    zig = lock["zig"][lock["default"]]
+    directories = _compiler(rctx, zig, lock["gcc"], lock["glibc"], _ZIG_PARTS + _libcs(lock["cross"]))
     rctx.file("BUILD.bazel", _BUILD.format(
-        clang = zig_entry["clang"],
+        clang = zig["clang"],
+        cpu = json.encode(CPU),
         glibc = json.encode(lock["glibc"]),
         includes = json.encode(directories),
-        link_inputs = json.encode(["lib/" + name for name in [
-            "crtbeginS.o",
-            "libstdc++.so.6",
-            "libgcc_s.so.1",
-            "libm.so.6",
-            "libpthread.so.0",
-            "libdl.so.2",
-            "librt.so.1",
-            "libc.so.6",
-            "libc_nonshared.a",
-            "single_threaded.o",
-            "libstdc++.a",
-            "libgcc.a",
-            "crtendS.o",
-        ]]),
+        link_inputs = json.encode(_link_inputs(rctx, rctx.path("zig/zig"), lock, CPU)),
+    ))
+    return reproducible(rctx)
+
+def _cc_cross_repository_impl(rctx):
+    lock = json.decode(rctx.attr.lock)
+    cpu = rctx.attr.cpu
+    zig = rctx.path(rctx.attr.zig)
+    run(rctx, ["mkdir", "-p", "zig/lib/libc/include"], "Making directories")
+
+    # The launcher looks for the compiler beside itself. It is the same file, if the file system has links.
+    if rctx.execute(["ln", zig, "zig/zig"]).return_code:
+        run(rctx, ["cp", zig, "zig/zig"], "Copying zig")
+    for part in [CLANG_INCLUDE] + ["zig/" + part.removesuffix("/") for part in _libcs([cpu])]:
+        there = zig.dirname.get_child(part.removeprefix("zig/"))
+        if there.exists:
+            run(rctx, ["cp", "-R", there, part], "Copying " + part)
+    directories = _headers(rctx, lock["cross"][cpu], cpu)
+    clang = lock["zig"][lock["default"]]["clang"]
+    _launcher(rctx, clang, lock["glibc"], directories, cpu)
+    rctx.file("BUILD.bazel", _BUILD.format(
+        clang = clang,
+        cpu = json.encode(cpu),
+        glibc = json.encode(lock["glibc"]),
+        includes = json.encode(directories),
+        link_inputs = json.encode(_link_inputs(rctx, zig, lock, cpu)),
     ))
     return reproducible(rctx)
 
@@ -209,6 +271,16 @@ cc_sdk_repository = repository_rule(
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
     },
     doc = "The host C++ SDK: clang, headers, link stubs.",
+)
+
+cc_cross_repository = repository_rule(
+    implementation = _cc_cross_repository_impl,
+    attrs = {
+        "cpu": attr.string(mandatory = True, doc = "That the code is for, e.g. `aarch64`."),
+        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
+        "zig": attr.label(mandatory = True, doc = "The compiler of the C++ SDK, with headers and stubs for the CPU beside it."),
+    },
+    doc = "Headers and link stubs to compile with the C++ SDK's compiler for another CPU.",
 )
 
 cc_host_repository = repository_rule(

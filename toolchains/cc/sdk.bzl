@@ -35,7 +35,7 @@ def _host(ctx):
         clang_include = include_paths(ctx, [CLANG_INCLUDE])[0],
         compiler = ctx.file.compiler,
         files = depset(ctx.files.compiler_files),
-        flags = cc_flags(ctx.attr.clang, ctx.attr.glibc),
+        flags = cc_flags(ctx.attr.clang, ctx.attr.glibc, ctx.attr.cpu),
         includes = include_paths(ctx, ctx.attr.includes),
         launcher = ctx.file.launcher,
     )
@@ -56,6 +56,7 @@ _HOST_ATTRS = {
     "clang": attr.int(mandatory = True, doc = "The major version of clang, e.g. 19."),
     "compiler": attr.label(allow_single_file = True, mandatory = True, doc = "The static program."),
     "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "Headers: files, or directories of them."),
+    "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
     "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
     "includes": attr.string_list(mandatory = True, doc = "System include directories, relative to the package."),
     "launcher": attr.label(allow_single_file = True, mandatory = True, doc = "The script for nvcc."),

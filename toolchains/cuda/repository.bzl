@@ -1,23 +1,27 @@
 """The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels, Debian's packages or NVIDIA's archives."""
 
 load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
+load("//toolchains/cc:flags.bzl", "CPU")
 load("//toolchains/cc:stub.bzl", "soname_stubs", "symbol_stubs")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/cuda:sdk.bzl", "cuda_sdk")
 
 package(default_visibility = ["//visibility:public"])
+"""
 
+_SDK = """
 cuda_sdk(
-    name = "sdk",
+    name = "{name}",
     archs = {archs},
     compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc"]),
+    device_host = "{device_host}",
     headers = ["include"],
     host = "{host}",
     include = "include",
     libraries = {libraries},
     max_clang = {max_clang},
     nvcc = "bin/nvcc",
-    runtime = "lib/{runtime}",
+    runtime = "{runtime}",
     split = {split},
     symbols = {symbols},
     version = "{version}",
@@ -32,29 +36,35 @@ PATH += $(CICC_PATH):$(_HERE_):
 INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 """
 
+def _sdk(rctx, lock, cpu, host):
+    """Makes the stubs for a CPU; the target that has them. nvcc is told the CPU by the host compiler that it calls."""
+    [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)
+    return _SDK.format(
+        archs = json.encode(lock["archs"]),
+        device_host = rctx.attr.host,
+        host = host,
+        libraries = json.encode(symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, lock["runtime"], cpu)),
+        max_clang = lock["max_clang"],
+        name = "sdk" if cpu == CPU else "sdk_" + cpu,
+        runtime = runtime,
+        split = lock["split"],
+        symbols = "\"symbols\"" if rctx.attr.symbols else None,
+        version = rctx.attr.version,
+    )
+
 def _cuda_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     fetch_parts(rctx, lock["archives"])
     if not rctx.path("bin/nvcc.profile").exists:
         rctx.file("bin/nvcc.profile", _PROFILE)
-    runtime = lock["runtime"]
-    soname_stubs(rctx, rctx.attr.zig, [runtime])
-    libraries = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, runtime)
-    rctx.file("BUILD.bazel", _BUILD.format(
-        archs = json.encode(lock["archs"]),
-        host = rctx.attr.host,
-        libraries = json.encode(libraries),
-        max_clang = lock["max_clang"],
-        runtime = runtime,
-        split = lock["split"],
-        symbols = "\"symbols\"" if rctx.attr.symbols else None,
-        version = rctx.attr.version,
-    ))
+    hosts = {CPU: rctx.attr.host} | rctx.attr.cross
+    rctx.file("BUILD.bazel", _BUILD + "".join([_sdk(rctx, lock, cpu, host) for cpu, host in hosts.items()]))
     return reproducible(rctx)
 
 cuda_sdk_repository = repository_rule(
     implementation = _cuda_sdk_repository_impl,
     attrs = {
+        "cross": attr.string_dict(doc = "Labels of the host compilers for other CPUs, by CPU."),
         "host": attr.string(mandatory = True, doc = "Label of the host compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cuda.json."),
         "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),

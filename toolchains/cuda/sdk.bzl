@@ -7,6 +7,7 @@ CudaSdkInfo = provider(
     doc = "A CUDA compiler with its headers.",
     fields = {
         "archs": "list of string; all capabilities that the nvcc knows, ascending, e.g. `8.0`",
+        "device_host": "HostInfo; the host compiler of the phases to which it is no matter what CPU the code is for",
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers",
         "headers": "depset of File; the headers alone, for host compiles: files, or directories of them",
         "host": "HostInfo; the host compiler that nvcc calls",
@@ -31,6 +32,7 @@ def _cuda_sdk_impl(ctx):
     programs = depset(ctx.files.compiler_files)
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
         archs = ctx.attr.archs,
+        device_host = (ctx.attr.device_host or ctx.attr.host)[HostInfo],
         files = depset(transitive = [programs, headers, host.files]),
         headers = headers,
         host = host,
@@ -50,6 +52,7 @@ cuda_sdk = rule(
     attrs = {
         "archs": attr.string_list(mandatory = True, doc = "The capabilities that nvcc knows, ascending, e.g. `8.0`."),
         "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "cicc, ptxas, libdevice, ..."),
+        "device_host": attr.label(providers = [HostInfo], doc = "The host compiler for this CPU, if `host` is for another."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers: files, or directories of them."),
         "host": attr.label(mandatory = True, providers = [HostInfo], doc = "The host compiler."),
         "include": attr.string(mandatory = True, doc = "The include directory, relative to the package."),

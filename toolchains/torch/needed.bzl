@@ -115,13 +115,19 @@ def _on_host_or(*names):
     return " || ".join(["!defined(__CUDA_ARCH__)"] + [_defined(name) for name in names])
 
 def _all(text):
-    """torch/all.h without the C++ front end."""
+    """torch/all.h without the C++ front end.
+
+    Of that one thing stays, or objects would differ: in torch 2.4 nothing but torch/optim.h brings in <iostream>, which
+    defines an object of its own in each file. Later releases bring it in by headers that stay.
+    """
     lines = []
     for line in text.split("\n"):
         header = _included(line)
         name = header.removeprefix("torch/").removesuffix(".h") if header else None
         if name in ["autograd", "utils"]:
             lines.append(_guarded(line, _defined("AUTOGRAD")))
+        elif name == "optim":
+            lines.append(_guarded("#include <iostream>", _on_host_or()))
         elif name not in _FRONT_END:
             lines.append(line)
     return "\n".join(lines)

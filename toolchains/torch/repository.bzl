@@ -32,7 +32,9 @@ torch_sdk(
 
 def _torch_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
-    fetch(rctx, lock["archive"], ".", strip_prefix = "torch")
+    cpu = rctx.attr.cpu
+    archive = lock.get("cross", {}).get(cpu, lock["archive"])
+    fetch(rctx, archive, ".", strip_prefix = "torch")
     gpu_libraries = _GPU_LIBRARIES[rctx.attr.gpu]
     if rctx.attr.gpu == "rocm":
         run(
@@ -41,20 +43,21 @@ def _torch_sdk_repository_impl(rctx):
             "Rewriting the headers of torch %s for HIP" % rctx.attr.version,
         )
     write_needed_headers(rctx, "include", "needed")
-    soname_stubs(rctx, rctx.attr.zig, _CPU_LIBRARIES + gpu_libraries)
+    stubs = [soname_stubs(rctx, rctx.attr.zig, names, cpu) for names in [_CPU_LIBRARIES, gpu_libraries]]
     rctx.file("BUILD.bazel", _BUILD.format(
         abis = json.encode(lock["abis"]),
-        cpu = json.encode(["lib/" + name for name in _CPU_LIBRARIES]),
-        gpu = json.encode(["lib/" + name for name in gpu_libraries]),
+        cpu = json.encode(stubs[0]),
+        gpu = json.encode(stubs[1]),
         standard = lock["cxx_standard"],
         version = rctx.attr.version,
-        wheel = lock["archive"]["sha256"],
+        wheel = archive["sha256"],
     ))
     return reproducible(rctx)
 
 torch_sdk_repository = repository_rule(
     implementation = _torch_sdk_repository_impl,
     attrs = {
+        "cpu": attr.string(default = "x86_64", doc = "That the torch is for."),
         "gpu": attr.string(
             mandatory = True,
             values = _GPU_LIBRARIES.keys(),

@@ -118,7 +118,9 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("hip_calls", {**GOOD, "--torch": "2.13", "--backend": "rocm71"}, HIP_CALLS),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.10"}, {("torch-stable-abi", "torch_library_def_with_tags")}),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.12"}, set()),
-    ("aarch64", {}, {("file-type", "")}),
+    ("aarch64", {"--cpu": "x86_64"}, {("file-type", "")}),
+    ("undefined", {**GOOD, "--cpu": "x86_64"}, set()),
+    ("undefined", {**GOOD, "--cpu": "aarch64"}, {("file-type", "")}),
     ("i386", {}, {("file-type", "")}),
 ]  # fmt: skip
 
@@ -392,6 +394,7 @@ def test_expectations() -> None:
     stable = Path("x/torch-stable-abi29-cpu-x86_64-linux/_a_cpu_1.abi3.so")
     assert abi_check.expectations(stable) == {
         "--init": "_a_cpu_1",
+        "--cpu": "x86_64",
         "--torch": "2.9",
         "--backend": "cpu",
         "--torch-stable-abi": "2.9",
@@ -402,9 +405,10 @@ def test_expectations() -> None:
         "--cxx-abi": "cxx98",
         "--torch": "2.5",
         "--backend": "cu118",
+        "--cpu": "x86_64",
     }
     bound = Path("x/tvm-ffi01-cu130-x86_64-linux/_a_cuda_1.so")
-    assert abi_check.expectations(bound) == {"--framework": "tvm-ffi", "--backend": "cu130"}
+    assert abi_check.expectations(bound) == {"--framework": "tvm-ffi", "--backend": "cu130", "--cpu": "x86_64"}
     assert abi_check.expectations(Path("libfoo.so")) == {}
 
 

@@ -42,7 +42,7 @@ def _content(directory: Path) -> dict[str, str]:
 
 def test_copies_all_files_with_fixed_modes(tmp_path: Path, project: Path) -> None:
     source = _source(tmp_path, "one")
-    path, size = collect(source, project, VARIANT)
+    path, size = collect(source, project / "build", VARIANT)
     assert path == project / "build" / VARIANT
     assert size == 4 * len('"one"')
     assert _content(path) == _content(source)
@@ -56,11 +56,11 @@ def test_copies_all_files_with_fixed_modes(tmp_path: Path, project: Path) -> Non
 
 def test_equal_variant_is_not_touched(tmp_path: Path, project: Path) -> None:
     source = _source(tmp_path, "one")
-    path, _ = collect(source, project, VARIANT)
+    path, _ = collect(source, project / "build", VARIANT)
     (path / "__pycache__").mkdir()
     (path / "__pycache__" / "x.pyc").touch()
     inode = path.stat().st_ino
-    collect(source, project, VARIANT)
+    collect(source, project / "build", VARIANT)
     assert path.stat().st_ino == inode
     assert (path / "__pycache__" / "x.pyc").exists()
 
@@ -68,14 +68,14 @@ def test_equal_variant_is_not_touched(tmp_path: Path, project: Path) -> None:
 @pytest.mark.parametrize("change", ["extra", "missing", "different"])
 def test_variant_that_was_changed_is_replaced(tmp_path: Path, project: Path, change: str) -> None:
     source = _source(tmp_path, "one")
-    path, _ = collect(source, project, VARIANT)
+    path, _ = collect(source, project / "build", VARIANT)
     if change == "extra":
         (path / "extra.py").touch()
     elif change == "missing":
         (path / "sub" / "data.json").unlink()
     else:
         (path / "_k.abi3.so").write_text("x")
-    collect(source, project, VARIANT)
+    collect(source, project / "build", VARIANT)
     assert _content(path) == _content(source)
 
 
@@ -85,7 +85,7 @@ def test_failure_keeps_the_old_variant(
 ) -> None:
     if not atomic:
         monkeypatch.setattr(module, "_exchange", lambda _one, _other: False)
-    path, _ = collect(_source(tmp_path, "one"), project, VARIANT)
+    path, _ = collect(_source(tmp_path, "one"), project / "build", VARIANT)
     copied = []
 
     def fail(source: Path, to: Path) -> None:
@@ -96,7 +96,7 @@ def test_failure_keeps_the_old_variant(
 
     monkeypatch.setattr(shutil, "copyfile", fail)
     with pytest.raises(DriverError) as caught:
-        collect(_source(tmp_path, "two"), project, VARIANT)
+        collect(_source(tmp_path, "two"), project / "build", VARIANT)
     assert caught.value.diagnostics[0].code is Code.NO_SPACE
     assert set(_content(path).values()) == {'"one"'}
     assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
@@ -105,7 +105,7 @@ def test_failure_keeps_the_old_variant(
 def test_interrupt_between_two_renames_restores_the_old_variant(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, _ = collect(_source(tmp_path, "one"), project, VARIANT)
+    path, _ = collect(_source(tmp_path, "one"), project / "build", VARIANT)
     monkeypatch.setattr(module, "_exchange", lambda _one, _other: False)
     rename = type(path).rename
 
@@ -116,7 +116,7 @@ def test_interrupt_between_two_renames_restores_the_old_variant(
 
     monkeypatch.setattr(type(path), "rename", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        collect(_source(tmp_path, "two"), project, VARIANT)
+        collect(_source(tmp_path, "two"), project / "build", VARIANT)
     assert set(_content(path).values()) == {'"one"'}
     assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
 
@@ -137,7 +137,7 @@ elif point == "copied":
     module._exchange = stop
 else:
     shutil.copyfile = stop
-module.collect(source, project, sys.argv[4])
+module.collect(source, project / "build", sys.argv[4])
 """
 
 
@@ -157,21 +157,21 @@ def test_leftovers_of_a_killed_run_go_and_what_it_had_moved_away_returns(
 ) -> None:
     other = "torch215-cxx11-cpu-x86_64-linux"
     first, second = _source(tmp_path, "one"), _source(tmp_path, "two")
-    collect(first, project, other)
+    collect(first, project / "build", other)
     with _stopped(second, project, point, other) as run:
         run.kill()
     assert sorted(p.name for p in (project / "build").iterdir())[0] != other
     assert (project / "build" / other).exists() is (point != "renamed")
-    collect(first, project, VARIANT)
+    collect(first, project / "build", VARIANT)
     assert sorted(p.name for p in (project / "build").iterdir()) == [VARIANT, other]
     assert _content(project / "build" / other) == _content(first)
 
 
 def test_what_another_run_works_on_stays(tmp_path: Path, project: Path) -> None:
     first, second = _source(tmp_path, "one"), _source(tmp_path, "two")
-    collect(first, project, VARIANT)
+    collect(first, project / "build", VARIANT)
     with _stopped(second, project, "copied", VARIANT) as run:
-        collect(first, project, "torch215-cxx11-cpu-x86_64-linux")
+        collect(first, project / "build", "torch215-cxx11-cpu-x86_64-linux")
         assert run.stdin is not None
         run.stdin.close()
     assert run.returncode == 0
@@ -196,8 +196,8 @@ def test_what_the_user_has_there_stays(tmp_path: Path, project: Path, name: str)
     own.parent.mkdir(parents=True)
     own.write_text("the user's")
     (project / "build" / ".rules_torch_kernels.12345678").symlink_to(tmp_path)
-    collect(_source(tmp_path, "one"), project, VARIANT)
-    collect(_source(tmp_path, "two"), project, VARIANT)
+    collect(_source(tmp_path, "one"), project / "build", VARIANT)
+    collect(_source(tmp_path, "two"), project / "build", VARIANT)
     assert own.read_text() == "the user's"
     assert len(list((project / "build").iterdir())) == 3
 
@@ -206,13 +206,13 @@ def test_what_only_looks_like_a_leftover_stays(tmp_path: Path, project: Path) ->
     names = [f".{VARIANT}.\xb2.old", f".{VARIANT}.-1.old", f".{VARIANT}..old"]
     for name in names:
         (project / "build" / name).mkdir(parents=True)
-    collect(_source(tmp_path, "one"), project, VARIANT)
+    collect(_source(tmp_path, "one"), project / "build", VARIANT)
     assert sorted(p.name for p in (project / "build").iterdir()) == sorted([*names, VARIANT])
 
 
 def test_reader_sees_the_old_or_the_new_variant_at_every_moment(tmp_path: Path, project: Path) -> None:
     sources = [_source(tmp_path, text) for text in ("one", "two")]
-    path, _ = collect(sources[0], project, VARIANT)
+    path, _ = collect(sources[0], project / "build", VARIANT)
     if not module._exchange(sources[0], sources[1]):  # noqa: SLF001  (only to know whether it can)
         pytest.skip("this file system cannot exchange directories")
     stop = threading.Event()
@@ -237,7 +237,7 @@ def test_reader_sees_the_old_or_the_new_variant_at_every_moment(tmp_path: Path, 
     for reader in readers:
         reader.start()
     for number in range(200):
-        collect(sources[number % 2], project, VARIANT)
+        collect(sources[number % 2], project / "build", VARIANT)
     stop.set()
     for reader in readers:
         reader.join()
@@ -252,7 +252,7 @@ def test_what_is_no_variant_gives_way_and_leaves_nothing(tmp_path: Path, project
         target.write_text("x")
     else:
         target.symlink_to(tmp_path)
-    path, _ = collect(_source(tmp_path, "new"), project, VARIANT)
+    path, _ = collect(_source(tmp_path, "new"), project / "build", VARIANT)
     assert _content(path)["metadata.json"] == '"new"'
     assert [entry.name for entry in target.parent.iterdir()] == [VARIANT]
 
@@ -264,5 +264,5 @@ def test_build_that_is_no_directory_is_refused(project: Path, kind: str) -> None
     else:
         (project / "build").symlink_to("nowhere")
     with pytest.raises(DriverError) as failure:
-        check_place(project)
+        check_place(project / "build")
     assert failure.value.diagnostics[0].code is Code.FOREIGN_FILE

@@ -268,7 +268,7 @@ def test_every_error_of_the_manifest_has_a_project() -> None:
 
 def test_unknown_command_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DriverError):
-        cli.run(["frobnicate"], Output())
+        cli.run_command_line(["frobnicate"], Output())
     assert capsys.readouterr().out == ""
 
 

@@ -15,7 +15,7 @@ from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver import __main__
 from py_driver.building import build as building
-from py_driver.building import example, several
+from py_driver.building import example, installed_torch, several
 from py_driver.building.estimate import estimate
 from py_driver.building.executed import CellSteps
 from py_driver.errors import Code, error
@@ -240,7 +240,7 @@ def test_demo_of_several(built: list[str], monkeypatch: pytest.MonkeyPatch, caps
         return f"{directory.name} is loaded"
 
     shutil.copytree("a", "third")
-    monkeypatch.setattr(example, "python_for", lambda *_: "python3")
+    monkeypatch.setattr(installed_torch, "python_for", lambda *_: "python3")
     monkeypatch.setattr(example, "run_example", run)
     words = ["--torch=2.13", "--backend=cpu", "a", "group", "third", "metal"]
     assert __main__.main(["demo", *words]) == 5

@@ -88,7 +88,7 @@ def test_driver_takes_the_command(command: str) -> None:
         assert arguments[0] in cli.COMMANDS
         subparsers: Any = parser.add_subparsers()
         cli.load_command(arguments[0]).add(subparsers)
-    parser.parse_args(arguments)
+    parser.parse_args(cli.with_command(arguments[0], arguments)[0])
 
 
 @pytest.mark.parametrize("mention", MENTIONS)

@@ -140,7 +140,7 @@ OTHERS = ("torch211-cxx11-cpu-x86_64-linux", "torch211-cxx11-cu130-x86_64-linux"
         (["*-cu132-*", "torch213-cxx11-cpu-*"], (BUNDLED[0], BUNDLED[2], BUNDLED[5])),
         (["*-cpu-*"], (BUNDLED[0], BUNDLED[3])),
         (["torch211-*"], OTHERS),
-        (["torch21{1,3}-*-cu130-*"], (BUNDLED[1],)),
+        (["torch21{1,3}-*-cu130-*"], (BUNDLED[1], OTHERS[1])),
         ([OTHERS[0], BUNDLED[0]], (BUNDLED[0], OTHERS[0])),
     ],
 )

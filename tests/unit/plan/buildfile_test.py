@@ -45,7 +45,8 @@ def test_plan_of_both_backends(tmp_path: Path) -> None:
 def test_bounds_leave_cells_out_with_a_reason(tmp_path: Path) -> None:
     text = GENERAL + "[general.cuda]\nmaxver = '13.0'\n" + TORCH + "minver = '2.13'\nmaxver = '2.13'\n" + CUDA + CPU
     plan = make(tmp_path, text)
-    assert names(plan) == [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu126")]
+    here = [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu126")]
+    assert names(plan) == [*here, *(f"torch213-cxx11-{backend}-aarch64-linux" for backend in ("cpu", "cu130"))]
     reasons = {one.reason for one in plan.excluded}
     assert reasons == {"CUDA must be at most 13.0", "torch must be at least 2.13 and at most 2.13"}
 
@@ -65,7 +66,7 @@ def test_cuda_minver_leaves_a_section_out(tmp_path: Path) -> None:
 
 def test_noarch_cells(tmp_path: Path) -> None:
     mixed = make(tmp_path, GENERAL + TORCH + CPU)
-    assert names(mixed)[-1] == "torch214-cxx11-cpu-x86_64-linux"
+    assert names(mixed)[-1] == "torch215-cxx11-cpu-aarch64-linux"
     assert [variant.name for variant in mixed.variants if variant.bundled][-1] == "torch-cuda"
     plan = make(tmp_path, GENERAL + '[torch-noarch]\ncuda_capabilities = ["9.0", "10.0"]\n')
     assert names(plan) == ["torch-cpu", "torch-cuda"]

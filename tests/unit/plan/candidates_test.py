@@ -27,14 +27,13 @@ def _stable(directory: Path, more: str = "") -> Plan:
 
 def test_one_cell_for_each_backend_against_the_newest_torch_that_has_it(tmp_path: Path) -> None:
     made = _stable(tmp_path)
-    backends: dict[str, list[str]] = {}
+    releases: dict[str, list[str]] = {}
     for cell, _ in Releases().matrix.cells():
         if cell.torch and numbers(cell.torch) >= (2, 9) and cell.family == "cuda":
-            backends.setdefault(cell.backend, []).append(cell.torch)
-    assert {v.cell.backend: v.needs.torch for v in made.variants} == {
-        backend: max(versions, key=numbers) for backend, versions in backends.items()
+            releases.setdefault(f"torch-stable-abi29-{cell.backend}-{cell.cpu}-linux", []).append(cell.torch)
+    assert {v.name: v.needs.torch for v in made.variants} == {
+        name: max(versions, key=numbers) for name, versions in releases.items()
     }
-    assert {v.name for v in made.variants} == {f"torch-stable-abi29-{one}-x86_64-linux" for one in backends}
 
 
 def test_default_is_what_some_default_torch_has(tmp_path: Path) -> None:
@@ -63,7 +62,8 @@ def test_cells_without_a_torch_are_left_with_their_reason(tmp_path: Path) -> Non
 
 def test_backends_that_the_table_does_not_name_have_a_cell_for_each_torch(tmp_path: Path) -> None:
     found = names(make(tmp_path, f"{GENERAL}{TORCH}stable-abi = {{ cpu = '2.10' }}\n{CUDA}{CPU}"))
-    assert [name for name in found if "-cpu-" in name] == ["torch-stable-abi210-cpu-x86_64-linux"]
+    stable = [f"torch-stable-abi210-cpu-{cpu}-linux" for cpu in ("x86_64", "aarch64")]
+    assert [name for name in found if "-cpu-" in name] == stable
     assert "torch213-cxx11-cu130-x86_64-linux" in found
 
 

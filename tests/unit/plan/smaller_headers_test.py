@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from py_driver.plan.smaller_headers import Edit, proposals, rewritten
+from py_driver.plan.smaller_headers import Edit, asked_macros, proposals, rewritten, unknown_macro
 
 _KERNEL = """\
 #include <torch/all.h>
@@ -95,3 +95,24 @@ def test_lines_are_those_of_compilers() -> None:
     first, *_ = proposals(text)
     assert first == (Edit(line=2, header="torch/all.h", instead=("ATen/core/Tensor.h",)),)
     assert rewritten(text, first) == text.replace("torch/all.h", "ATen/core/Tensor.h")
+
+
+def test_macros_that_are_asked_for() -> None:
+    text = "#define MINE 1\n#if defined(MINE) && TORCH_VERSION_MAJOR >= 2 && !defined USE_ROCM\n#elif OTHER\n#endif\n"
+    assert asked_macros(text + "#ifdef CPU_KERNEL\n#endif\n#if __CUDA_ARCH__ > 800 // WORD\n#endif\n") == {
+        "TORCH_VERSION_MAJOR",
+        "OTHER",
+    }
+    assert unknown_macro({"TORCH_VERSION_MAJOR", "AT_PARALLEL_OPENMP", "CUDA_VERSION"}) == ""
+    assert unknown_macro({"TORCH_VERSION_MAJOR", "OTHER"}) == "OTHER"
+
+
+def test_a_macro_brings_its_header_in_every_way() -> None:
+    ways = proposals("#include <torch/all.h>\nat::Tensor f();\n", {"TORCH_VERSION_MINOR"})
+    assert len(ways) == 3
+    assert all("torch/version.h" in edit.instead for way in ways for edit in way)
+
+
+def test_an_include_inside_an_if_stays() -> None:
+    text = "#include <torch/all.h>\n#ifdef DEBUG\n#include <torch/torch.h>\n#endif\n"
+    assert {edit.header for way in proposals(text) for edit in way} == {"torch/all.h"}

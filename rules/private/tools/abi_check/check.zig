@@ -92,6 +92,10 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.wanted.module = value;
         } else if (common.is(flag, "--id")) {
             options.wanted.module = try common.read(allocator, value);
+        } else if (common.is(flag, "--cpu")) {
+            if (!common.is(value, "x86_64") and !common.is(value, "aarch64"))
+                return common.fail("check: --cpu is x86_64 or aarch64, not {s}", .{value});
+            options.wanted.cpu = value;
         } else if (common.is(flag, "--cxx-abi")) {
             if (!common.is(value, "cxx11") and !common.is(value, "cxx98"))
                 return common.fail("check: --cxx-abi is cxx11 or cxx98, not {s}", .{value});

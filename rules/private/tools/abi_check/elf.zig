@@ -79,7 +79,16 @@ pub const Library = struct {
         return std.mem.startsWith(u8, data, elf.MAGIC);
     }
 
-    /// Reads the header and, of a library for x86_64, all the rest.
+    /// The CPU that the header names, if it is one that is built for.
+    pub fn cpu(self: *const Library) ?[]const u8 {
+        return switch (self.machine) {
+            @intFromEnum(elf.EM.X86_64) => "x86_64",
+            @intFromEnum(elf.EM.AARCH64) => "aarch64",
+            else => null,
+        };
+    }
+
+    /// Reads the header and, of a library for a CPU that is built for, all the rest.
     pub fn read(self: *Library) Error!void {
         const class = try self.bytes.int(u8, elf.EI_CLASS);
         const order = try self.bytes.int(u8, elf.EI_DATA);
@@ -93,9 +102,9 @@ pub const Library = struct {
         try self.readDynamic();
     }
 
-    /// Whether the header is that of a shared library for x86_64.
+    /// Whether the header is that of a shared library for a CPU that is built for.
     pub fn isLibrary(self: *const Library) bool {
-        return self.is_64 and self.machine == @intFromEnum(elf.EM.X86_64) and self.kind == @intFromEnum(elf.ET.DYN);
+        return self.is_64 and self.cpu() != null and self.kind == @intFromEnum(elf.ET.DYN);
     }
 
     /// The first segment of a kind.

@@ -21,6 +21,8 @@ pub const Finding = struct {
 /// What a library is checked for, besides what is asked of every library.
 pub const Wanted = struct {
     module: ?[]const u8 = null,
+    /// What it is for: `x86_64` or `aarch64`; any of them if nobody says.
+    cpu: ?[]const u8 = null,
     cxx_abi: ?[]const u8 = null,
     stable_abi: ?[]const u8 = null,
     torch: ?[]const u8 = null,
@@ -55,12 +57,14 @@ pub const Check = struct {
     notes: std.ArrayList([]const u8),
 
     pub fn run(self: *Check) elf.Error!void {
-        if (!self.library.isLibrary() or !self.library.dynamic) return self.add(
+        const cpu = self.wanted.cpu orelse self.library.cpu() orelse "x86_64";
+        const right = self.library.isLibrary() and std.mem.eql(u8, cpu, self.library.cpu().?);
+        if (!right or !self.library.dynamic) return self.add(
             "file-type",
             "",
-            "not a shared library for x86_64 (ELF64, ET_DYN, with a dynamic segment)",
-            .{},
-            "build it for x86_64 Linux with `-shared -fPIC`",
+            "not a shared library for {s} (ELF64, ET_DYN, with a dynamic segment)",
+            .{cpu},
+            "build it for that CPU and Linux with `-shared -fPIC`",
         );
         self.code = try device.find(self.allocator, self.library);
         try self.symbolVersions();
@@ -356,8 +360,13 @@ pub const Check = struct {
             if (of_abi == 0 and (mangled.isCxx11(symbol.name) or mangled.isCxx98(symbol.name))) continue;
             const definers = table.definers(symbol.name);
             if (definers & columns != 0) continue;
+            const elsewhere = table.of(torch, null, null, self.wanted.gpu) & ~of_release;
             const others = try table.releases(self.allocator, definers & ~of_release);
-            if (others.len > 0) {
+            if (definers & elsewhere != 0) {
+                try self.add("undefined-symbol", symbol.name, "torch {s} defines it for another CPU only", .{
+                    torch,
+                }, "use what torch has for all CPUs that you build for");
+            } else if (others.len > 0) {
                 try self.add("undefined-symbol", symbol.name, "torch {s} does not define it; these do: {s}", .{
                     torch, others,
                 }, "use what all the releases that you build for have, or limit them with `minver` and `maxver`");

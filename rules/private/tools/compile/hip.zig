@@ -51,5 +51,5 @@ pub fn bundle(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
     var digest: [16]u8 = undefined;
     std.crypto.hash.Md5.hash(cuid, &digest, .{});
     const symbol = try std.fmt.allocPrint(allocator, "__hip_fatbin_{x}", .{std.mem.readInt(u64, digest[0..8], .little)});
-    try object.write(allocator, out, ".hip_fatbin", alignment, symbol, text.items);
+    try object.write(allocator, out, .X86_64, ".hip_fatbin", alignment, symbol, text.items);
 }

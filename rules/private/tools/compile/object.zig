@@ -23,6 +23,7 @@ const Names = struct {
 pub fn write(
     allocator: std.mem.Allocator,
     path: []const u8,
+    cpu: elf.EM,
     section: []const u8,
     alignment: u64,
     symbol: []const u8,
@@ -58,7 +59,7 @@ pub fn write(
     var first = std.mem.zeroes(elf.Elf64_Ehdr);
     first.e_ident[0..8].* = .{ 0x7f, 'E', 'L', 'F', elf.ELFCLASS64, elf.ELFDATA2LSB, 1, 0 };
     first.e_type = .REL;
-    first.e_machine = .X86_64;
+    first.e_machine = cpu;
     first.e_version = 1;
     first.e_shoff = headers;
     first.e_ehsize = @sizeOf(elf.Elf64_Ehdr);

@@ -99,8 +99,10 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         return if (writes_stub) common.write(work.stub, "");
     }
     if (own) std.fs.cwd().deleteFile(module_id) catch {};
-    if (phase == .fatbinary)
-        try object.write(allocator, work.out, ".nv_fatbin", 8, try work.symbol(), try common.read(allocator, scratch));
+    if (phase == .fatbinary) {
+        const code = try common.read(allocator, scratch);
+        try object.write(allocator, work.out, cpuOf(plan), ".nv_fatbin", 8, try work.symbol(), code);
+    }
     std.fs.cwd().deleteFile(scratch) catch {};
     if (writes_stub) try work.cleanStub();
     if (phase == .cicc) try leaveDirectory(allocator, work.out);
@@ -121,6 +123,17 @@ pub fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
         chosen = command;
     }
     return chosen orelse common.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
+}
+
+/// The CPU that the host's code is for. nvcc tells it by the macros of the host compiler, and cudafe++ by this option.
+fn cpuOf(plan: dryrun.Plan) std.elf.EM {
+    for (plan.commands) |command| {
+        if (phaseOf(command) != .frontend) continue;
+        for (command) |word| {
+            if (common.is(word, "--arm_cross_compiler")) return .AARCH64;
+        }
+    }
+    return .X86_64;
 }
 
 /// Takes the way to the working directory out of PTX: with line information, cicc writes it before the name of each

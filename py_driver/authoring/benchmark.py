@@ -1,0 +1,279 @@
+"""Runs a project's benchmarks with variants that were built for this machine, and brings together what came of them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.authoring.session import environment
+from py_driver.errors import Code, error
+from py_driver.publishing.card import BENCHMARKS
+from py_driver.system.files import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.errors import DriverError
+    from py_driver.output import Output
+
+_WORKER: Final = "rules_torch_kernels.bench"
+
+SAME: Final = "same"
+FASTER: Final = "faster"
+SLOWER: Final = "slower"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Benchmarks:
+    """What came of the benchmarks of a project.
+
+    Attributes:
+        machine: GPU, torch and the rest, with the `kernels` client's names.
+        unique_id: of the variant.
+        workloads: what the worker says of each workload, in the order in which they ran.
+    """
+
+    machine: Mapping[str, Any]
+    unique_id: str
+    workloads: tuple[Mapping[str, Any], ...]
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """The workloads with a wrong result, or without one."""
+        return tuple(one["workload"] for one in self.workloads if one.get("problem"))
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as a value for JSON, in the form of `kernels benchmark --output`, with ours beside it."""
+        return {
+            "results": [_client_form(one) for one in self.workloads],
+            "machineInfo": {**self.machine},
+            "kernelCommitSha": self.unique_id.rpartition("_")[2],
+            "benchmarkScriptPath": BENCHMARKS,
+        }
+
+
+def scripts_of(directory: Path) -> list[Path]:
+    """The benchmark scripts of a project, those that `kernels benchmark` runs.
+
+    Raises:
+        DriverError: FILE_MISSING if there is none.
+    """
+    place = directory / BENCHMARKS
+    found = sorted(place.glob("benchmark*.py")) if place.is_dir() else []
+    if not found:
+        advice = "write one with subclasses of kernels.benchmark.Benchmark, as `driver init` does"
+        raise error(Code.FILE_MISSING, f"{place} has no benchmark*.py", help=advice)
+    return [one.absolute() for one in found]
+
+
+def titles_of(made: DevBuild, scripts: Sequence[Path], python: str) -> list[str]:
+    """What the workloads of a project are called, in the order in which they run.
+
+    Args:
+        made: a build of it.
+        scripts: the benchmarks.
+        python: the interpreter, with torch and the `kernels` client.
+
+    Raises:
+        DriverError: LOAD_FAILED if the variant or a script cannot be loaded; FILE_MISSING if no script has a workload.
+    """
+    with tempfile.TemporaryDirectory(prefix="driver-") as name:
+        results = Path(name, "results")
+        results.touch()
+        code, said = _worker(python, made, {**_asked([made], scripts, results, []), "list": True})
+        values = _values(results)
+    titles = next((value["titles"] for value in values if "titles" in value), None)
+    if titles is None:
+        raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(said, code)}", help=_again(made))
+    if not titles:
+        raise _empty(made)
+    return [*titles]
+
+
+def _asked(made: Sequence[DevBuild], scripts: Sequence[Path], results: Path, done: Sequence[str]) -> dict[str, Any]:
+    """What the worker is told."""
+    return {
+        "variants": [one.as_json() for one in made],
+        "scripts": [str(one) for one in scripts],
+        "results": str(results),
+        "done": [*done],
+    }
+
+
+def _values(results: Path) -> list[dict[str, Any]]:
+    """What the worker wrote.
+
+    Raises:
+        DriverError: LOAD_FAILED if it could not import a script.
+    """
+    values = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    for value in values:
+        if "refused" in value:
+            raise error(Code.LOAD_FAILED, f"a benchmark cannot be imported: {value['refused']}")
+    return values
+
+
+def _empty(made: DevBuild) -> DriverError:
+    message = f"{made.directory / BENCHMARKS} has no class with a benchmark_NAME"
+    return error(Code.FILE_MISSING, message, help="write subclasses of kernels.benchmark.Benchmark there")
+
+
+def run_benchmarks(made: Sequence[DevBuild], scripts: Sequence[Path], python: str, output: Output) -> Benchmarks:
+    """Run benchmarks: every workload with each of the builds, side by side.
+
+    Args:
+        made: the build in question, and others to compare it with.
+        scripts: the benchmarks.
+        python: the interpreter, with torch and the `kernels` client.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: LOAD_FAILED if the variant or a script cannot be loaded; FILE_MISSING if no script has a workload.
+    """
+    machine: dict[str, Any] = {}
+    found: dict[str, Mapping[str, Any]] = {}
+    done: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task("running the benchmarks") as task:
+        results = Path(name, "results")
+        while True:
+            results.write_bytes(b"")
+            asked = _asked(made, scripts, results, done)
+            code, said = _worker(python, made[0], asked)
+            started, finished = "", None
+            for value in _values(results):
+                machine = machine or value.get("machine", {})
+                started = value.get("started", started)
+                finished = value.get("finished", finished)
+                if "workload" in value:
+                    found[value["workload"]] = value
+            if finished is not None:
+                break
+            if started in done or not started:
+                raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(said, code)}", help=_again(made[0]))
+            # A failure of the GPU is for good in that process; the workloads that are left get another one.
+            found.setdefault(started, {"workload": started, "verified": False, "problem": _last(said, code)})
+            done = [*found]
+            task.update(f"{started} failed; going on with the next one")
+        task.done(f"{len(found)} workloads")
+    if not found:
+        raise _empty(made[0])
+    return Benchmarks(machine=machine, unique_id=made[0].unique_id, workloads=tuple(found.values()))
+
+
+def _worker(python: str, made: DevBuild, asked: Mapping[str, Any]) -> tuple[int, str]:
+    """Run the worker; its exit code, and what it wrote to stderr."""
+    done = subprocess.run(
+        [python, "-m", _WORKER],
+        input=json.dumps(asked) + "\n",
+        env=environment(made, python),
+        cwd=made.directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def _last(said: str, code: int) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    ended = f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+    return f"{ended}; the last that it said: {lines[-1]}" if lines else ended
+
+
+def _again(made: DevBuild) -> str:
+    directory = shlex.quote(str(made.directory))
+    return f"see whether it can be imported: driver run {directory} -- python -c 'import {made.module}'"
+
+
+def verdict(times: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, str]:
+    """How two measurements compare: how many times as fast the first one is, and in a word.
+
+    It is `same` unless the intervals of the medians are apart.
+
+    Args:
+        times: of what is compared.
+        other: of what it is compared with.
+    """
+    ratio = other["median_us"] / times["median_us"] if times["median_us"] else 0.0
+    (low, high), (other_low, other_high) = times["interval_us"], other["interval_us"]
+    if high < other_low:
+        return ratio, FASTER
+    return ratio, SLOWER if low > other_high else SAME
+
+
+def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Benchmarks:
+    """Benchmarks beside those of an earlier run.
+
+    Args:
+        now: the new ones.
+        earlier: times by workload; see `times_of`.
+    """
+    names = {one["workload"] for one in now.workloads} & earlier.keys()
+    with_base = [
+        {**one, "base": earlier[one["workload"]]} if one["workload"] in names else one for one in now.workloads
+    ]
+    return Benchmarks(machine=now.machine, unique_id=now.unique_id, workloads=tuple(with_base))
+
+
+def times_of(path: Path) -> dict[str, Mapping[str, Any]]:
+    """The times of an earlier run, by workload.
+
+    Args:
+        path: what `driver bench --output` wrote.
+
+    Raises:
+        DriverError: WRONG_TYPE if it did not write that; PERMISSION.
+    """
+    with reading(path):
+        text = path.read_bytes()
+    try:
+        found = {one["workload"]: _checked(one["times"]) for one in json.loads(text)["results"] if "times" in one}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        advice = "name a file that `driver bench --output` wrote"
+        raise error(Code.WRONG_TYPE, f"{path} has no benchmarks of `driver bench`", help=advice) from None
+    if not found:
+        raise error(Code.WRONG_TYPE, f"{path} has no workload with times", help="write it again: driver bench --output")
+    return found
+
+
+def _checked(times: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
+    """Times as they are, if they are those.
+
+    Raises:
+        ValueError: they are not; LookupError and TypeError, likewise.
+    """
+    low, high = times["interval_us"]
+    if not all(isinstance(one, int | float) and 0 <= one < float("inf") for one in (low, high, times["median_us"])):
+        raise ValueError
+    return {**times}
+
+
+def _client_form(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A workload as the client writes it, milliseconds, with ours beside it."""
+    own = {key: value for key, value in one.items() if key not in {"samples_us", "trace"}}
+    if "times" not in one:
+        return own
+    samples = sorted(value / 1000 for value in one["samples_us"])
+    mean = sum(samples) / len(samples)
+    quarter = len(samples) // 4
+    low, high = samples[quarter], samples[-quarter - 1]
+    timing = {
+        "mean_ms": mean,
+        "std_ms": (sum((value - mean) ** 2 for value in samples) / len(samples)) ** 0.5,
+        "min_ms": samples[0],
+        "max_ms": samples[-1],
+        "q1_ms": low,
+        "q3_ms": high,
+        "iqr_ms": high - low,
+        "outliers": sum(value < low - 1.5 * (high - low) or value > high + 1.5 * (high - low) for value in samples),
+        "iterations": len(samples),
+    }
+    return {**own, "timingResults": {key: round(value, 6) for key, value in timing.items()}}

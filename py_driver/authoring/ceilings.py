@@ -1,0 +1,127 @@
+"""What a GPU does at best: copying memory and multiplying matrices, measured once for each GPU and torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.authoring.session import CLIENT
+from py_driver.errors import Code, error
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.output import Output
+
+COPY: Final = "copy"
+"""The name of the bandwidth of a copy among the ceilings, in bytes per second; the others are in operations per second
+and named by their type."""
+
+_WORKER: Final = "rules_torch_kernels.ceilings"
+_TERA: Final = 1e12
+
+
+def ceilings(made: DevBuild, python: str, output: Output) -> Mapping[str, float]:
+    """The ceilings of this machine's GPU; none if the variant is for the CPU.
+
+    Args:
+        made: what is compared with them.
+        python: the interpreter, with torch.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: see `measured`.
+    """
+    return {} if made.backend == "cpu" else measured(python, output)
+
+
+def measured(python: str, output: Output, *, again: bool = False) -> Mapping[str, float]:
+    """The ceilings of this machine's GPU, by name: measured now, or by an earlier run.
+
+    Args:
+        python: an interpreter with torch.
+        output: where progress is shown.
+        again: measure in any case.
+
+    Raises:
+        DriverError: LOAD_FAILED if they cannot be measured; NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    key = gpu_facts(python)["name"]
+    file = _file()
+    known = _known(file)
+    if key not in known or again:
+        with output.task("measuring what the GPU does at best") as task:
+            known[key] = _ask(python)
+            task.done("done")
+        with storage_errors(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write(file, json.dumps(known, indent=2).encode())
+    return known[key]
+
+
+def gpu_facts(python: str) -> dict[str, Any]:
+    """What torch says of this machine's GPU.
+
+    It has `name` with the torch, `gpu`, `capability` (90 for 9.0), `multiprocessors`, and in bytes `shared_bytes` that
+    a block may have, and `l2_bytes`.
+
+    Args:
+        python: an interpreter with torch.
+
+    Raises:
+        DriverError: LOAD_FAILED if torch has no GPU.
+    """
+    return _ask(python, "--facts")
+
+
+def _known(file: Path) -> dict[str, dict[str, float]]:
+    """What was measured before; nothing if that cannot be read."""
+    try:
+        found: dict[str, dict[str, float]] = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _file() -> Path:
+    return cache_root() / "ceilings.json"
+
+
+def _ask(python: str, *options: str) -> dict[str, Any]:
+    """What the worker prints."""
+    # Isolated from the user's variables but for where our package is.
+    program = (
+        f"import runpy, sys; sys.path.insert(0, {str(CLIENT)!r}); runpy.run_module({_WORKER!r}, run_name='__main__')"
+    )
+    done = subprocess.run([python, "-c", program, *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise error(Code.LOAD_FAILED, f"the GPU cannot be measured: {last}", help=f"see whether {python} can use it")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def rate_of(one: Mapping[str, Any]) -> str:
+    """What a workload achieves, e.g. `3.91 TB/s`; empty if it does not say how much it does."""
+    seconds = one["times"]["median_us"] / 1e6
+    if "flops" in one:
+        return _shown(one["flops"] / seconds, "FLOP/s")
+    return _shown(one["bytes"] / seconds, "B/s") if "bytes" in one else ""
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{value / _TERA:.2f} T{unit}" if value >= _TERA / 10 else f"{value / _TERA * 1000:.2f} G{unit}"
+
+
+def share_of(one: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
+    """Which share of the GPU's ceiling a workload achieves, e.g. `93 %`; empty if either is not known."""
+    seconds = one["times"]["median_us"] / 1e6
+    work, peak = ("flops", one.get("dtype")) if "flops" in one else ("bytes", COPY)
+    if work not in one or not peaks.get(str(peak)):
+        return ""
+    return f"{one[work] / seconds / peaks[str(peak)]:.0%}"

@@ -1,0 +1,236 @@
+"""Builds the one variant that this machine runs, into a directory for each id, so that versions stand side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.authoring.local_variant import local_variant, usable_archs
+from py_driver.building.build import Options, build
+from py_driver.building.installed_torch import Torch, importable_torch, python_on, python_with
+from py_driver.building.variant_dir import DEV, read_metadata
+from py_driver.errors import Code, DriverError, error
+from py_driver.plan.plan import make_plan
+from py_driver.plan.project import load
+from py_driver.system.files import keep_from_git, write, writing
+from py_driver.system.gpus import native_archs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from py_driver.bazel.invocation import Choices
+    from py_driver.manifest.model import Manifest
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan, Variant
+
+_CURRENT: Final = "current.{}.json"
+"""The file, beside these builds, that says which one is the newest of a variant, for `rules_torch_kernels.live`."""
+
+TORCH_PYTHON: Final = "RULES_TORCH_KERNELS_TORCH_PYTHON"
+"""Environment variable that names the Python whose torch is meant; `rules_torch_kernels.load` sets it."""
+
+_KEPT: Final = 50
+"""How many builds stay: a process that follows may still import from an earlier one."""
+
+_OWNER: Final = "kernels-community"
+"""Whose kernel a project is taken for that does not say where it is published: tests of upstream's use that."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What a variant is to run with.
+
+    Attributes:
+        torch: which; its `python` has it installed, or is empty if the driver is to install it.
+        archs: of the GPUs that this torch can use, as build.toml spells them.
+        family: the backend that is wanted, `cpu`, `cuda` or `rocm`; any if empty.
+    """
+
+    torch: Torch
+    archs: tuple[str, ...]
+    family: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DevBuild:
+    """A variant that was built for this machine.
+
+    Attributes:
+        directory: of the project.
+        name: of the project.
+        version: its major version.
+        module: the name of the Python package.
+        repositories: the names on the Hub under which tests may ask for it.
+        variant: which.
+        unique_id: of its sources.
+        path: its directory: `PROJECT/.dev/ID/VARIANT`.
+        ran: how many actions ran for it.
+        seconds: from beginning to end.
+        kind: as `dev_build` has it.
+    """
+
+    directory: Path
+    name: str
+    version: int
+    module: str
+    repositories: tuple[str, ...]
+    variant: Variant
+    unique_id: str
+    path: Path
+    ran: int
+    seconds: float
+    kind: str = ""
+
+    @property
+    def pointer(self) -> Path:
+        """The file that says which build of this variant and kind is the newest."""
+        return self.directory / DEV / _CURRENT.format("-".join(filter(None, [self.variant.name, self.kind])))
+
+    @property
+    def backend(self) -> str:
+        """What the `kernels` client calls its backend: `cpu`, `cuda` or `rocm`."""
+        return self.variant.cell.family
+
+    def as_json(self) -> dict[str, Any]:
+        """The build as a value for JSON."""
+        return {
+            "id": self.unique_id,
+            "name": self.name,
+            "version": self.version,
+            "module": self.module,
+            "variant": self.variant.name,
+            "backend": self.backend,
+            "path": str(self.path.absolute()),
+            "actions": self.ran,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def this_machine(version: str = "", family: str = "") -> Machine:
+    """The torch and the GPUs of this machine.
+
+    Args:
+        version: a torch release that the driver is to install, e.g. `2.13`; if empty, one has to be installed.
+        family: see `Machine`.
+
+    Raises:
+        DriverError: SET_UP if no torch is installed.
+    """
+    if version:
+        return Machine(torch=Torch(python="", version=version, backend="cpu"), archs=(), family=family or "cpu")
+    torch = importable_torch(os.environ.get(TORCH_PYTHON, ""))
+    if torch is None:
+        advice = "activate an environment that has torch, or let the driver install one: --torch 2.13"
+        raise error(Code.SET_UP, "no python3 on PATH has torch", help=advice)
+    archs = () if torch.backend == "cpu" or family == "cpu" else usable_archs(torch, _gpus())
+    return Machine(torch=torch, archs=archs, family=family)
+
+
+def _gpus() -> tuple[str, ...]:
+    """The architectures of this machine's GPUs; none if it has none."""
+    try:
+        return native_archs()
+    except DriverError:
+        return ()
+
+
+def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
+    directory: Path,
+    machine: Machine,
+    releases: Releases,
+    output: Output,
+    choices: Choices,
+    *,
+    archs: Sequence[str] = (),
+    change: Callable[[Plan], Plan] | None = None,
+    into: str = "",
+    kind: str = "",
+) -> DevBuild:
+    """Build the variant that a machine runs.
+
+    Args:
+        directory: of the project.
+        machine: which is to run it.
+        releases: to build for.
+        output: where progress is shown.
+        choices: how.
+        archs: GPU architectures to build for; the machine's own if none.
+        change: as `Options.change`.
+        into: as `Options.into`; such a build is not the newest one for `rules_torch_kernels.live`, and stays.
+        kind: in a word, how it differs from the usual build, e.g. `debug`; whoever follows that does not get this.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if none fits, and all that `build` raises.
+    """
+    project = load(directory, releases)
+    plan = make_plan(project, releases.matrix)
+    variant = local_variant(plan, machine.torch, archs or machine.archs, machine.family)
+    chosen = tuple(archs or machine.archs) if _has_device_code(plan, variant) else ()
+    options = Options(archs=chosen, local=True, into=into, change=change, choices=choices)
+    done = build(directory, [variant.name], releases, output, options)
+    [built] = done.cells
+    root = directory / DEV
+    made = DevBuild(
+        directory=directory,
+        name=plan.name,
+        version=project.manifest.version,
+        module=plan.module,
+        repositories=_repositories(project.manifest),
+        variant=built.variant,
+        unique_id=str((read_metadata(built.path) or {})["id"]),
+        path=built.path,
+        ran=built.steps.run,
+        seconds=done.seconds,
+        kind=kind,
+    )
+    with writing(root):
+        keep_from_git(root)
+        if into:
+            return made
+        write(made.pointer, json.dumps(made.as_json(), indent=2).encode() + b"\n")
+        _prune(root, made.path.parent)
+    return made
+
+
+def python_of(made: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
+    """An interpreter that has the machine's torch, the `kernels` client and pytest.
+
+    Raises:
+        DriverError: the environment cannot be made; see `ensure_venv`.
+    """
+    cells = [made.variant.cell]
+    if machine.torch.python:
+        return python_on(machine.torch, cells, releases, output)
+    return python_with(machine.torch.version, cells, releases, output)
+
+
+def _has_device_code(plan: Plan, variant: Variant) -> bool:
+    """Whether a variant is compiled for GPUs; one of Python files only is not."""
+    groups = {group.name: group for group in plan.groups}
+    return any(groups[name].archs.get(variant.cell.backend) for name in variant.groups)
+
+
+def _repositories(manifest: Manifest) -> tuple[str, ...]:
+    """The names on the Hub under which a project's tests may ask for it."""
+    own = manifest.hub.repo_id
+    return tuple(dict.fromkeys([*([own] if own else []), f"{_OWNER}/{manifest.name.value}"]))
+
+
+def _prune(root: Path, newest: Path) -> None:
+    """Remove the oldest builds.
+
+    Args:
+        root: the directory of builds.
+        newest: that was just made, perhaps again.
+    """
+    newest.touch()
+    builds = [one for one in root.iterdir() if one.is_dir() and one.name.startswith("_")]
+    for old in sorted(builds, key=lambda one: one.stat().st_mtime_ns)[:-_KEPT]:
+        with suppress(OSError):
+            shutil.rmtree(old)

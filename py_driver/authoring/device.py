@@ -1,0 +1,128 @@
+"""What this machine has for kernels: its GPUs, what they can do, the torch that is installed, and tools."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import tomli
+
+from py_driver.resources import resource
+from py_driver.system.environment import curated
+
+_QUERY: Final = {
+    "name": "name",
+    "capability": "compute_cap",
+    "driver": "driver_version",
+    "memory_mib": "memory.total",
+    "max_clock_mhz": "clocks.max.sm",
+    "max_memory_clock_mhz": "clocks.max.mem",
+    "power_limit_w": "power.limit",
+    "throttled_by": "clocks_event_reasons.active",
+}
+"""What is asked of nvidia-smi, by the name that it has here."""
+
+_TOOLS: Final = {
+    "ncu": "profiles kernels",
+    "nsys": "records time lines",
+    "compute-sanitizer": "finds wrong accesses and races",
+    "cuda-gdb": "stops in kernels",
+    "cuobjdump": "shows code",
+    "nvidia-smi": "asks the driver",
+    "rocminfo": "asks the driver for AMD GPUs",
+}
+_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
+_PATIENCE: Final = 60
+
+_THROTTLES: Final = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+"""Reasons for lower clocks that make times incomparable, by their bits in `clocks_event_reasons.active` (nvml.h)."""
+
+
+def gpus() -> list[dict[str, Any]]:
+    """NVIDIA's GPUs of this machine, each with what it is and what it can do; none where there is no driver."""
+    facts = tomli.loads(resource("gpus.toml"))
+    found = []
+    for line in _said(
+        "nvidia-smi", f"--query-gpu={','.join(_QUERY.values())}", "--format=csv,noheader,nounits"
+    ).splitlines():
+        values = dict(zip(_QUERY, (one.strip() for one in line.split(",")), strict=False))
+        if not re.fullmatch(r"\d+\.\d", values.get("capability", "")):
+            continue
+        gpu: dict[str, Any] = {key: _number(value) for key, value in values.items()}
+        gpu["capability"] = values["capability"]
+        gpu["throttled_by"] = throttled_by(values.get("throttled_by", ""))
+        can = facts["capability"].get(values["capability"], {})
+        gpu["architecture"] = can.get("name", "")
+        gpu["registers_per_multiprocessor"] = can.get("registers")
+        gpu["shared_kib"] = can.get("shared-kib", [])
+        gpu["note"] = can.get("note", "")
+        gpu["instructions"] = {
+            family: {"types": can["types"].get(family, []), "what": facts["families"][family]["what"]}
+            for family in can.get("families", ())
+        }
+        found.append(gpu)
+    return found
+
+
+def throttled_by(bits: str) -> list[str]:
+    """Why clocks are lower than they could be, from nvidia-smi's word for it.
+
+    Args:
+        bits: as in `0x0000000000000004`.
+    """
+    try:
+        value = int(bits, 16)
+    except ValueError:
+        return []
+    return [reason for bit, reason in _THROTTLES.items() if value & bit]
+
+
+def tools() -> dict[str, dict[str, str]]:
+    """The tools that are on PATH, each with its place and version; the version is empty where the tool says none."""
+    found = {}
+    for name, use in _TOOLS.items():
+        if place := shutil.which(name):
+            version = re.search(r"\d+(?:\.\d+)+", _said(name, "--version"))
+            found[name] = {"path": place, "version": version[0] if version else "", "use": use}
+    return found
+
+
+def counters() -> str:
+    """Who may read the GPU's performance counters: `everyone`, `root`, or nothing where that is not known."""
+    try:
+        text = _PARAMETERS.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"^RmProfilingAdminOnly: (\d)", text, re.MULTILINE)
+    if not found:
+        return ""
+    return "root" if found[1] == "1" else "everyone"
+
+
+def may_count() -> bool:
+    """Whether this process may read the GPU's performance counters."""
+    return counters() == "everyone" or (counters() == "root" and os.geteuid() == 0)
+
+
+def _number(value: str) -> Any:  # noqa: ANN401  (a number if it is one)
+    return float(value) if re.fullmatch(r"\d+\.\d+", value) else int(value) if value.isdigit() else value
+
+
+def _said(*command: str) -> str:
+    """What a program prints; nothing if it is not there or fails."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=curated(), timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if not done.returncode else ""

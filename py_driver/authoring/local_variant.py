@@ -1,0 +1,103 @@
+"""Which variant of a project this machine runs. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from py_driver.building.installed_torch import fits
+from py_driver.errors import Code, DriverError, error
+from py_driver.matrix.backends import BUILT, UNIVERSAL, backend_of, version_of
+from py_driver.matrix.cells import MACHINE
+from py_driver.matrix.toolkits import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.building.installed_torch import Torch
+    from py_driver.plan.plan import Plan, Variant
+
+_CPU = "cpu"
+
+
+def usable_archs(torch: Torch, archs: Sequence[str]) -> tuple[str, ...]:
+    """Those of this machine's GPUs that a torch can use: of the maker that it was built for.
+
+    Args:
+        torch: which.
+        archs: GPU architectures as build.toml spells them.
+    """
+    backend = backend_of(torch.backend)
+    return tuple(one for one in archs if backend and backend.arch and re.fullmatch(backend.arch, one))
+
+
+def local_variant(plan: Plan, torch: Torch, archs: Sequence[str], family: str = "") -> Variant:
+    """The variant of a project that a torch loads on this machine.
+
+    It is one for the GPUs, if the torch can use any and the project has one, and else one for the CPU. Of several that
+    fit it is rather one for this very release of torch than one for the stable ABI, and the one of the latest toolkit.
+
+    Args:
+        plan: of the project.
+        torch: that is to load it.
+        archs: GPU architectures of this machine, as build.toml spells them; none without a GPU.
+        family: the backend that it has to be for, `cpu`, `cuda` or `rocm`; any if empty.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if none fits; its help names those that come nearest.
+    """
+    gpu = torch.backend if usable_archs(torch, archs) else ""
+    for wanted in (gpu, _CPU):
+        known = backend_of(wanted)
+        if known is None or family not in ("", known.family):
+            continue
+        # A torch that was built for GPUs runs what is for the CPU, too.
+        seen = replace(torch, backend=wanted)
+        if found := [one for one in plan.variants if _loads(seen, one, known.family)]:
+            return max(found, key=_preference)
+    raise _nothing(plan, torch, gpu, family)
+
+
+def _loads(torch: Torch, variant: Variant, family: str) -> bool:
+    """Whether a torch loads a variant; one of Python files only fits every release."""
+    cell = variant.cell
+    return cell.backend in (family, UNIVERSAL) if cell.is_noarch else fits(torch, cell)
+
+
+def _preference(variant: Variant) -> tuple[bool, bool, tuple[int, ...], bool]:
+    """How much rather a variant is taken than others that fit."""
+    cell = variant.cell
+    toolkit = numbers(version_of(cell.backend) or "0")
+    return not cell.is_noarch, not cell.stable, toolkit, cell.abi == "cxx11"
+
+
+def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
+    """The error of a project that has no variant for this machine."""
+    title = f" with {BUILT[family].title}" if family in BUILT else ""
+    message = f"`{plan.name}` has no variant for torch {torch.version} ({torch.backend}){title} on this machine"
+    if family not in ("", _CPU) and not gpu:
+        return error(Code.NO_SUCH_VARIANT, f"{message}: no GPU that this torch can use is found", help=_switch(plan))
+    order = sorted({numbers(one.cell.torch) for one in plan.variants if one.cell.torch} | {numbers(torch.version)})
+    asked = order.index(numbers(torch.version))
+
+    def distance(one: Variant) -> tuple[bool, int]:
+        at = order.index(numbers(one.cell.torch)) if one.cell.torch else asked
+        return one.cell.family != (family or _family(gpu)), abs(at - asked)
+
+    here = [one for one in plan.variants if one.cell.cpu in (None, MACHINE)]
+    nearest = [one.name for one in sorted(here, key=distance)[:3]]
+    way = "install a torch that fits one" if torch.python else "name the torch of one with --torch"
+    advice = f"the nearest are {', '.join(nearest)}; {way}, or see `driver variants --all`"
+    return error(Code.NO_SUCH_VARIANT, message, help=advice)
+
+
+def _switch(plan: Plan) -> str:
+    """What to do without a GPU."""
+    has_cpu = any(one.cell.family in (_CPU, UNIVERSAL) for one in plan.variants)
+    return "use --backend cpu" if has_cpu else "build it with `driver build`, and run it where a GPU is"
+
+
+def _family(backend: str) -> str:
+    known = backend_of(backend)
+    return known.family if known else _CPU

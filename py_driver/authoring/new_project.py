@@ -1,0 +1,205 @@
+"""A new project from a template: rendered, checked, and only then written."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import tomli
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from py_driver.authoring.session import TAKEN
+from py_driver.errors import Code, DriverError, error
+from py_driver.plan.plan import plan_directory
+from py_driver.resources import resource, resources_below
+from py_driver.spelling import did_you_mean
+from py_driver.system.files import is_directory, write, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from py_driver.matrix.releases import Releases
+
+DEFAULT: Final = "elementwise"
+"""The template that is taken if none is named."""
+
+_ROOT: Final = "projects"
+_COMMON: Final = "common"
+_NAME: Final = "NAME"
+"""In paths of a template: the name of the Python package."""
+
+_NO_OWNER: Final = "kernels-community"
+"""In whose name tests ask for the kernel of a project that has no owner yet; `driver run` answers to that."""
+
+
+class Template(NamedTuple):
+    """What a project can begin as.
+
+    Attributes:
+        name: as the command line has it.
+        summary: what it shows, in a line.
+        backends: that it is for, in the order of build.toml.
+        skips: files of `common/` that it does without.
+        like: the template whose files it has, but for those of its own; empty if none.
+    """
+
+    name: str
+    summary: str
+    backends: tuple[str, ...]
+    skips: tuple[str, ...]
+    like: str
+
+
+def templates() -> dict[str, Template]:
+    """All templates, by name, in the order of the list."""
+    table = tomli.loads(resource(f"{_ROOT}/templates.toml"))
+    return {
+        name: Template(name, one["summary"], tuple(one["backends"]), tuple(one.get("skips", ())), one.get("like", ""))
+        for name, one in table.items()
+    }
+
+
+def template_of(name: str) -> Template:
+    """The template of a name.
+
+    Raises:
+        DriverError: USAGE if there is none.
+    """
+    known = templates()
+    if name not in known:
+        hint = did_you_mean(name, known)
+        advice = f"{hint}{' ' if hint else ''}templates: {', '.join(known)}"
+        raise error(Code.USAGE, f"there is no template `{name}`", help=advice)
+    return known[name]
+
+
+def rendered(template: Template, name: str, owner: str, backends: Sequence[str]) -> dict[str, str]:
+    """The files of a new project, by path.
+
+    Args:
+        template: what it begins as.
+        name: of the project.
+        owner: of its repository on the Hub; empty if it has none yet.
+        backends: some of the template's; all of them if none.
+
+    Raises:
+        DriverError: USAGE if the template is not for one of the backends, or has a file of the project's name.
+    """
+    if wrong := [one for one in backends if one not in template.backends]:
+        message = f"the template `{template.name}` is not for the backend `{wrong[0]}`"
+        raise error(Code.USAGE, message, help=f"it is for: {', '.join(template.backends)}")
+    chosen = [one for one in template.backends if one in (backends or template.backends)]
+    module = name.replace("-", "_")
+    values = {
+        "name": name,
+        "module": module,
+        "owner": owner,
+        "repo_id": f"{owner or _NO_OWNER}/{name}",
+        "title": f"{template.summary[0].upper()}{template.summary[1:]}.",
+        "backends": "[" + ", ".join(f'"{one}"' for one in chosen) + "]",
+        **{one: one in chosen for one in ("cpu", "cuda", "rocm")},
+        "gpu": "cuda" in chosen or "rocm" in chosen,
+    }
+    environment = Environment(
+        loader=FunctionLoader(resource),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # C++ and Python have the usual ones in their own texts.
+        block_start_string="[%",
+        block_end_string="%]",
+        variable_start_string="[[",
+        variable_end_string="]]",
+        comment_start_string="[#",
+        comment_end_string="#]",
+        autoescape=False,  # noqa: S701  (no HTML)
+    )
+    places = {path: place for path, place in _files(_COMMON).items() if path not in template.skips}
+    for one in filter(None, (template.like, template.name)):
+        places |= _files(one)
+    texts = {path: environment.get_template(place).render(values) for path, place in sorted(places.items())}
+    files = {path.replace(_NAME, module): text for path, text in texts.items() if text.strip()}
+    if len(files) < sum(bool(text.strip()) for text in texts.values()):
+        advice = "choose another name: a file of the template has it"
+        raise error(Code.USAGE, f"`{name}` is taken in the template `{template.name}`", help=advice)
+    return files
+
+
+def _files(name: str) -> dict[str, str]:
+    """Where the files of a template are, by their paths in a project."""
+    return {path: f"{_ROOT}/{name}/{path}" for path in resources_below(f"{_ROOT}/{name}")}
+
+
+def create(directory: Path, files: Mapping[str, str], releases: Releases) -> None:
+    """Write a new project, if it is without a mistake and none of its files is there.
+
+    Args:
+        directory: of the project; made if it is not there.
+        files: its files, by path.
+        releases: to check it with.
+
+    Raises:
+        DriverError: FOREIGN_FILE if a file is there already, or no directory can be; all that is wrong with the
+            project's name; NO_SPACE or PERMISSION.
+    """
+    if there := [path for path in files if os.path.lexists(directory / path)]:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        message = f"{directory / there[0]}{more} would be overwritten"
+        raise error(Code.FOREIGN_FILE, message, help="name another directory, or move the file away")
+    _check_places(directory, {directory / path for path in files})
+    with tempfile.TemporaryDirectory(prefix="driver-") as place:
+        trial = Path(place)
+        _write(trial, files)
+        try:
+            plan_directory(trial, releases)
+        except DriverError as failure:
+            # What is wrong is the name: nobody has seen the file that it stands in.
+            raise DriverError([one._replace(span=None, label="") for one in failure.diagnostics]) from None
+    _write(directory, files)
+
+
+def _check_places(directory: Path, files: Iterable[Path]) -> None:
+    """See whether files can be made in a directory, without a way out of it.
+
+    Raises:
+        DriverError: FOREIGN_FILE if something else has the place of a directory.
+    """
+    own = sorted({parent for file in files for parent in file.parents if parent.is_relative_to(directory)})
+    for place in (*reversed(directory.parents), *own):
+        if os.path.lexists(place) and not is_directory(place):
+            raise error(Code.FOREIGN_FILE, f"{place} is not a directory", help="name another place for the project")
+        if place in own[1:] and os.path.islink(place):  # noqa: PTH114  (Path.is_symlink raises for a long name)
+            message = f"{place} is a symbolic link; the driver writes into the project's own directories only"
+            raise error(Code.FOREIGN_FILE, message, help="name another directory, or move the link away")
+
+
+def _write(directory: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        with writing(directory / path):
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            write(directory / path, text.encode())
+
+
+def check_name(name: str) -> tuple[str, str]:
+    """The owner and the name of a project that `OWNER/NAME` or `NAME` says.
+
+    Raises:
+        DriverError: USAGE if it is neither, another package's name, or a word of C++.
+    """
+    if not re.fullmatch(r"(?:[A-Za-z0-9][\w.-]*/)?[a-z][a-z0-9_-]*[a-z0-9]", name, re.ASCII):
+        advice = "write NAME or OWNER/NAME, the name in lower case and of two characters or more, e.g. me/fast-relu"
+        raise error(Code.USAGE, f"`{name}` is not the name of a project", help=advice)
+    owner, _, own = name.rpartition("/")
+    module = own.replace("-", "_")
+    if module in itertools.chain(*tomli.loads(resource(f"{_ROOT}/names.toml")).values()):
+        advice = "choose another name: the project's C++ has a function and a header of this name"
+        raise error(Code.USAGE, f"`{own}` means something in C++", help=advice)
+    if module in TAKEN:
+        advice = "choose another name: `import` gives one of the two only"
+        raise error(Code.USAGE, f"`{own}` is the name of another Python package", help=advice)
+    return owner, own

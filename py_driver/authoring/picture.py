@@ -1,0 +1,54 @@
+"""A picture of benchmarks: a bar for each workload, how many times as fast as its reference it is."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from py_driver.authoring.benchmark import FASTER, SAME, verdict
+
+if TYPE_CHECKING:
+    from py_driver.authoring.benchmark import Benchmarks
+
+_WIDTH: Final = 900
+_LEFT: Final = 240
+_RIGHT: Final = 190
+_ROW: Final = 30
+_TOP: Final = 56
+_COLOURS: Final = {FASTER: "#2a7f3f", SAME: "#7a7a7a", "slower": "#b3541e"}
+
+
+def picture(done: Benchmarks) -> str:
+    """The picture, as SVG; the line is the reference.
+
+    Args:
+        done: the benchmarks; those without a reference have their time alone.
+    """
+    rows = [one for one in done.workloads if "times" in one]
+    ratios = [verdict(one["times"], one["reference"]) if "reference" in one else None for one in rows]
+    scale = (_WIDTH - _LEFT - _RIGHT) / max([1.5, *(one[0] for one in ratios if one)])
+    height = _TOP + _ROW * len(rows) + 16
+    on = done.machine.get("gpu") if done.machine.get("gpu") != "none" else done.machine.get("cpu")
+    title = f"{on}, torch {done.machine.get('pytorchVersion')}: speed against the reference"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" '
+        f'font-size="14" role="img" aria-label="{escape(title)}">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="16" y="28" font-size="16">{escape(title)}</text>',
+    ]
+    for number, (one, ratio) in enumerate(zip(rows, ratios, strict=True)):
+        y = _TOP + number * _ROW
+        lines.append(f'<text x="{_LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(one["workload"])}</text>')
+        said = f"{one['times']['median_us']:.1f} us"
+        end = float(_LEFT)
+        if ratio:
+            end = _LEFT + ratio[0] * scale
+            lines.append(
+                f'<rect x="{_LEFT}" y="{y + 2}" width="{ratio[0] * scale:.1f}" height="{_ROW - 10}" '
+                f'fill="{_COLOURS[ratio[1]]}"/>'
+            )
+            said = f"{ratio[0]:.2f}x, {said}"
+        lines.append(f'<text x="{end + 8:.1f}" y="{y + 16}">{said}</text>')
+    line = _LEFT + scale
+    lines.append(f'<line x1="{line:.1f}" x2="{line:.1f}" y1="{_TOP - 6}" y2="{height - 12}" stroke="#000" />')
+    return "\n".join([*lines, "</svg>", ""])

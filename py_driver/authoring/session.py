@@ -1,0 +1,192 @@
+"""Runs a command with a variant that was just built, where tests and scripts find it as their users do."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import tomli
+
+from py_driver.errors import Code, error
+from py_driver.matrix.installation import module_root
+from py_driver.resources import resource
+from py_driver.system.files import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.errors import DriverError
+
+CLIENT: Final = Path(__file__).resolve().parents[1] / "client"
+"""Where the Python package is that the command can import: `rules_torch_kernels`."""
+
+
+TAKEN: Final = frozenset(
+    {*sys.stdlib_module_names, *tomli.loads(resource("load.toml"))["modules"], "rules_torch_kernels"}
+)
+"""Names of Python packages that a command needs; a project of such a name is only to be had from the client."""
+
+
+def environment(made: DevBuild, python: str) -> dict[str, str]:
+    """The variables of a command that uses a variant.
+
+    `kernels.get_kernel("OWNER/NAME")` and `import NAME` give the variant; `python`, `pip` and `pytest` are those of its
+    environment.
+
+    Args:
+        made: the variant.
+        python: the interpreter of that environment.
+
+    Raises:
+        DriverError: USAGE if the project's path has a colon; PERMISSION or NO_SPACE.
+    """
+    if ":" in str(made.path.absolute()):
+        message = f"the path {made.path.parent.absolute()} has a `:`, which no list of paths can carry"
+        raise error(Code.USAGE, message, help="move the project to another directory")
+    local = ":".join(f"{repository}={made.path.parent.absolute()}" for repository in made.repositories)
+    theirs = os.environ.get("LOCAL_KERNELS", "")
+    paths = [CLIENT, *([] if made.module in TAKEN else [_importable(made)])]
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join(filter(None, [str(Path(python).parent), os.environ.get("PATH", "")])),
+        "VIRTUAL_ENV": str(Path(python).parents[1]),
+        "PYTHONPATH": os.pathsep.join(filter(None, [*map(str, paths), os.environ.get("PYTHONPATH", "")])),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # The client takes the last of two entries for one repository.
+        "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
+        "RULES_TORCH_KERNELS_LIVE": str(made.pointer.absolute()),
+        "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
+    }
+
+
+def _own_command() -> list[str]:
+    """What starts this driver again: the launcher of a checkout, or the installed program."""
+    launcher = module_root() / "driver"
+    return [str(launcher)] if launcher.is_file() else [sys.executable, "-m", "py_driver"]
+
+
+def _importable(made: DevBuild) -> Path:
+    """A directory from which `import NAME` gives the variant: with a link of that name to it."""
+    place = made.path.parent / "import"
+    link = place / made.module
+    with writing(place):
+        place.mkdir(exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(Path("..", made.path.name), target_is_directory=True)
+    return place.absolute()
+
+
+def start(
+    command: Sequence[str],
+    made: DevBuild,
+    python: str,
+    *,
+    more: Mapping[str, str] | None = None,
+    alone: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start a command with a variant.
+
+    Args:
+        command: what to run; its first word is looked up on the PATH that it sees.
+        made: the variant.
+        python: see `environment`.
+        more: further variables.
+        alone: in a process group of its own, which `stop` ends as a whole, and without stdin: a terminal lets only one
+            group read.
+
+    Raises:
+        DriverError: SET_UP if it cannot be started.
+    """
+    environ = {**environment(made, python), **(more or {})}
+    try:
+        return subprocess.Popen(
+            command,
+            env=environ,
+            process_group=0 if alone else None,
+            stdin=subprocess.DEVNULL if alone else None,
+        )
+    except OSError as problem:
+        raise _no_start(command[0], problem) from None
+
+
+def _no_start(program: str, problem: OSError) -> DriverError:
+    """The error of a program that the system does not start."""
+    if not isinstance(problem, FileNotFoundError | PermissionError):
+        return error(Code.SET_UP, f"`{program}` cannot be started: {problem.strerror}")
+    if os.sep in program:
+        kind = "a directory" if Path(program).is_dir() else "not executable" if Path(program).exists() else "not there"
+        return error(Code.SET_UP, f"`{program}` is {kind}", help="name a program to run after `--`")
+    advice = "install it into the environment that has torch, or name its path"
+    return error(Code.SET_UP, f"`{program}` is no program on PATH", help=advice)
+
+
+def exit_code(ended: int) -> int:
+    """The exit code of a process as a shell tells it, 137 for one that signal 9 ended.
+
+    Args:
+        ended: as `subprocess` tells it, -9 for that.
+    """
+    return 128 - ended if ended < 0 else ended
+
+
+def wait(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a command, once it ends.
+
+    A terminal sends Ctrl-C to the command, too, whose own affair it is; other signals to end are passed on.
+    """
+    before = {name: signal.signal(name, lambda *_: process.terminate()) for name in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        while True:
+            with suppress(KeyboardInterrupt):
+                return exit_code(process.wait())
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def stop(process: subprocess.Popen[bytes], seconds: float = 5) -> None:
+    """End a command that was started `alone`, with all that it started: gently first.
+
+    A second Ctrl-C meanwhile ends it at once.
+
+    Args:
+        process: of the command; it may have ended, and what it started not.
+        seconds: how long it may take to end by itself.
+    """
+    try:
+        _signal(process, signal.SIGTERM)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and _members(process):
+            time.sleep(0.01)
+    finally:
+        _signal(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to the group of a command, if anything of it is left."""
+    if _members(process):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+
+def _members(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes in the group of a command, of this session, that have not ended."""
+    process.poll()
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, group, session = (place / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(group) == process.pid and int(session) == os.getsid(0) and state != "Z":
+            found.append(int(place.name))
+    return found

@@ -1,0 +1,179 @@
+"""Builds again whenever a file of a project changes, and lets a command have each build."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.authoring.session import exit_code, stop
+from py_driver.building.variant_dir import BUILD, DEV
+from py_driver.errors import Code, DriverError
+from py_driver.manifest.paths import HEADERS, SOURCES
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator, Sequence
+
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.output import Output
+
+_FOLLOWERS: Final = "followers"
+"""As `rules_torch_kernels.live` names it."""
+
+_STEP_MS: Final = 30
+"""How long nothing may change until a change counts as whole: editors write a file in several steps."""
+
+_LOOK_MS: Final = 100
+"""How often to see whether the command has ended; the first build begins after the first look."""
+
+_SUFFIXES: Final = frozenset({*SOURCES, *HEADERS, ".cfg", ".def", ".ini", ".py", ".toml", ".yaml", ".yml"})
+"""Of files that make a difference, besides all that is shipped. A command may write others beside them, such as
+results, and shall not be started again for that."""
+
+_SHIPPED: Final = ("torch-ext", "tvm-ffi-ext")
+"""Directories of what is shipped as it is."""
+
+_NO_SOURCES: Final = frozenset({BUILD, DEV, ".git", ".venv", "node_modules"})
+"""Directories of a project without sources."""
+
+
+def watch(
+    directory: Path,
+    build: Callable[[], DevBuild],
+    start: Callable[[DevBuild], subprocess.Popen[bytes]] | None,
+    output: Output,
+) -> None:
+    """Build now and after each change, until Ctrl-C; a build that fails says why, and leaves the last one.
+
+    Args:
+        directory: of the project.
+        build: builds it.
+        start: starts the command; it is started again for each change, unless it follows by itself
+            (`rules_torch_kernels.live`). None if there is none.
+        output: where progress and errors are shown.
+
+    Raises:
+        DriverError: INTERRUPTED, and what keeps the command from being started.
+    """
+    running = _Command(directory / DEV / _FOLLOWERS, start, output)
+    try:
+        for changed in _changes(directory):
+            if changed:
+                running.take(_built(build, output))
+            else:
+                running.look()
+    finally:
+        running.end()
+
+
+def _changes(directory: Path) -> Iterator[bool]:
+    """Whether a source has changed: yes at first, and then each time one has, and no every now and then."""
+    import watchfiles  # noqa: PLC0415  (slow to load, and only this needs it)
+
+    root, is_lasting = directory.absolute(), watchfiles.DefaultFilter(ignore_dirs=())
+    changed = True
+
+    def accept(change: watchfiles.Change, path: str) -> bool:
+        return is_lasting(change, path) and _is_source(Path(path).relative_to(root).parts)
+
+    while True:
+        with ExitStack() as opened, suppress(FileNotFoundError):
+            try:
+                place = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:
+                yield False
+                time.sleep(_LOOK_MS / 1000)
+                continue
+            # As long as it is open, no other directory gets its number.
+            opened.callback(os.close, place)
+            # The watch begins before a build, so that no edit meanwhile is missed.
+            for changes in watchfiles.watch(
+                root, watch_filter=accept, step=_STEP_MS, rust_timeout=_LOOK_MS, yield_on_timeout=True
+            ):
+                yield changed or bool(changes)
+                changed = False
+                if not _is_at(place, root):
+                    break
+        # It was removed, and perhaps made again, as by another checkout: of that the watch sees nothing.
+        changed = True
+
+
+def _is_at(place: int, root: Path) -> bool:
+    """Whether a path leads to a directory that is open."""
+    try:
+        return os.path.samestat(os.fstat(place), root.stat())
+    except OSError:
+        return False
+
+
+def _is_source(parts: Sequence[str]) -> bool:
+    """Whether a file has a part in a build or in a program of the author's; what programs write has none.
+
+    Args:
+        parts: of its path, relative to the project.
+    """
+    if not parts or parts[0] in _NO_SOURCES or "__pycache__" in parts:
+        return False
+    return Path(parts[-1]).suffix in _SUFFIXES or parts[0] in _SHIPPED
+
+
+def _built(build: Callable[[], DevBuild], output: Output) -> DevBuild | None:
+    """What was built; None if it could not be, which is said."""
+    try:
+        return build()
+    except DriverError as failure:
+        if failure.diagnostics[0].code is Code.INTERRUPTED:
+            raise
+        output.fail(failure)
+        return None
+
+
+class _Command:
+    """A command that is to have the newest build."""
+
+    def __init__(
+        self, followers: Path, start: Callable[[DevBuild], subprocess.Popen[bytes]] | None, output: Output
+    ) -> None:
+        self._followers = followers
+        self._start = start
+        self._output = output
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_over = False
+
+    def take(self, made: DevBuild | None) -> None:
+        """Let the command have a build, if there is one: start it, unless it follows by itself."""
+        if made is None or self._start is None:
+            return
+        if self._process is not None:
+            if self._process.poll() is None and self._follows(self._process):
+                return
+            stop(self._process)
+        self._process, self._is_over = self._start(made), False
+
+    def look(self) -> None:
+        """Say it if the command has ended."""
+        if self._process is None or self._is_over or (code := self._process.poll()) is None:
+            return
+        self._output.say(f"the command ended with exit code {exit_code(code)}; it starts again when a source changes")
+        self._is_over = True
+
+    def end(self) -> None:
+        """End the command."""
+        if self._process is not None:
+            stop(self._process)
+
+    def _follows(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether the command, or what it started, takes new builds by itself; others that follow do not count."""
+        files = self._followers.iterdir() if self._followers.is_dir() else ()
+        return any(_group_of(one.name) == process.pid for one in files)
+
+
+def _group_of(pid: str) -> int | None:
+    """The process group of a process; None if there is none."""
+    try:
+        return os.getpgid(int(pid))
+    except (ValueError, OSError):
+        return None

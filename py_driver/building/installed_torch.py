@@ -1,0 +1,156 @@
+"""The torch that is installed on this machine, and Python environments in which a built variant can be loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli
+
+from py_driver.matrix.backends import TOOLKITS, backend_of
+from py_driver.matrix.cells import MACHINE
+from py_driver.matrix.toolkits import numbers
+from py_driver.resources import resource
+from py_driver.system.venv import ensure_venv
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+
+_PROBE = """
+import importlib.util, json, pathlib, sys
+found = importlib.util.find_spec("torch")
+facts = {}
+exec(pathlib.Path(found.origin).with_name("version.py").read_text(), facts)
+print("\\ntorch is", json.dumps([facts["__version__"], *(facts.get(name) for name in sys.argv[1:])]))
+"""
+"""torch/version.py says what torch.version says; importing torch takes seconds."""
+
+_MARK: Final = "torch is "
+_PATIENCE: Final = 60
+"""How many seconds an interpreter may take to say what torch it has."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Torch:
+    """A torch that can be imported.
+
+    Attributes:
+        python: the interpreter that imports it.
+        version: `2.13`, without patch release and local part.
+        backend: `cpu`, or `cu130` for a build with CUDA 13.0, `rocm72` for one with ROCm 7.2.
+    """
+
+    python: str
+    version: str
+    backend: str
+
+
+def importable_torch(named: str = "") -> Torch | None:
+    """The torch of the first python3 on PATH or of the driver's own Python, if one has any.
+
+    Args:
+        named: the only Python to ask, instead of these.
+    """
+    for python in dict.fromkeys(filter(None, (named,) if named else (shutil.which("python3"), sys.executable))):
+        told = _probed(python)
+        if told is None:
+            continue
+        version, *toolkits = map(_minor, told)
+        built = (one.name_of(toolkit) for one, toolkit in zip(TOOLKITS, toolkits, strict=True) if toolkit)
+        return Torch(python=python, version=version, backend=next(built, "cpu"))
+    return None
+
+
+def _probed(python: str) -> list[str | None] | None:
+    """The version of an interpreter's torch, and of each toolkit if it was built with that; None if it has none."""
+    command = [python, "-c", _PROBE, *(one.torch_attribute for one in TOOLKITS)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, cwd="/", timeout=_PATIENCE
+        )
+        # What sets up the interpreter may print, too.
+        told = next(line for line in reversed(done.stdout.splitlines()) if line.startswith(_MARK))
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError, StopIteration):
+        return None
+    found: list[str | None] = json.loads(told.removeprefix(_MARK))
+    return found
+
+
+def _minor(version: str | None) -> str:
+    """A version without its patch release and local part."""
+    return ".".join((version or "").split(".")[:2])
+
+
+def fits(torch: Torch, cell: Cell) -> bool:
+    """Whether a torch on a machine that builds can load a cell, by the client's rules.
+
+    The release is the same, or not older where the cell is for the stable ABI; of the backend see `runs_with`.
+    """
+    if cell.cpu != MACHINE or cell.torch is None or (torch.version != cell.torch and not cell.stable):
+        return False
+    if numbers(torch.version) < numbers(cell.torch):
+        return False
+    ours, theirs = backend_of(cell.backend), backend_of(torch.backend)
+    return ours is not None and ours is theirs and ours.runs_with(cell.backend, torch.backend)
+
+
+def python_for(cells: Sequence[Cell], releases: Releases, output: Output) -> str:
+    """An interpreter with the `kernels` client and a torch for which something was built.
+
+    Args:
+        cells: what was built; a torch that is installed is of the first release among them, or of the usual one.
+        releases: with the lock, which says what release a version of torch is.
+        output: where progress is shown.
+
+    Returns:
+        The interpreter: of an environment on top of a torch that is there and fits, or with a torch of its own.
+
+    Raises:
+        DriverError: the environment cannot be made; see `ensure_venv`.
+    """
+    there = importable_torch()
+    if there and any(fits(there, cell) for cell in cells):
+        return python_on(there, cells, releases, output)
+    version = next((cell.torch for cell in cells if cell.torch and not cell.stable), _facts()["torch"])
+    return python_with(version, cells, releases, output)
+
+
+def python_on(torch: Torch, cells: Sequence[Cell], releases: Releases, output: Output) -> str:
+    """An interpreter with the `kernels` client on top of a torch that is there; see `python_for`."""
+    requirements = _requirements(cells, releases)
+    return str(ensure_venv("load", requirements, output, python=torch.python, inherit=True))
+
+
+def python_with(version: str, cells: Sequence[Cell], releases: Releases, output: Output) -> str:
+    """An interpreter with the `kernels` client and a torch of its own.
+
+    Args:
+        version: of torch, e.g. `2.13`.
+        cells: as `python_for`.
+        releases: likewise.
+        output: likewise.
+
+    Raises:
+        DriverError: see `python_for`.
+    """
+    torch = f"torch=={releases.lock.torch_release(version)}"
+    return str(ensure_venv("load", [torch, *_requirements(cells, releases)], output))
+
+
+def _facts() -> dict[str, Any]:
+    return tomli.loads(resource("load.toml"))
+
+
+def _requirements(cells: Sequence[Cell], releases: Releases) -> list[str]:
+    """What a variant is loaded with, besides torch."""
+    facts = _facts()
+    bound = sorted({releases.lock.tvm_ffi_requirement(cell.tvm_ffi) for cell in cells if cell.tvm_ffi})
+    return [f"kernels=={facts['kernels']}", *facts["requirements"], *bound]

@@ -1,0 +1,215 @@
+"""`driver asm`: the machine code of a kernel, and what it uses of the GPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from py_driver.building.variant_dir import DEV
+from py_driver.cli import COMMANDS, add_directory, add_matrix, releases_of, sentence
+from py_driver.cli.run import check_project, local_choices
+from py_driver.errors import Code, ExitCode, error
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.cli import Subparsers
+    from py_driver.inspecting.assembly import Kernel
+    from py_driver.inspecting.code_build import CodeBuild
+    from py_driver.inspecting.disassembler import Disassembler
+    from py_driver.output import Output
+
+_HEADER = ("function", "arch", "registers", "shared", "stack", "spills", "instructions", "mix")
+_NUMBERS = (2, 3, 4, 5, 6)
+_KINDS = ("tensor cores", "copies without registers", "memory", "arithmetic")
+"""What the table shows of the mix."""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
+
+    parser = subparsers.add_parser("asm", help=COMMANDS["asm"], description=sentence("asm"))
+    add_directory(parser)
+    parser.add_argument(
+        "function",
+        metavar="FUNCTION",
+        nargs="?",
+        help="show the code of this function, by its name or a part of it (default: list all functions)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--sass", action="store_true", help="show the GPU's machine code (default)")
+    form.add_argument("--ptx", action="store_true", help="show the PTX from which the machine code was made")
+    form.add_argument("--source", action="store_true", help="show the machine code with the source lines beside it")
+    parser.add_argument(
+        "--diff",
+        metavar="ID|REV",
+        help="compare with an earlier build in .dev/, by its id, or with another revision of the project, e.g. HEAD~1",
+    )
+    parser.add_argument(
+        "--variant",
+        metavar="GLOB",
+        default="",
+        help="look into this variant (default: the one that this machine's GPU runs; without a GPU the newest)",
+    )
+    parser.add_argument(
+        "--archs",
+        metavar="LIST",
+        type=archs_of,
+        help="build for these GPU architectures, e.g. 9.0 (default: this machine's; without a GPU the latest)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_how(parser)
+    add_matrix(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Show code; the exit code.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if there is no CUDA code; USAGE if no function has the name; see `code_build`.
+    """
+    from py_driver.inspecting.assembly import matching  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.inspecting.disassembler import Disassembler  # noqa: PLC0415
+
+    check_project(args.directory)
+    if args.function is None and (args.ptx or args.sass or args.source):
+        raise error(Code.USAGE, "no FUNCTION is given to show", help="list the functions: driver asm DIR")
+    if args.diff is not None and args.ptx:
+        raise error(Code.USAGE, "--diff compares machine code; it does not take --ptx")
+    made = _built(args, args.directory, output)
+    tools = Disassembler(output)
+    kernels = tools.kernels(made.path, lines=args.source)
+    chosen = matching(kernels, args.function) if args.function is not None else kernels
+    if not chosen:
+        advice = f"there are {', '.join(dict.fromkeys(one.plain for one in kernels))}"
+        raise error(Code.USAGE, f"no function has `{args.function}` in its name", help=advice)
+    if args.diff is not None:
+        return _compare(args, chosen, tools, output)
+    text = _text(args, made, chosen, tools) if args.function is not None else []
+    if args.json:
+        found = [one.as_json() for one in chosen]
+        for value, code in zip(found, text, strict=False):
+            value["code"] = code
+        output.json({"variant": made.variant, "archs": [*made.archs], "functions": found})
+    elif args.function is None or len({one.plain for one in chosen}) > 1:
+        output.table(_HEADER, [_row(one) for one in chosen], right=_NUMBERS)
+        output.say(f"{made.variant}; for its code name one function")
+    else:
+        for one, code in zip(chosen, text, strict=True):
+            output.data(f"// {one.name}, {one.arch}: {_summary(one)}")
+            output.data(code.rstrip("\n"))
+    return ExitCode.OK
+
+
+def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBuild:
+    """Build what is looked into."""
+    from py_driver.cli.build import NATIVE  # noqa: PLC0415
+    from py_driver.inspecting.code_build import code_build  # noqa: PLC0415
+    from py_driver.system.gpus import native_archs  # noqa: PLC0415
+
+    archs: Sequence[str] = args.archs or ()
+    return code_build(
+        directory,
+        releases_of(args),
+        output,
+        local_choices(args),
+        pattern=args.variant,
+        archs=native_archs() if archs == (NATIVE,) else archs,
+        lines=args.source,
+    )
+
+
+def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], tools: Disassembler) -> list[str]:
+    """The code of functions, in the form that is asked for."""
+    from py_driver.inspecting.assembly import ptx_of, with_source  # noqa: PLC0415
+
+    if args.ptx:
+        texts = tools.ptx(made.path)
+        seen = Counter[tuple[str, str]]()
+        found = []
+        for one in chosen:
+            found.append(ptx_of(texts.get(one.arch, ""), one.symbol, seen[one.arch, one.symbol]))
+            seen[one.arch, one.symbol] += 1
+        return found
+    if args.source:
+        lines = {
+            name: (args.directory / name).read_text(encoding="utf-8", errors="replace").splitlines()
+            for name in made.sources
+            if (args.directory / name).is_file()
+        }
+        return [with_source(one.sass, lines) for one in chosen]
+    return [one.sass for one in chosen]
+
+
+def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassembler, output: Output) -> int:
+    """Show what differs from another build; DIFFERENCE if something does."""
+    from py_driver.inspecting.assembly import difference, matching, pairs  # noqa: PLC0415
+    from py_driver.publishing.git import checked_out  # noqa: PLC0415
+
+    with ExitStack() as places:
+        earlier = (
+            sorted((args.directory / DEV / args.diff).glob("*/metadata.json")) if args.diff.startswith("_") else []
+        )
+        if earlier:
+            path = earlier[0].parent
+        else:
+            path = _built(args, places.enter_context(checked_out(args.directory, args.diff)), output).path
+        old = tools.kernels(path, lines=args.source)
+    if args.function is not None:
+        old = matching(old, args.function)
+    rows, code = [], []
+    for before, after in pairs(old, chosen):
+        one = after or before
+        assert one is not None  # noqa: S101  (one of the two is there)
+        changes = _changes(before, after)
+        if before and after and not args.ptx:
+            text = difference(before.sass, after.sass, (f"{args.diff}:{before.name}", after.name))
+            code += [text] if text and args.function is not None else []
+            changes = changes or (["other instructions"] if text else [])
+        rows.append([one.plain, one.arch, ", ".join(changes) or "same"])
+    differs = any(row[2] != "same" for row in rows)
+    if args.json:
+        output.json({"functions": [dict(zip(("name", "arch", "change"), row, strict=True)) for row in rows]})
+    else:
+        output.table(("function", "arch", "change"), rows)
+        for text in code:
+            output.data(text)
+    return ExitCode.DIFFERENCE if differs else ExitCode.OK
+
+
+def _changes(before: Kernel | None, after: Kernel | None) -> list[str]:
+    """What differs between two builds of a function, in words."""
+    if before is None or after is None:
+        return ["new" if before is None else "gone"]
+    found = []
+    for name in ("registers", "shared", "stack", "spills", "instructions"):
+        old, new = getattr(before, name), getattr(after, name)
+        found += [f"{name} {old} -> {new}"] if old != new else []
+    counts: list[dict[str, Any]] = [
+        {k: n for kind in one.mix.values() for k, n in kind.items()} for one in (before, after)
+    ]
+    for name in dict.fromkeys([*counts[0], *counts[1]]):
+        old, new = (one.get(name, 0) for one in counts)
+        found += [f"{name} {old} -> {new}"] if old != new else []
+    return found
+
+
+def _row(one: Kernel) -> list[str]:
+    """A function as a row of the table."""
+    numbers = (one.registers, one.shared, one.stack, one.spills, one.instructions)
+    return [one.plain, one.arch, *map(str, numbers), _mix(one)]
+
+
+def _summary(one: Kernel) -> str:
+    """A function in a line."""
+    used = f"{one.registers} registers, {one.shared} bytes of shared memory, {one.stack} of stack, {one.spills} spills"
+    return f"{used}, {one.instructions} instructions"
+
+
+def _mix(one: Kernel) -> str:
+    shown = (f"{name} {count}" for kind in _KINDS for name, count in one.mix.get(kind, {}).items())
+    return ", ".join(shown)

@@ -1,0 +1,200 @@
+"""`driver bench`: builds the variant that this machine runs, checks it, and times it beside its reference."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli.run import add_local, built, check_project, machine_of
+from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.output import printable
+from py_driver.system.files import write, writing
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from py_driver.authoring.benchmark import Benchmarks
+    from py_driver.authoring.dev_build import DevBuild, Machine
+    from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+
+_HEADER = (
+    "workload",
+    "median us",
+    "+-",
+    "launch us",
+    "rate",
+    "of peak",
+    "reference us",
+    "speed",
+    "against us",
+    "speed",
+)
+_NUMBERS = (*range(1, len(_HEADER)),)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    parser = subparsers.add_parser("bench", help=COMMANDS["bench"], description=sentence("bench"))
+    add_local(parser)
+    parser.add_argument(
+        "--against",
+        metavar="REV|FILE",
+        help="compare with another revision of the project, e.g. HEAD~1, which is built and timed too, or with a "
+        "FILE.json that --output wrote",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE.json",
+        type=Path,
+        help="also write the result, in the form of `kernels benchmark --output`, and a picture beside it: FILE.svg",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Benchmark; LOAD if a result is wrong, else OK.
+
+    Raises:
+        DriverError: see `run_benchmarks`.
+    """
+    from py_driver.authoring.benchmark import compared, run_benchmarks, scripts_of, times_of  # noqa: PLC0415
+    from py_driver.authoring.ceilings import ceilings  # noqa: PLC0415
+    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.git import checked_out  # noqa: PLC0415
+
+    check_project(args.directory)
+    if args.output is not None:
+        _check_output(args.output)
+    scripts = scripts_of(args.directory)
+    against = args.against
+    earlier = times_of(Path(against)) if against and against.endswith(".json") else None
+    machine, releases = machine_of(args), releases_of(args)
+    with ExitStack() as places:
+        there = None
+        if against is not None and earlier is None:
+            there = places.enter_context(checked_out(args.directory, against))
+        made = [built(args, args.directory, machine, releases, output)]
+        if there is not None:
+            made.append(_built_from(args, there, machine, releases, output))
+        python = python_of(made[0], machine, releases, output)
+        peaks = ceilings(made[0], python, output)
+        done = run_benchmarks(made, scripts, python, output)
+    if earlier is not None:
+        done = compared(done, earlier)
+        if not any("base" in one for one in done.workloads):
+            output.warn(f"{against} has none of these workloads; nothing is compared")
+    if args.output is not None:
+        _write(args.output, done)
+    if args.json:
+        output.json(done.as_json())
+    else:
+        output.table(_HEADER, [_row(one, peaks) for one in done.workloads], right=_NUMBERS)
+        output.say(_machine(done))
+    _tell(done, args.against, output)
+    return ExitCode.LOAD if done.wrong else ExitCode.OK
+
+
+def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
+    """Say which workloads failed, which are not compared, and which are to be measured again."""
+    from py_driver.authoring.device import throttled_by  # noqa: PLC0415
+
+    for one in done.workloads:
+        if reasons := throttled_by(one.get("clocks_event_reasons", "")):
+            output.warn(f"{one['workload']} was timed with lower clocks ({', '.join(reasons)}); measure it again")
+        if one.get("base_problem"):
+            output.warn(
+                f"{against} cannot run {one['workload']}, which is not compared: {printable(one['base_problem'])}"
+            )
+        if one.get("problem"):
+            output.say(f"{one['workload']} failed: {printable(one['problem'].splitlines()[0])}", "red")
+
+
+def _built_from(
+    args: argparse.Namespace, there: Path, machine: Machine, releases: Releases, output: Output
+) -> DevBuild:
+    """Build another revision of the project; its errors name the revision.
+
+    Args:
+        args: the command line.
+        there: where the revision is.
+        machine: see `built`.
+        releases: likewise.
+        output: likewise.
+
+    Raises:
+        DriverError: see `built`.
+    """
+    try:
+        return built(args, there, machine, releases, output)
+    except DriverError as failure:
+        output.say(f"{args.against} of {args.directory} cannot be built:", "red")
+        old, new = f"{there}/", f"{args.against}:"
+        spans = [one.span and one.span._replace(file=one.span.file.replace(old, new)) for one in failure.diagnostics]
+        raise DriverError(
+            one._replace(span=span, message=one.message.replace(old, new), text=one.text.replace(old, new))
+            for one, span in zip(failure.diagnostics, spans, strict=True)
+        ) from None
+
+
+def _check_output(path: Path) -> None:
+    """See whether a result can be written.
+
+    Raises:
+        DriverError: USAGE or FILE_MISSING if not.
+    """
+    if path.suffix != ".json" or path.is_dir():
+        raise error(Code.USAGE, f"--output {path} is not the name of a .json file")
+    if not path.absolute().parent.is_dir():
+        raise error(Code.FILE_MISSING, f"there is no directory {path.parent} to write {path.name} to")
+
+
+def _write(path: Path, done: Benchmarks) -> None:
+    """Write the result and its picture."""
+    from py_driver.authoring.picture import picture  # noqa: PLC0415
+
+    for place, text in ((path, json.dumps(done.as_json(), indent=2) + "\n"), (path.with_suffix(".svg"), picture(done))):
+        with writing(place):
+            write(place, text.encode())
+
+
+def _row(one: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
+    """A workload as a row of the table."""
+    from py_driver.authoring.ceilings import rate_of, share_of  # noqa: PLC0415
+
+    if "times" not in one:
+        return [one["workload"], "failed", *[""] * (len(_HEADER) - 2)]
+    times = one["times"]
+    low, high = times["interval_us"]
+    row = [one["workload"], f"{times['median_us']:.2f}", f"{(high - low) / 2 / times['median_us']:.1%}"]
+    row.append(f"{times['host_us']:.1f}" if "host_us" in times else "")
+    row += [rate_of(one), share_of(one, peaks)]
+    for other in ("reference", "base"):
+        row += [f"{one[other]['median_us']:.2f}", _speed(times, one[other])] if other in one else ["", ""]
+    return row
+
+
+def _speed(times: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """How much faster something is: `1.31x`, or `same` where the intervals meet."""
+    from py_driver.authoring.benchmark import SAME, verdict  # noqa: PLC0415
+
+    ratio, word = verdict(times, other)
+    return word if word == SAME else f"{ratio:.2f}x"
+
+
+def _machine(done: Benchmarks) -> str:
+    """What it ran on, and how it was timed."""
+    ways = {
+        "cupti": "durations of kernels that the GPU reports, cold L2",
+        "events": "times between events on the stream, cold L2",
+        "host": "the host's clock",
+    }
+    methods = {one["times"]["method"] for one in done.workloads if "times" in one}
+    on = done.machine.get("gpu") if done.machine.get("gpu") != "none" else done.machine.get("cpu")
+    how = "; ".join(ways[one] for one in sorted(methods))
+    return f"{on}, torch {done.machine.get('pytorchVersion')}, {done.machine.get('backend')}: {how}"

@@ -1,0 +1,102 @@
+"""`driver init`: begins a project from a template."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
+from py_driver.errors import Code, DriverError, ExitCode, error
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    parser = subparsers.add_parser("init", help=COMMANDS["init"], description=sentence("init"))
+    parser.add_argument(
+        "directory",
+        metavar="DIR",
+        nargs="?",
+        type=Path,
+        help="the directory of the project; the driver makes it, and overwrites nothing in it (default: NAME)",
+    )
+    parser.add_argument(
+        "--name",
+        metavar="OWNER/NAME",
+        help="the project's repository on the Hugging Face Hub, or its name alone (default: the name of DIR)",
+    )
+    parser.add_argument(
+        "--template", metavar="T", help="begin with this template; `--list` shows all (default: elementwise)"
+    )
+    parser.add_argument(
+        "--backends",
+        metavar="NAME",
+        nargs="+",
+        default=[],
+        help="write it for these backends only, e.g. cpu cuda (default: all that the template has)",
+    )
+    parser.add_argument("--list", action="store_true", help="list the templates, and write nothing")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_matrix(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Write a project; the exit code.
+
+    Raises:
+        DriverError: see `new_project`.
+    """
+    from py_driver.authoring.new_project import (  # noqa: PLC0415  (`driver --help` needs none of these)
+        DEFAULT,
+        check_name,
+        create,
+        rendered,
+        template_of,
+        templates,
+    )
+
+    if args.list:
+        known = templates().values()
+        if args.json:
+            output.json({"templates": [{**one._asdict(), "skips": [*one.skips]} for one in known]})
+        else:
+            output.table(("template", "backends", "shows"), [(t.name, " ".join(t.backends), t.summary) for t in known])
+        return ExitCode.OK
+    if args.directory is None and args.name is None:
+        raise error(Code.USAGE, "neither DIR nor --name is given", help="e.g. driver init --name my-name/fast-relu")
+    owner, name = check_name(args.name) if args.name is not None else ("", _named(args.directory))
+    directory = args.directory or Path(name)
+    files = rendered(template_of(args.template or DEFAULT), name, owner, args.backends)
+    create(directory, files, releases_of(args))
+    if args.json:
+        output.json({"directory": str(directory), "files": [*files]})
+        return ExitCode.OK
+    for path in files:
+        output.data(str(directory / path))
+    output.say(f"next: driver test {shlex.quote(str(directory))}")
+    return ExitCode.OK
+
+
+def _named(directory: Path) -> str:
+    """The name that a directory gives a project: in lower case, with `-` for what no name has.
+
+    Raises:
+        DriverError: USAGE if that is none.
+    """
+    from py_driver.authoring.new_project import check_name  # noqa: PLC0415
+
+    own = directory.resolve().name
+    name = re.sub(r"[^a-z0-9_-]+", "-", own.lower()).strip("-_")
+    try:
+        return check_name(name)[1]
+    except DriverError as problem:
+        [found] = problem.diagnostics
+        message = f"the directory's name `{own}` gives the project no name: {found.message}"
+        raise error(Code.USAGE, message, help="name the project: --name NAME") from None

@@ -1,0 +1,96 @@
+"""`driver profile`: what Nsight Compute measures of one workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli.run import add_local, built, check_project, machine_of
+from py_driver.errors import Code, ExitCode, error
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from py_driver.cli import Subparsers
+    from py_driver.inspecting.profile import Profiled
+    from py_driver.output import Output
+
+_ADVICE = 3
+"""How much of Nsight Compute's advice is shown for each kernel; the report has all."""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    parser = subparsers.add_parser("profile", help=COMMANDS["profile"], description=sentence("profile"))
+    add_local(parser)
+    parser.add_argument(
+        "workload",
+        metavar="WORKLOAD",
+        nargs="?",
+        help="the workload, as `driver bench` names it, e.g. Float32.silu (default: the first one)",
+    )
+    parser.add_argument(
+        "--set",
+        dest="kind",
+        choices=["basic", "full"],
+        default="basic",
+        help="what to measure: basic takes seconds; full adds stalls, traffic and more advice (default: basic)",
+    )
+    parser.add_argument("--report", metavar="FILE", type=Path, help="show this report, and measure nothing")
+    parser.add_argument("--diff", metavar="FILE", type=Path, help="show beside it what an earlier report has")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Profile; the exit code.
+
+    Raises:
+        DriverError: USAGE if there is no such workload; see `profile` and `read`.
+    """
+    from py_driver.inspecting.profiler import read  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    earlier = read(args.diff, output) if args.diff else []
+    launches = read(args.report, output) if args.report else read(_measured(args, output), output)
+    if args.json:
+        found = {"launches": [one.as_json() for one in launches], "earlier": [one.as_json() for one in earlier]}
+        output.json(found)
+    else:
+        _show(launches, earlier, output)
+    return ExitCode.OK
+
+
+def _measured(args: argparse.Namespace, output: Output) -> Path:
+    """Build and profile; the report."""
+    from py_driver.authoring.benchmark import scripts_of, titles_of  # noqa: PLC0415
+    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415
+    from py_driver.inspecting.profiler import profile  # noqa: PLC0415
+
+    check_project(args.directory)
+    scripts = scripts_of(args.directory)
+    machine, releases = machine_of(args), releases_of(args)
+    made = built(args, args.directory, machine, releases, output)
+    if made.backend != "cuda":
+        message = f"Nsight Compute looks at CUDA code, and {made.variant.name} has none"
+        raise error(Code.USAGE, message, help="profile it where torch can use one of NVIDIA's GPUs")
+    python = python_of(made, machine, releases, output)
+    titles = titles_of(made, scripts, python)
+    workload = args.workload or titles[0]
+    if workload not in titles:
+        hint = did_you_mean(workload, titles)
+        advice = f"{hint}{' ' if hint else ''}workloads: {', '.join(titles)}"
+        raise error(Code.USAGE, f"there is no workload `{workload}`", help=advice)
+    return profile(made, scripts, workload, args.kind, python, output)
+
+
+def _show(launches: Sequence[Profiled], earlier: Sequence[Profiled], output: Output) -> None:
+    """Print what was measured, for people."""
+    from py_driver.inspecting.profile import table  # noqa: PLC0415
+
+    header, *rows = table(launches, earlier)
+    output.table(header, rows)
+    for one in launches:
+        for text in one.advice[:_ADVICE]:
+            output.say(f"{one.kernel}: {text}")

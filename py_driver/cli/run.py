@@ -1,0 +1,223 @@
+"""`driver run`: builds the variant that this machine runs, and runs a command with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from py_driver.bazel.remote import remote_of
+from py_driver.cli import COMMANDS, add_directory, add_matrix, release, releases_of, sentence
+from py_driver.errors import Code, ExitCode, error
+
+if TYPE_CHECKING:
+    import argparse
+    import subprocess
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.authoring.dev_build import DevBuild, Machine
+    from py_driver.bazel.invocation import Choices
+    from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+
+
+def add_local(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of commands that build the variant that this machine runs.
+
+    Args:
+        parser: of the command.
+    """
+    from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
+
+    add_directory(parser)
+    parser.add_argument(
+        "--torch",
+        metavar="M.N",
+        type=release,
+        help="let the driver install this torch release for CPUs, e.g. 2.13 (default: the torch of the first python3)",
+    )
+    parser.add_argument(
+        "--backend",
+        choices=["cpu", "cuda", "rocm"],
+        help="build for this backend (default: for the GPU if there is one that torch can use, else for the CPU)",
+    )
+    parser.add_argument(
+        "--archs",
+        metavar="LIST",
+        type=archs_of,
+        help="build device code for these GPU architectures, e.g. 9.0 (default: those of this machine's GPUs)",
+    )
+    add_how(parser)
+    add_matrix(parser)
+
+
+def add_under(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of commands that run something with the variant: under which tool.
+
+    Args:
+        parser: of the command.
+    """
+    parser.add_argument(
+        "--under",
+        metavar="TOOL",
+        choices=["memcheck", "racecheck", "initcheck", "synccheck", "gdb", "nsys"],
+        help="run it under a tool: memcheck, racecheck, initcheck or synccheck of compute-sanitizer look at the "
+        "project's own kernels; gdb (cuda-gdb) stops in the first kernel; nsys records a time line into logs/",
+    )
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="compile CUDA sources for a debugger (-G -g): slow code, under an id of its own",
+    )
+
+
+def check_project(directory: Path) -> None:
+    """See first whether a directory is a project: what else is missing matters only then.
+
+    Raises:
+        DriverError: see `read_manifest`.
+    """
+    from py_driver.plan.project import read_manifest  # noqa: PLC0415
+
+    read_manifest(directory)
+
+
+def local_choices(args: argparse.Namespace) -> Choices:
+    """How to build for this machine: as the command line says; caches and executors as config.toml says."""
+    from py_driver.cli.build import choices_of  # noqa: PLC0415
+
+    return replace(choices_of(args), remote=remote_of(None, None))
+
+
+def machine_of(args: argparse.Namespace) -> Machine:
+    """What the variant is to run with."""
+    from py_driver.authoring.dev_build import this_machine  # noqa: PLC0415  (`driver --help` needs none of these)
+
+    return this_machine(args.torch or "", args.backend or "")
+
+
+def built(args: argparse.Namespace, directory: Path, machine: Machine, releases: Releases, output: Output) -> DevBuild:
+    """Build the variant of a project, and say so in a line."""
+    from py_driver.authoring.dev_build import dev_build  # noqa: PLC0415
+    from py_driver.bazel.invocation import CudaCompile  # noqa: PLC0415
+    from py_driver.cli.build import NATIVE  # noqa: PLC0415
+    from py_driver.inspecting.instruments import DEBUG, LINES  # noqa: PLC0415
+    from py_driver.plan.variation import with_cuda_flags  # noqa: PLC0415
+
+    archs = () if args.archs == (NATIVE,) else args.archs or ()
+    choices = local_choices(args)
+    flags: Sequence[str] = ()
+    kind = ""
+    if getattr(args, "debug", False):
+        # Its code names the directory in which it is compiled, and other phases make it.
+        flags, choices, kind = DEBUG, replace(choices, cuda_compile=CudaCompile.MONOLITHIC), "debug"
+    elif getattr(args, "under", None):
+        flags, kind = LINES, "lines"
+    made = dev_build(
+        directory,
+        machine,
+        releases,
+        output,
+        choices,
+        archs=archs,
+        change=lambda plan: with_cuda_flags(plan, flags),
+        kind=kind,
+    )
+    actions = f"{made.ran} action{'s' * (made.ran != 1)} ran"
+    output.say(f"{made.unique_id} for {made.variant.name}: {actions}, {made.seconds:.1f} s")
+    return made
+
+
+def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int:
+    """Build the variant and run a command with it; its exit code.
+
+    Raises:
+        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `instrumented` and `start`.
+    """
+    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415
+    from py_driver.authoring.session import start, wait  # noqa: PLC0415
+    from py_driver.inspecting.instruments import instrumented  # noqa: PLC0415
+
+    check_project(args.directory)
+    machine, releases = machine_of(args), releases_of(args)
+    if args.under and not machine.archs:
+        message = f"--under {args.under} looks at CUDA code, and no GPU is found that torch can use"
+        raise error(Code.USAGE, message, help="run it on a machine with one of NVIDIA's GPUs")
+    made = built(args, args.directory, machine, releases, output)
+    python = python_of(made, machine, releases, output)
+    if not args.under:
+        return wait(start(command, made, python))
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    call = instrumented(args.under, command, made, output, interactive=interactive)
+    code = wait(start(call.command, made, python, more=call.environ))
+    if call.records:
+        output.say(f"recorded: {call.records}")
+    return code
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    parser = subparsers.add_parser("run", help=COMMANDS["run"], description=sentence("run"))
+    add_local(parser)
+    add_under(parser)
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="build again when a source changes, and start CMD again, unless it follows by itself with "
+        "rules_torch_kernels.live; CMD gets no stdin; without CMD, only build",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="build, run nothing, and print as JSON what was built and where"
+    )
+    parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- CMD ...]"
+    parser.epilog = "CMD finds the kernel by `import NAME` and by kernels.get_kernel. Without CMD, your shell runs."
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Build and run; the exit code is that of the command.
+
+    Raises:
+        DriverError: USAGE for `--json` with something to run; see `dev_build`.
+    """
+    if args.under and (args.watch or args.json or not args.command):
+        raise error(Code.USAGE, "--under needs a command to run after `--`, and takes neither --watch nor --json")
+    if args.json and (args.watch or args.command):
+        raise error(Code.USAGE, "--json builds only; it takes neither --watch nor a command")
+    if args.json:
+        check_project(args.directory)
+        output.json(built(args, args.directory, machine_of(args), releases_of(args), output).as_json())
+        return ExitCode.OK
+    if args.watch:
+        return _watched(args, output)
+    return ran(args, args.command or [_shell()], output)
+
+
+def _shell() -> str:
+    """The user's shell, or the system's if that is none."""
+    named = os.environ.get("SHELL", "")
+    return named if shutil.which(named) else "/bin/sh"
+
+
+def _watched(args: argparse.Namespace, output: Output) -> int:
+    """Build and run again after each change, until Ctrl-C."""
+    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415
+    from py_driver.authoring.session import start  # noqa: PLC0415
+    from py_driver.authoring.watch import watch  # noqa: PLC0415
+
+    check_project(args.directory)
+    machine, releases, command = machine_of(args), releases_of(args), args.command
+
+    def started(made: DevBuild) -> subprocess.Popen[bytes]:
+        return start(command, made, python_of(made, machine, releases, output), alone=True)
+
+    watch(
+        args.directory,
+        lambda: built(args, args.directory, machine, releases, output),
+        started if command else None,
+        output,
+    )
+    return ExitCode.OK

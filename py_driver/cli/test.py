@@ -1,0 +1,82 @@
+"""`driver test`: builds the variant that this machine runs, and runs the project's tests with it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.cli import COMMANDS, sentence
+from py_driver.cli.run import add_local, add_under, check_project, ran
+from py_driver.errors import Code, error
+from py_driver.system.files import is_directory, is_file
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+TESTS = "tests"
+"""The directory of a project with its tests."""
+
+_SETTINGS = (
+    ("pytest.toml", ""),
+    (".pytest.toml", ""),
+    ("pytest.ini", ""),
+    (".pytest.ini", ""),
+    ("pyproject.toml", "[tool.pytest"),
+    ("tox.ini", "[pytest]"),
+    ("setup.cfg", "[tool:pytest]"),
+)
+"""Files with settings for pytest, and what they have if they are that, in pytest's order (its reference, "Configuration
+file formats")."""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    parser = subparsers.add_parser("test", help=COMMANDS["test"], description=sentence("test"))
+    add_local(parser)
+    add_under(parser)
+    parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- ARGS ...]"
+    parser.epilog = "ARGS go to pytest, e.g. `-- -k float16 -x`, or `-- DIR/tests/test_x.py::test_y`."
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Build and test; the exit code is pytest's.
+
+    Raises:
+        DriverError: FILE_MISSING if the project has no tests; see `dev_build`.
+    """
+    check_project(args.directory)
+    tests = args.directory / TESTS
+    if not tests.is_dir():
+        advice = "write tests/test_NAME.py, as `driver init` does, or run another command with `driver run`"
+        raise error(Code.FILE_MISSING, f"{tests} is missing", help=advice)
+    project = args.directory
+    # What is above the project is another one's: its settings, its conftest.py.
+    above = [f"--rootdir={project}", f"--confcutdir={project}", "-c", _settings(project)]
+    named = [word for before, word in itertools.pairwise(["", *args.command]) if not _takes_value(before)]
+    words = [*([] if any(_is_within(word, tests) for word in named) else [str(tests.absolute())]), *args.command]
+    return ran(args, ["python", "-m", "pytest", "-p", "no:cacheprovider", *above, *words], output)
+
+
+def _takes_value(word: str) -> bool:
+    """Whether the word after an option of pytest's may be its value: of long ones it does not say so itself."""
+    return (word.startswith("--") and "=" not in word) or word in {"-W", "-c", "-k", "-m", "-n", "-o", "-p", "-r"}
+
+
+def _is_within(word: str, tests: Path) -> bool:
+    """Whether a word of pytest's command line names some of the tests: a directory, a file, or a test in one."""
+    path = Path(word.partition("::")[0])
+    return (is_file(path) or is_directory(path)) and path.resolve().is_relative_to(tests.resolve())
+
+
+def _settings(directory: Path) -> str:
+    """The file with the project's settings for pytest, as pytest finds it; none if there is none."""
+    for name, sign in _SETTINGS:
+        path = directory / name
+        if path.is_file() and sign in path.read_text(encoding="utf-8", errors="replace"):
+            return str(path)
+    return os.devnull

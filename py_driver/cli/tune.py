@@ -1,0 +1,226 @@
+"""`driver tune`: finds the fastest configuration of a kernel for each problem."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli.run import add_local, check_project, local_choices, machine_of
+from py_driver.errors import Code, ExitCode, error
+from py_driver.system.files import reading, write
+
+if TYPE_CHECKING:
+    import argparse
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+    from py_driver.tuning.records import Records
+    from py_driver.tuning.space import Space
+    from py_driver.tuning.tuner import Tuned
+
+_HEADER = ("case", "best", "us", "default us", "faster", "as good")
+_NUMBERS = (2, 3, 4, 5)
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    from py_driver.cli.build import positive  # noqa: PLC0415  (only these commands need it)
+
+    parser = subparsers.add_parser("tune", help=COMMANDS["tune"], description=sentence("tune"))
+    add_local(parser)
+    parser.add_argument(
+        "space", metavar="SPACE", nargs="?", default="", help="the name of tuning/SPACE.toml (default: the only one)"
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--dry-run", action="store_true", help="say how many configurations there are, and build nothing")
+    parser.add_argument(
+        "--budget",
+        metavar="S",
+        type=positive,
+        help="begin nothing more after so many seconds; configurations are then taken by chance",
+    )
+    only.add_argument(
+        "--apply",
+        action="store_true",
+        help="write the header of the space from the records that are there, of all GPUs; measure nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Tune; the exit code.
+
+    Raises:
+        DriverError: see `find_space` and `Tuner.run`; LOAD_FAILED if no configuration is right.
+    """
+    from py_driver.tuning.space import find_space  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.tuning.tuner import Tuner  # noqa: PLC0415
+
+    check_project(args.directory)
+    space = find_space(args.directory, args.space)
+    if args.dry_run:
+        return _dry_run(args, space, output)
+    if args.apply:
+        return _apply(args, space, output)
+    if args.archs:
+        raise error(Code.USAGE, "`driver tune` measures on this machine's GPU; it does not take --archs")
+    tuner = Tuner(
+        directory=args.directory,
+        space=space,
+        machine=machine_of(args),
+        releases=releases_of(args),
+        choices=local_choices(args),
+        output=output,
+    )
+    done = tuner.run(args.budget)
+    _show(args, space, done, output)
+    if not any(done.records.correct(case) for case in space.cases):
+        raise error(Code.LOAD_FAILED, "no configuration is right", help=f"see the reasons in {done.file}")
+    return ExitCode.OK
+
+
+def _dry_run(args: argparse.Namespace, space: Space, output: Output) -> int:
+    """Say what there is to do."""
+    excluded = {
+        space.shown_case(case): sum(bool(space.violated(one, case, {})) for one in space.configurations)
+        for case in space.cases
+    }
+    if args.json:
+        output.json({"space": space.name, "configurations": space.count, "excluded": excluded})
+        return ExitCode.OK
+    output.table(
+        ("case", "configurations", "excluded"),
+        [(name, str(space.count - count), str(count)) for name, count in excluded.items()],
+        right=(1, 2),
+    )
+    output.say(f"{space.count} configurations; conditions on the GPU are not counted")
+    return ExitCode.OK
+
+
+def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -> None:
+    """Print what is best."""
+    from py_driver.tuning.choice import best, cover, slower  # noqa: PLC0415
+
+    records = done.records
+    chosen = cover(space, records)
+    if args.json:
+        table = records.as_json(space)
+        table["file"] = str(done.file)
+        table["built"], table["actions"], table["skipped"] = done.built, done.actions, done.skipped
+        table["cover"] = [
+            {"case": dict(zip(space.sizes, case, strict=True)), "config": space.named(one)}
+            for case, one in chosen.items()
+        ]
+        output.json(table)
+        return
+    rows = []
+    for case in space.cases:
+        found = best(records, case)
+        if found is None:
+            rows.append((space.shown_case(case), "none", "", "", "", ""))
+            continue
+        usual = records.correct(case).get(space.default)
+        rows.append(
+            (
+                space.shown_case(case),
+                space.shown(found.configuration),
+                f"{found.record.us:.2f}",
+                f"{usual.us:.2f}" if usual else "",
+                f"{usual.us / found.record.us:.2f}x" if usual else "",
+                str(len(found.ties)),
+            )
+        )
+    output.table(_HEADER, rows, right=_NUMBERS)
+    if done.skipped:
+        output.say(f"note: the time was over; {done.skipped} configurations were not measured")
+    if (ratio := slower(records, space.default, space.cases)) is not None:
+        output.say(f"the default is {ratio:.2f} times slower than the best of each case, in the geometric mean")
+    if not chosen:
+        return
+    several = len(set(chosen.values()))
+    output.say(f"{several} configuration{'s' * (several != 1)} serve{'s' * (several == 1)} all cases within 2 %")
+    following = f"; next: driver tune {shlex.quote(str(args.directory))} --apply" if space.header else ""
+    output.say(f"recorded: {done.file}{following}")
+
+
+def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
+    """Write the header from all records of the project.
+
+    Raises:
+        DriverError: FILE_MISSING if there are no records of these sources; see `_check_header`.
+    """
+    from py_driver.tuning.choice import cover  # noqa: PLC0415
+    from py_driver.tuning.header import Chosen, conflicts, header  # noqa: PLC0415
+    from py_driver.tuning.space import FACTS  # noqa: PLC0415
+
+    _check_header(args, space)
+    chosen: dict[int, Chosen] = {}
+    for records in _records(args, space, output):
+        if records.capability in chosen:
+            gpu = records.machine["gpu"]
+            output.warn(f"{gpu} is left out: another GPU of capability {records.capability} has records, too")
+            continue
+        found = cover(space, records)
+        cases = {case: found.get(case, space.default) for case in space.cases}
+        facts = {name: int(records.machine.get(name, 0)) for name in FACTS}
+        chosen[records.capability] = Chosen(cases=cases, facts=facts)
+        for one, other in conflicts(space, cases):
+            message = f"{space.shown_case(one)} and {space.shown_case(other)} have the same `{space.key}`"
+            output.warn(f"{message}, and want different configurations; the first one's is taken")
+    path = args.directory / space.header
+    write(path, header(space, [*chosen.values()]).encode())
+    output.data(str(path))
+    return ExitCode.OK
+
+
+def _check_header(args: argparse.Namespace, space: Space) -> None:
+    """See whether the header is a file that may be written.
+
+    Raises:
+        DriverError: USAGE if build.toml does not list it, or it is none; FOREIGN_FILE if somebody wrote it.
+    """
+    from py_driver.manifest.paths import HEADERS  # noqa: PLC0415
+    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
+    from py_driver.tuning.header import MARK  # noqa: PLC0415
+
+    if not space.header:
+        message = f"tuning/{space.name}.toml names no `header`"
+        raise error(Code.USAGE, message, help="name a file that the section lists in `src`")
+    if not space.header.endswith(HEADERS):
+        raise error(Code.USAGE, f"`header` in tuning/{space.name}.toml is no header: {space.header}")
+    if space.header not in plan_directory(args.directory, releases_of(args)).files:
+        message = f"build.toml lists no {space.header}"
+        raise error(Code.USAGE, message, help=f"add it to `src` of [kernel.{space.section}], and include it there")
+    path = args.directory / space.header
+    with reading(path):
+        text = path.read_bytes()
+    if text.strip() and not text.startswith(MARK.encode()):
+        advice = f"empty it, or let its first line begin with `{MARK}`"
+        raise error(Code.FOREIGN_FILE, f"{path} would be overwritten", help=advice)
+
+
+def _records(args: argparse.Namespace, space: Space, output: Output) -> list[Records]:
+    """The records of all GPUs that are of these sources.
+
+    Raises:
+        DriverError: FILE_MISSING if there are none.
+    """
+    from py_driver.tuning.records import read_records  # noqa: PLC0415
+    from py_driver.tuning.space import PLACE  # noqa: PLC0415
+    from py_driver.tuning.tuner import digest  # noqa: PLC0415
+
+    sources = digest(args.directory, releases_of(args), space)
+    found = []
+    for path in sorted((args.directory / PLACE).glob(f"{space.name}.*.json")):
+        records = read_records(path, space)
+        if records is None:
+            continue
+        if records.sources != sources:
+            output.warn(f"{path} is of other sources, and is left out; measure again with `driver tune`")
+        elif any(records.correct(case) for case in space.cases):
+            found.append(records)
+    if not found:
+        message = f"no right configuration of these sources is recorded for tuning/{space.name}.toml"
+        raise error(Code.FILE_MISSING, message, help=f"measure first: driver tune {args.directory}")
+    return found

@@ -1,0 +1,277 @@
+"""Runs the benchmark classes of a project, those of the `kernels` client, and says what came of each workload.
+
+`driver bench` starts it in the Python that has torch: a line of JSON on stdin says what to run, and each line that it
+writes to the file it is given is a value of JSON about one workload.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import platform
+import random
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rules_torch_kernels.loading import load_variant
+from rules_torch_kernels.timing import Times, host_time, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_TOLERANCE = 1e-2
+"""As `kernels benchmark` compares: torch.allclose(out, reference, atol=1e-2). Here outputs may also differ by two units
+in the last place, which in bfloat16 is more than that."""
+
+_STICKY = ("CUDA error", "HIP error", "cudaError", "device-side assert")
+"""In messages after which nothing runs on the GPU in this process any more."""
+
+
+class Workload(NamedTuple):
+    """A method of a benchmark class.
+
+    Attributes:
+        script: the file's name.
+        owner: the class.
+        name: of the method, without `benchmark_`.
+    """
+
+    script: str
+    owner: type
+    name: str
+
+    @property
+    def title(self) -> str:
+        """What reports call it, as the client does."""
+        return f"{self.owner.__name__}.{self.name}"
+
+
+def workloads(scripts: list[Path]) -> dict[str, Workload]:
+    """All workloads of benchmark scripts by their titles, in the order of the client.
+
+    Where two scripts have a class of the same name, its titles begin with the name of the script.
+
+    Raises:
+        Exception: whatever a script raises when it is imported.
+    """
+    found = [one for number, script in enumerate(scripts) for one in _workloads(number, script)]
+    count = Counter(one.title for one in found)
+    return {one.title if count[one.title] == 1 else f"{one.script}:{one.title}": one for one in found}
+
+
+def _workloads(number: int, script: Path) -> Iterator[Workload]:
+    """The workloads of one script."""
+    from kernels.benchmark import Benchmark  # type: ignore[import-untyped]  # noqa: PLC0415  (slow to load)
+
+    name = f"benchmark_module_{number}"
+    spec = importlib.util.spec_from_file_location(name, script)
+    assert spec is not None  # noqa: S101  (the name ends in .py)
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # As `python SCRIPT` does, for what lies beside it.
+    sys.path.insert(0, str(script.parent))
+    spec.loader.exec_module(module)
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, Benchmark) and value.__module__ == name:
+            methods = [one for one in dir(value) if one.startswith("benchmark_") and callable(getattr(value, one))]
+            yield from (Workload(script.name, value, one.removeprefix("benchmark_")) for one in methods)
+
+
+def instance(workload: Workload, kernel: Any, device: str) -> Any:  # noqa: ANN401  (a benchmark class of the user's)
+    """An object of a benchmark class with its tensors, as the client makes it."""
+    import torch  # noqa: PLC0415
+
+    made: Any = workload.owner()
+    made.kernel, made.device = kernel, device
+    if made.seed is not None:
+        torch.manual_seed(made.seed)
+        random.seed(made.seed)
+    getattr(made, f"setup_{workload.name}", made.setup)()
+    return made
+
+
+def differs(out: Any, expected: Any) -> str:  # noqa: ANN401  (tensors)
+    """What is wrong with an output; nothing if it is right."""
+    import torch  # noqa: PLC0415
+
+    for value, name in ((out, "`self.out` of the benchmark"), (expected, "what the reference returns")):
+        if not isinstance(value, torch.Tensor):
+            return f"{name} is no tensor but {value!r:.40}"
+    if out.shape != expected.shape:
+        return f"the output has shape {tuple(out.shape)}, the reference {tuple(expected.shape)}"
+    if _is_real(out) != _is_real(expected):
+        return f"the output is of {out.dtype}, the reference of {expected.dtype}"
+    if not _is_real(out):
+        count = int((out != expected).sum())
+        return f"{count} of {out.numel()} elements differ from the reference" if count else ""
+    near = max(1e-5, 2 * torch.finfo(out.dtype).eps)
+    wide = torch.complex128 if out.dtype.is_complex or expected.dtype.is_complex else torch.float64
+    own, right = out.to(wide), expected.to(out.dtype).to(wide)
+    if torch.allclose(own, right, rtol=near, atol=_TOLERANCE, equal_nan=True):
+        return ""
+    distance = (own - right).abs().nan_to_num(nan=float("inf"))
+    return f"the output differs from the reference by up to {distance.max().item():.3g}"
+
+
+def _is_real(tensor: Any) -> bool:  # noqa: ANN401
+    """Whether a tensor has numbers with a point, real or complex."""
+    return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+
+
+def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
+    """Check and time a workload; what came of it, but for its title."""
+    import torch  # noqa: PLC0415
+
+    made = [instance(workload, kernels[0], device)]
+    reference = getattr(made[0], f"verify_{workload.name}", None)
+    if wrong := _checked(made[0], workload):
+        return {"verified": False, "problem": wrong}
+    base_problem = ""
+    for other in kernels[1:]:
+        # Another revision may lack what is new, or have the fault that is mended.
+        try:
+            made.append(instance(workload, other, device))
+            base_problem = _checked(made[-1], workload)
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  (the user's own code)
+            base_problem = named(problem)
+    compared = len(made) > 1 and not base_problem
+    calls: list[Callable[[], Any]] = [
+        getattr(one, f"benchmark_{workload.name}") for one in (made if compared else made[:1])
+    ]
+    if device == "cuda":
+        torch.cuda.synchronize()
+    times: list[Times] = measure([*calls, *([reference] if reference else [])], device)
+    found: dict[str, Any] = {"verified": True if reference else None}
+    found["times"] = times[0].as_json()
+    found["samples_us"] = [*times[0].samples]
+    if device == "cuda":
+        found["clocks_event_reasons"] = _clocks()
+        found["times"]["host_us"] = host_time(calls[0])
+    if compared:
+        found["base"] = times[1].as_json()
+    elif base_problem:
+        found["base_problem"] = base_problem
+    if reference:
+        found["reference"] = times[-1].as_json()
+        if device == "cuda":
+            found["reference"]["host_us"] = host_time(reference)
+    found |= _amounts(made[0], workload)
+    tensor = next((one for one in vars(made[0]).values() if isinstance(one, torch.Tensor)), None)
+    found["dtype"] = str(tensor.dtype).removeprefix("torch.") if tensor is not None else None
+    return found
+
+
+def _checked(made: Any, workload: Workload) -> str:  # noqa: ANN401  (an object of a benchmark class)
+    """Run a workload once; what is wrong with its output, if there is a reference."""
+    getattr(made, f"benchmark_{workload.name}")()
+    reference = getattr(made, f"verify_{workload.name}", None)
+    return differs(made.out, reference()) if reference is not None else ""
+
+
+def _amounts(made: Any, workload: Workload) -> dict[str, float]:  # noqa: ANN401
+    """How much a call does, where its author says so.
+
+    Raises:
+        ValueError: that is no number above 0.
+    """
+    counts = ((what, getattr(made, f"{what}_{workload.name}", None)) for what in ("bytes", "flops"))
+    return {what: _amount(count(), f"{what}_{workload.name}") for what, count in counts if count is not None}
+
+
+def _amount(value: Any, method: str) -> float:  # noqa: ANN401  (whatever the user's method returns)
+    """How much a call does, as its author says.
+
+    Raises:
+        ValueError: it is no number above 0.
+    """
+    with suppress(TypeError, ValueError, OverflowError):
+        if math.isfinite(amount := float(value)) and amount > 0:
+            return amount
+    raise ValueError(f"{method} returns {value!r:.40}, which is no number above 0")
+
+
+def _clocks() -> str:
+    """Why the clocks of the GPU are not higher, as nvidia-smi says it: bits; nothing where it says none."""
+    command = ["nvidia-smi", "--query-gpu=clocks_event_reasons.active", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return next(iter(done.stdout.splitlines()), "").strip()
+
+
+def machine(device: str) -> dict[str, Any]:
+    """What it runs on, with the client's names."""
+    import torch  # noqa: PLC0415
+
+    found: dict[str, Any] = {
+        "gpu": torch.cuda.get_device_name(0) if device == "cuda" else "none",
+        "backend": "CPU",
+        "pytorchVersion": torch.__version__,
+        "os": f"{platform.system()} {platform.release()}",
+        "cpu": platform.processor() or platform.machine(),
+    }
+    if device == "cuda":
+        hip = torch.version.hip
+        found["backend"] = f"ROCm {hip}" if hip else f"CUDA {torch.version.cuda}"
+    return found
+
+
+def main() -> int:
+    """Run what stdin asks for; 0 unless a GPU fails for good or a script cannot be imported, which is 1."""
+    asked = json.loads(sys.stdin.readline())
+    device = "cpu" if asked["variants"][0]["backend"] == "cpu" else "cuda"
+    kernels = [load_variant(one) for one in asked["variants"]]
+    with Path(asked["results"]).open("a", encoding="utf-8") as results:
+
+        def say(value: dict[str, Any]) -> None:
+            results.write(json.dumps(value) + "\n")
+            results.flush()
+
+        say({"machine": machine(device), "id": kernels[0].__name__})
+        try:
+            found = workloads([Path(script) for script in asked["scripts"]])
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  (the user's own code)
+            say({"refused": _where(problem, asked["scripts"])})
+            return 1
+        if asked.get("list"):
+            say({"titles": [*found]})
+            return 0
+        for title, one in found.items():
+            if title in asked["done"]:
+                continue
+            say({"started": title})
+            try:
+                say({"workload": title, **_run(one, kernels, device)})
+            except (Exception, SystemExit) as problem:  # noqa: BLE001  (likewise)
+                text = named(problem)
+                sticky = device == "cuda" and any(sign in text for sign in _STICKY)
+                say({"workload": title, "verified": False, "problem": text, "trace": traceback.format_exc()})
+                if sticky:
+                    return 1
+        say({"finished": len(found)})
+    return 0
+
+
+def named(problem: BaseException) -> str:
+    """An exception, in a line."""
+    return "".join(traceback.format_exception_only(type(problem), problem)).strip().splitlines()[-1]
+
+
+def _where(problem: BaseException, scripts: list[str]) -> str:
+    """An exception of a script that is imported, with the line that it came from."""
+    if isinstance(problem, SyntaxError) and problem.filename in scripts:
+        return f"{problem.filename}:{problem.lineno}: {named(problem)}"
+    frames = [one for one in traceback.extract_tb(problem.__traceback__) if one.filename in scripts]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {named(problem)}" if frames else named(problem)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""`pip install .` and `pip install -e .` for a kernel project: a build backend after PEP 517 and PEP 660.
+
+Three lines of pyproject.toml name it:
+
+    [build-system]
+    requires = ["rules-torch-kernels"]
+    build-backend = "rules_torch_kernels.build_backend"
+
+What is installed is the variant for the torch of the Python that pip runs in, and for this machine's GPU. It is for
+daily work; `driver wheel` makes wheels for others.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import platform
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from rules_torch_kernels.loading import build, sources_among
+
+_US = "rules_torch_kernels"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_LOADER = '''"""{name} under development: each import has what its sources say."""
+
+from rules_torch_kernels.editable import follow
+
+follow(__name__, {directory!r})
+'''
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,  # noqa: ARG001  (PEP 517's signature)
+    metadata_directory: str | None = None,  # noqa: ARG001
+) -> str:
+    """Build a wheel with the variant that this machine runs; its name."""
+    made = _built()
+    place = Path(made["path"])
+    files = {
+        f"{made['module']}/{one.relative_to(place).as_posix()}": one.read_bytes()
+        for one in sorted(place.rglob("*"))
+        if one.is_file() and "__pycache__" not in one.parts
+    }
+    return _write(wheel_directory, made, files, f"linux_{platform.machine()}", [])
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,  # noqa: ARG001  (PEP 660's signature)
+    metadata_directory: str | None = None,  # noqa: ARG001
+) -> str:
+    """Build a wheel whose package follows the sources; its name."""
+    made = _built()
+    text = _LOADER.format(name=made["name"], directory=str(Path.cwd()))
+    needed = ["rules-torch-kernels", "kernels"]
+    return _write(wheel_directory, made, {f"{made['module']}/__init__.py": text.encode()}, "any", needed)
+
+
+def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:  # noqa: ARG001
+    """Pack the sources; the name of the archive."""
+    import tomllib  # noqa: PLC0415  (the driver needs Python 3.11 as well)
+
+    general = tomllib.loads(Path("build.toml").read_text(encoding="utf-8"))["general"]
+    name, version = str(general["name"]).replace("-", "_"), f"{general.get('version', 1)}.0.dev0"
+    base = f"{name}-{version}"
+    target = Path(sdist_directory, f"{base}.tar.gz")
+    with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for place, directories, files in os.walk("."):
+            directories[:] = sorted(sources_among(".", place, directories))
+            for file in sorted(files):
+                path = Path(place, file)
+                archive.add(path, f"{base}/{path.as_posix()}", recursive=False)
+        about = _metadata(name, version, []).encode()
+        entry = tarfile.TarInfo(f"{base}/PKG-INFO")
+        entry.size = len(about)
+        archive.addfile(entry, io.BytesIO(about))
+    return target.name
+
+
+def _built() -> dict[str, Any]:
+    """Build the project in the working directory for the Python that pip runs in; what the driver says of it.
+
+    pip shows a backend an environment of its own, by variables. Without these, the packages of the Python itself are
+    seen, torch among them.
+    """
+    program = f"import sys; sys.path[:0] = {sys.path!r}; from py_driver.__main__ import main; sys.exit(main())"
+    without = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONNOUSERSITE"}}
+    return build(Path.cwd(), "", command=[sys.executable, "-c", program], environ=without, verbose=True)
+
+
+def _metadata(name: str, version: str, needed: list[str]) -> str:
+    return "".join(
+        [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", *(f"Requires-Dist: {one}\n" for one in needed)]
+    )
+
+
+def _write(directory: str, made: dict[str, Any], files: dict[str, bytes], platform_tag: str, needed: list[str]) -> str:
+    """Write a wheel (binary distribution format 1.0); its name."""
+    module = made["module"]
+    version = f"{made['version']}.0.dev0+{made['id'].rpartition('_')[2]}"
+    tag = f"py3-none-{platform_tag}"
+    info = f"{module}-{version}.dist-info"
+    pure = "true" if platform_tag == "any" else "false"
+    files = {
+        **files,
+        f"{info}/METADATA": _metadata(made["name"], version, needed).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {_US}\nRoot-Is-Purelib: {pure}\nTag: {tag}\n".encode(),
+    }
+    lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
+    files[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,", ""]).encode()
+    target = Path(directory, f"{module}-{version}-{tag}.whl")
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
+    return target.name
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

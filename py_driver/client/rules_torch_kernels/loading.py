@@ -1,0 +1,198 @@
+"""Builds a project if something in it has changed, and loads what was built."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import ModuleType
+
+DRIVER = "RULES_TORCH_KERNELS_DRIVER"
+"""Environment variable with the command that builds; `driver` of this Python's environment, or of PATH, if not set."""
+
+_KNOWN = "known.json"
+"""The file, beside the builds, that says of which state of the files the last one is."""
+
+NOT_SOURCES = frozenset({".dev", ".git", "build", ".venv"})
+"""Directories of a project that hold no sources."""
+
+CACHE = "__pycache__"
+"""What Python leaves in any directory."""
+
+
+class BuildError(RuntimeError):
+    """A project could not be built; the message is what the driver and the compilers said."""
+
+
+class _Loaded(NamedTuple):
+    """What was loaded last of a project.
+
+    Attributes:
+        state: of its files and of what it was built for, at that time: see `_state`.
+        path: the directory of the variant.
+        module: what came of it.
+    """
+
+    state: str
+    path: str
+    module: ModuleType
+
+
+_loaded: dict[Path, _Loaded] = {}
+_one_at_a_time = threading.RLock()
+
+
+def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool = False) -> ModuleType:
+    """The module of a kernel project, built for this Python and this machine.
+
+    The first call builds, as `driver run` does, unless another process has built the very same. A later one builds only
+    if a file has changed since, and then returns the new module, while the old one keeps working. The sources and
+    build.toml are those that `driver build` ships.
+
+    Args:
+        directory: of the project.
+        backend: `cpu`, `cuda` or `rocm`; if empty, that of the GPU if there is one that torch can use, else `cpu`.
+        verbose: show what the driver says while it builds.
+
+    Raises:
+        BuildError: it cannot be built; what was loaded before keeps working.
+    """
+    with _one_at_a_time:
+        return _load(Path(directory).resolve(), backend, verbose=verbose)
+
+
+def _load(root: Path, backend: str, *, verbose: bool) -> ModuleType:
+    """See `load`; no other thread loads meanwhile."""
+    state = _state(root, backend)
+    last = _loaded.get(root)
+    if last is not None and last.state == state:
+        return last.module
+    made = _known(root, state)
+    if made is None:
+        made = build(root, backend, verbose=verbose)
+        known = root / ".dev" / _KNOWN
+        known.with_suffix(f".{os.getpid()}").write_text(json.dumps({"state": state, "made": made}), encoding="utf-8")
+        known.with_suffix(f".{os.getpid()}").replace(known)
+    module = last.module if last is not None and last.path == made["path"] else load_variant(made)
+    _loaded[root] = _Loaded(state=state, path=made["path"], module=module)
+    return module
+
+
+def _known(root: Path, state: str) -> dict[str, Any] | None:
+    """What was built of a project in this state, by this process or another one; None if that is not known."""
+    try:
+        known = json.loads((root / ".dev" / _KNOWN).read_text(encoding="utf-8"))
+        made: dict[str, Any] = known["made"]
+        return made if known["state"] == state and Path(made["path"], "metadata.json").is_file() else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def load_variant(made: dict[str, Any]) -> ModuleType:
+    """The module of a variant that was built.
+
+    Args:
+        made: what `driver run --json` says of it.
+    """
+    import kernels  # type: ignore[import-untyped]  # noqa: PLC0415  (slow to load)
+
+    module: ModuleType = kernels.get_local_kernel(Path(made["path"]).parent, backend=_asked(made["backend"]))
+    return module
+
+
+def _asked(backend: str) -> str | None:
+    """What to ask the client for; it finds out the GPU's backend by itself, and calls that of both makers otherwise."""
+    return "cpu" if backend == "cpu" else None
+
+
+def _state(root: Path, backend: str) -> str:
+    """A digest of what a build depends on: this Python, and each file with its size and the time of its last change."""
+    digest = hashlib.sha256(f"{sys.executable}\0{_torch()}\0{backend}".encode())
+    for place, directories, files in os.walk(root):
+        directories[:] = sorted(sources_among(root, place, directories))
+        for name in sorted(files):
+            path = os.path.join(place, name)  # noqa: PTH118  (called for each file, and pathlib is slow)
+            try:
+                about = os.lstat(path)
+            except FileNotFoundError:  # an editor's
+                continue
+            digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def sources_among(root: str | os.PathLike[str], place: str, directories: Iterable[str]) -> list[str]:
+    """Those of a place's directories that may hold sources.
+
+    Args:
+        root: of the project.
+        place: in it.
+        directories: there.
+    """
+    others = NOT_SOURCES if os.fspath(root) == place else ()
+    return [one for one in directories if one != CACHE and one not in others]
+
+
+def _torch() -> str:
+    """The version of this Python's torch."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def build(
+    root: Path,
+    backend: str,
+    *,
+    command: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+    verbose: bool = False,
+) -> dict[str, Any]:
+    """Let the driver build a project for this Python; what it says of the result.
+
+    Args:
+        root: the project's directory.
+        backend: see `load`.
+        command: what starts the driver; looked up if empty.
+        environ: the variables that it sees.
+        verbose: show what it says.
+
+    Raises:
+        BuildError: it fails.
+    """
+    words = [*(command or _driver()), "run", str(root), "--json", *(["--backend", backend] if backend else [])]
+    done = subprocess.run(
+        words,
+        env={**environ, "RULES_TORCH_KERNELS_TORCH_PYTHON": sys.executable},
+        stdout=subprocess.PIPE,
+        stderr=None if verbose else subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = f":\n{done.stderr.rstrip()}" if done.stderr else ""
+        raise BuildError(f"the build of {root} failed with exit code {done.returncode}{said}")
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
+
+
+def _driver() -> list[str]:
+    """The command of the driver."""
+    if named := os.environ.get(DRIVER):
+        return shlex.split(named)
+    beside = Path(sys.executable).with_name("driver")
+    found = str(beside) if beside.is_file() else shutil.which("driver")
+    if found is None:
+        raise BuildError(f"there is no `driver`; install rules-torch-kernels into this Python, or set {DRIVER}")
+    return [found]

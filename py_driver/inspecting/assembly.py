@@ -1,0 +1,267 @@
+"""Machine code of NVIDIA's GPUs, as cuobjdump and nvdisasm tell it: kernels, what they use, their text. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli
+
+from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_USAGE: Final = re.compile(r"^ Function (\S+):\n\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)", re.MULTILINE)
+_LAUNCHED: Final = re.compile(r'^\s+\.other\s+(\S+),@"STO_CUDA_ENTRY', re.MULTILINE)
+_SECTION: Final = re.compile(r"^//-+ \.text\.(\S+) -+$", re.MULTILINE)
+_ENTRY: Final = re.compile(
+    r"^(?:\.weak\s+)?(?:\.visible\s+)?\.(?:entry|func)\s+(?:\([^)]*\)\s+)?([\w$]+)", re.MULTILINE
+)
+_LINE: Final = re.compile(r'^\s*//## File "([^"]+)", line (\d+)(.*)$')
+_WIDTH: Final = re.compile(r"(?:^|\.)[US]?(8|16|32|64|128|256)(?=\.|$)")
+_USUAL_WIDTH: Final = "32"
+_PADDING: Final = "NOP"
+_SPILLS: Final = "spills"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """A function of a GPU library, for one architecture.
+
+    Attributes:
+        symbol: its name in the library.
+        name: as C++ has it.
+        arch: `9.0`.
+        registers: of each thread.
+        shared: bytes of shared memory that it always has; what a launch asks for comes on top.
+        stack: bytes of each thread.
+        instructions: how many, without padding.
+        is_entry: whether the host launches it.
+        mix: how often it has which instructions, by their kinds in the order of resources/sass.toml.
+        sass: its machine code, as nvdisasm shows it.
+    """
+
+    symbol: str
+    name: str
+    arch: str
+    registers: int
+    shared: int
+    stack: int
+    instructions: int
+    is_entry: bool
+    mix: Mapping[str, Mapping[str, int]]
+    sass: str
+
+    @property
+    def spills(self) -> int:
+        """How many instructions load or store what did not fit into registers, or local arrays."""
+        return sum(self.mix.get(_SPILLS, {}).values())
+
+    @property
+    def plain(self) -> str:
+        """Its name without parameters, and without namespaces that have none."""
+        return plain(self.name)
+
+    def as_json(self) -> dict[str, Any]:
+        """The function as a value for JSON, without its code."""
+        own = ("symbol", "name", "arch", "registers", "shared", "stack", "spills", "instructions", "is_entry")
+        return {**{key: getattr(self, key) for key in own}, "mix": {kind: {**m} for kind, m in self.mix.items()}}
+
+
+def plain(name: str) -> str:
+    """A name of C++ without its parameters: `relu::kernel<float>` for `void relu::kernel<float>(float*)`."""
+    text = name.replace("(anonymous namespace)::", "")
+    depth, end = 0, len(text)
+    for place, character in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(character, 0)
+        if character == "(" and not depth:
+            end = place
+            break
+    text, depth = text[:end], 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += {">": 1, "<": -1}.get(text[place], 0)
+        if text[place] == " " and not depth:
+            return text[place + 1 :]
+    return text
+
+
+def kernels_of(told: str, usage: str, listing: str, arch: str, names: Mapping[str, str]) -> list[Kernel]:
+    """The functions of a cubin, in its order.
+
+    Args:
+        told: what `nvdisasm -json` prints.
+        usage: what `cuobjdump -res-usage` prints.
+        listing: what `nvdisasm -c` prints, with or without lines.
+        arch: that it is for.
+        names: of C++, by symbol.
+
+    Raises:
+        ValueError: they print something else than was expected.
+    """
+    used = {symbol: [*map(int, values)] for symbol, *values in _USAGE.findall(usage)}
+    texts = dict(_sections(listing))
+    entries = set(_LAUNCHED.findall(listing))
+    _, functions = json.loads(told)
+    found = []
+    for one in functions:
+        symbol = one["function-name"]
+        opcodes = [step["opcode"] for step in one["sass-instructions"] if step["opcode"] != _PADDING]
+        registers, stack, shared, _ = used.get(symbol, [0, 0, 0, 0])
+        found.append(
+            Kernel(
+                symbol=symbol,
+                name=names.get(symbol, symbol),
+                arch=arch,
+                registers=registers,
+                shared=shared,
+                stack=stack,
+                instructions=len(opcodes),
+                is_entry=symbol in entries,
+                mix=mix_of(opcodes),
+                sass=texts.get(symbol, ""),
+            )
+        )
+    return found
+
+
+def _sections(listing: str) -> Iterator[tuple[str, str]]:
+    """The code of each function of a listing."""
+    heads = [*_SECTION.finditer(listing)]
+    for head, after in zip(heads, [*heads[1:], None], strict=True):
+        text = listing[head.end() : after.start() if after else len(listing)]
+        body = text.partition(f"\n{head[1]}:\n")[2] or text
+        yield head[1], body.strip("\n") + "\n"
+
+
+@cache
+def _kinds() -> list[tuple[str, list[str]]]:
+    return [(one["name"], one["show"]) for one in tomli.loads(resource("sass.toml"))["kind"]]
+
+
+def mix_of(opcodes: Iterable[str]) -> dict[str, dict[str, int]]:
+    """How often there are which instructions, by kind; those that are of no kind do not count.
+
+    Args:
+        opcodes: e.g. `LDG.E.128.CONSTANT`.
+    """
+    counts = Counter(map(_shown, opcodes))
+    found: dict[str, dict[str, int]] = {}
+    for kind, names in _kinds():
+        order = [name.rstrip("*") for name in names]
+        own = {one: n for one, n in counts.items() if one.partition(".")[0] in order}
+        if own:
+            found[kind] = dict(sorted(own.items(), key=lambda one: (order.index(one[0].partition(".")[0]), one[0])))
+    return found
+
+
+@cache
+def _shown(opcode: str) -> str:
+    """What the mix calls an instruction: its first word, with its width where that matters."""
+    base, _, rest = opcode.partition(".")
+    if any(f"{base}*" in names for _, names in _kinds()):
+        width = _WIDTH.search(rest)
+        return f"{base}.{width[1] if width else _USUAL_WIDTH}"
+    return base
+
+
+def matching(kernels: Sequence[Kernel], word: str) -> list[Kernel]:
+    """The functions that a word means: those of exactly this name, or else all whose name has it."""
+    exact = [one for one in kernels if word in {one.symbol, one.name, one.plain}]
+    return exact or [one for one in kernels if any(word in said for said in (one.symbol, one.name, one.plain))]
+
+
+def with_source(sass: str, lines_of: Mapping[str, Sequence[str]]) -> str:
+    """Machine code with the lines that it comes from in place of their numbers.
+
+    Args:
+        sass: with lines, from `nvdisasm -g`.
+        lines_of: the text of each file of the project, by the end of its path.
+    """
+    found, last = [], None
+    for line in sass.splitlines():
+        place = _LINE.match(line)
+        if place is None:
+            found.append(line)
+            continue
+        path, number = place[1], int(place[2])
+        if (path, number, place[3]) == last:
+            continue
+        last = (path, number, place[3])
+        ours = not path.startswith("external/") and "/external/" not in path
+        own = next((name for name in lines_of if ours and (path == name or path.endswith(f"/{name}"))), None)
+        if own is None:
+            found.append(f"// {path.rpartition('/')[2]}:{number}{place[3]}")
+        else:
+            text = lines_of[own][number - 1].strip() if number <= len(lines_of[own]) else ""
+            found.append(f"// {own}:{number}{place[3]}  {text}")
+    return "\n".join(found) + "\n"
+
+
+def ptx_of(text: str, symbol: str, number: int = 0) -> str:
+    """The PTX of a function; empty if there is none.
+
+    Args:
+        text: that of the library's sources, one after another.
+        symbol: of the function.
+        number: which of those with this symbol; each source may have one.
+    """
+    for head in _ENTRY.finditer(text):
+        begin = re.compile(r"[{;]").search(text, head.end())
+        # A declaration has no body.
+        if head[1] != symbol or begin is None or begin[0] == ";":
+            continue
+        depth = 0
+        for brace in re.compile(r"[{}]").finditer(text, begin.start()):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                break
+        else:
+            continue
+        if not number:
+            return text[head.start() : brace.end()] + "\n"
+        number -= 1
+    return ""
+
+
+def _same(name: str) -> str:
+    """A name without what differs between two builds of the same function."""
+    return re.sub(r"_GLOBAL__N__[0-9a-f]+_\d+_\w+?_cu_[0-9a-f]{8}", "", name)
+
+
+def pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> list[tuple[Kernel | None, Kernel | None]]:
+    """Functions of two builds side by side, by architecture and name: those of the new one first."""
+    # Two sources may each have a function of one name; they are in the same order.
+    known: dict[tuple[str, str], list[Kernel]] = {}
+    for one in old:
+        known.setdefault((one.arch, _same(one.name)), []).append(one)
+    both: list[tuple[Kernel | None, Kernel | None]] = []
+    for one in new:
+        same = known.get((one.arch, _same(one.name)))
+        both.append((same.pop(0) if same else None, one))
+    return [*both, *((one, None) for left in known.values() for one in left)]
+
+
+def difference(old: str, new: str, names: tuple[str, str]) -> str:
+    """A unified diff of two listings, without addresses and lines; empty if they are the same.
+
+    Args:
+        old: machine code.
+        new: likewise.
+        names: what the two are called.
+    """
+    bare = [_bare(one).splitlines() for one in (old, new)]
+    return "\n".join(difflib.unified_diff(bare[0], bare[1], *names, lineterm=""))
+
+
+def _bare(sass: str) -> str:
+    """Machine code without what a change of another function changes: addresses, lines, numbers of labels."""
+    labels: dict[str, str] = {}
+    text = re.sub(r"/\*[0-9a-f]{4,}\*/\s*", "", sass)
+    text = re.sub(r"^\s*//## .*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\.L_x_\d+", lambda found: labels.setdefault(found[0], f".L_{len(labels)}"), _same(text))

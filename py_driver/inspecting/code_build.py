@@ -1,0 +1,131 @@
+"""Builds one CUDA variant of a project to look into: for one architecture, with PTX, on a machine without a GPU too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from py_driver.authoring.dev_build import this_machine
+from py_driver.authoring.local_variant import local_variant
+from py_driver.building.build import Options, build
+from py_driver.building.selection import choose
+from py_driver.building.variant_dir import DEV
+from py_driver.errors import Code, DriverError, error
+from py_driver.matrix.backends import arch_order, version_of
+from py_driver.matrix.toolkits import numbers
+from py_driver.plan.plan import plan_directory
+from py_driver.plan.variation import with_cuda_flags, with_ptx
+from py_driver.system.files import keep_from_git
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.bazel.invocation import Choices
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan, Variant
+
+_CUDA: Final = "cuda"
+_PLACE: Final = "code"
+"""The directory beside the builds for this machine."""
+
+_LINES: Final = "-lineinfo"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeBuild:
+    """A variant that was built to look into.
+
+    Attributes:
+        variant: its identifier.
+        archs: the architectures of its machine code.
+        path: its directory.
+        sources: the project's files that it is made from, by their paths.
+    """
+
+    variant: str
+    archs: tuple[str, ...]
+    path: Path
+    sources: tuple[str, ...]
+
+
+def code_build(  # noqa: PLR0913  (what, which of it, how, and where it is shown)
+    directory: Path,
+    releases: Releases,
+    output: Output,
+    choices: Choices,
+    *,
+    pattern: str = "",
+    archs: Sequence[str] = (),
+    lines: bool = False,
+) -> CodeBuild:
+    """Build a variant to look into.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+        choices: how.
+        pattern: which variant; the one that this machine's GPU runs, or without one the newest, if empty.
+        archs: GPU architectures to build for; this machine's GPU, or without one the latest of the variant, if none.
+        lines: whether its code says from which lines it comes.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if there is no such variant with CUDA code; all that `build` raises.
+    """
+    plan = plan_directory(directory, releases)
+    variant, own = _chosen(plan, pattern)
+    wanted = tuple(archs) or own or _latest(plan, variant)
+    flags = (_LINES,) if lines else ()
+    options = Options(
+        archs=wanted,
+        local=True,
+        into=_PLACE,
+        change=lambda made: with_ptx(with_cuda_flags(made, flags)),
+        choices=choices,
+    )
+    done = build(directory, [variant.name], releases, output, options)
+    keep_from_git(directory / DEV)
+    [built] = done.cells
+    return CodeBuild(variant=variant.name, archs=wanted, path=built.path, sources=tuple(sorted(plan.files)))
+
+
+def _chosen(plan: Plan, pattern: str) -> tuple[Variant, tuple[str, ...]]:
+    """A variant with CUDA code, and the architectures of this machine's GPUs if it is the one for them.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if there is none, or several fit the pattern.
+    """
+    known = [one for one in plan.variants if _latest(plan, one)]
+    if not known:
+        message = f"`{plan.name}` has no CUDA code"
+        raise error(
+            Code.NO_SUCH_VARIANT, message, help='what this shows is made of [kernel.NAME] with backend = "cuda"'
+        )
+    if pattern:
+        found = [one for one in choose(plan, [pattern]) if one in known]
+        if len(found) == 1:
+            return found[0], ()
+        several = f"{len(found)} variants with CUDA code fit `{pattern}`"
+        names = ", ".join(one.name for one in (found or known)[:5])
+        raise error(Code.NO_SUCH_VARIANT, several, help=f"name one, e.g. of {names}")
+    try:
+        machine = this_machine()
+        if machine.archs and (mine := local_variant(plan, machine.torch, machine.archs, _CUDA)) in known:
+            return mine, machine.archs
+    except DriverError:
+        pass  # no torch, or one that the project has no variant for
+    return max(known, key=lambda one: (one.bundled, numbers(one.cell.torch or "0"), _toolkit(one))), ()
+
+
+def _toolkit(variant: Variant) -> tuple[int, ...]:
+    return numbers(version_of(variant.cell.backend) or "0")
+
+
+def _latest(plan: Plan, variant: Variant) -> tuple[str, ...]:
+    """The latest architecture that a variant is compiled for; none if it has no CUDA code."""
+    groups = {group.name: group for group in plan.groups if group.backend == _CUDA}
+    chosen = (groups[name].archs.get(variant.cell.backend) for name in variant.groups if name in groups)
+    archs = {arch.removesuffix("+PTX") for one in chosen if one for arch in one.kept}
+    return (max(archs, key=arch_order),) if archs else ()

@@ -1,0 +1,125 @@
+"""Reads the machine code and the PTX of a built library with NVIDIA's tools, which the driver brings along."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli
+
+from py_driver.errors import Code, error
+from py_driver.inspecting.assembly import kernels_of
+from py_driver.resources import resource
+from py_driver.system.environment import curated
+from py_driver.system.venv import ensure_venv
+
+if TYPE_CHECKING:
+    from py_driver.inspecting.assembly import Kernel
+    from py_driver.output import Output
+
+_NUMBER: Final = re.compile(r"\.sm_(\d+)(\d)([af]?)\.(?:cubin|ptx)$")
+_LIBRARIES: Final = "*.so"
+
+
+class Disassembler:
+    """NVIDIA's tools, in an environment of their own in the cache."""
+
+    def __init__(self, output: Output) -> None:
+        """Set them up.
+
+        Raises:
+            DriverError: see `ensure_venv`.
+        """
+        requirements = tomli.loads(resource("sass.toml"))["tools"]["requirements"]
+        python = ensure_venv("disassembler", requirements, output)
+        [self._programs] = python.parents[1].glob("lib/python*/site-packages/nvidia/cu*/bin")
+
+    def kernels(self, variant: Path, *, lines: bool = False) -> list[Kernel]:
+        """The functions of a variant's library, architecture by architecture.
+
+        Args:
+            variant: its directory.
+            lines: whether to show the lines that the code comes from.
+
+        Raises:
+            DriverError: LOAD_FAILED if there is no device code, or the tools cannot read it.
+        """
+        found = []
+        with tempfile.TemporaryDirectory(prefix="driver-") as place:
+            for library in sorted(variant.glob(_LIBRARIES)):
+                self._run("cuobjdump", "-xelf", "all", str(library.absolute()), cwd=place)
+            for cubin in sorted(Path(place).glob("*.cubin"), key=_order):
+                told = self._run("nvdisasm", "-json", str(cubin))
+                usage = self._run("cuobjdump", "-res-usage", str(cubin))
+                listing = self._run("nvdisasm", "-c", *(["-g"] if lines else []), str(cubin))
+                names = {symbol: demangled(symbol) for symbol in re.findall(r'"function-name":"([^"]+)"', told)}
+                try:
+                    found += kernels_of(told, usage, listing, arch_of(cubin.name), names)
+                except (ValueError, LookupError, TypeError) as problem:
+                    message = f"nvdisasm says of {cubin.name} what the driver does not understand: {problem}"
+                    raise error(Code.LOAD_FAILED, message, help="please report it") from None
+        if not found:
+            raise error(Code.LOAD_FAILED, f"{variant} has no machine code for NVIDIA's GPUs")
+        return found
+
+    def ptx(self, variant: Path) -> dict[str, str]:
+        """The PTX of a variant's library: of each source, by architecture, one after another."""
+        found: dict[str, str] = {}
+        with tempfile.TemporaryDirectory(prefix="driver-") as place:
+            for library in sorted(variant.glob(_LIBRARIES)):
+                self._run("cuobjdump", "-xptx", "all", str(library.absolute()), cwd=place)
+            for file in sorted(Path(place).glob("*.ptx"), key=_order):
+                arch = arch_of(file.name)
+                found[arch] = found.get(arch, "") + file.read_text(encoding="utf-8", errors="replace")
+        return found
+
+    def _run(self, program: str, *args: str, cwd: str | None = None) -> str:
+        """What a tool prints.
+
+        Raises:
+            DriverError: LOAD_FAILED if it fails.
+        """
+        command = [str(self._programs / program), *args]
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=curated(), cwd=cwd, check=False
+        )
+        if done.returncode and "does not contain device code" not in done.stdout + done.stderr:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            message = f"{program} cannot read {args[-1]}: {said[0] if said else f'exit code {done.returncode}'}"
+            raise error(Code.LOAD_FAILED, message)
+        return done.stdout
+
+
+def arch_of(file: str) -> str:
+    """The architecture that cuobjdump names in a file's name: `9.0a` for `x.1.sm_90a.cubin`."""
+    found = _NUMBER.search(file)
+    return f"{found[1]}.{found[2]}{found[3]}" if found else ""
+
+
+def _order(path: Path) -> list[Any]:
+    """The order of cuobjdump's files, which it numbers."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
+
+
+@cache
+def demangled(symbol: str) -> str:
+    """A symbol as C++ has it, by the system's libstdc++; as it is where there is none."""
+    try:
+        demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+        free = ctypes.CDLL(None)["free"]
+    except (OSError, AttributeError):
+        return symbol
+    demangle.restype = ctypes.c_void_p
+    free.argtypes = [ctypes.c_void_p]
+    found = demangle(symbol.encode(), None, None, None)
+    if not found:
+        return symbol
+    try:
+        return (ctypes.string_at(found)).decode(errors="replace")
+    finally:
+        free(found)

@@ -1,0 +1,181 @@
+"""Runs a command under a tool that finds what a kernel does wrong, stops in it, or records when it ran."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import tomli
+
+from py_driver.errors import Code, ExitCode, error
+from py_driver.inspecting.disassembler import Disassembler
+from py_driver.resources import resource
+from py_driver.system.files import keep_from_git, write, writing
+from py_driver.system.venv import ensure_venv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.inspecting.assembly import Kernel
+    from py_driver.output import Output
+
+CHECKERS: Final = ("memcheck", "racecheck", "initcheck", "synccheck")
+"""The tools of compute-sanitizer."""
+
+GDB: Final = "gdb"
+NSYS: Final = "nsys"
+INSTRUMENTS: Final = (*CHECKERS, GDB, NSYS)
+
+LINES: Final = ("-lineinfo",)
+"""Flags of nvcc with which machine code says from which lines it comes; it is the same otherwise."""
+
+DEBUG: Final = ("-G", "-g")
+"""Flags of nvcc for a debugger: code of the GPU and of the host as it is written, not optimised."""
+
+LOGS: Final = "logs"
+"""The directory of a project for what tools record."""
+
+_FILTERS: Final = 100
+"""Up to how many kernels compute-sanitizer is told to look at; of more, it looks at all that run."""
+
+_ALLOCATOR: Final = {
+    # Memory that torch's allocator hands out lies in blocks of its own, where a write past the end hits nothing.
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+    "PYTORCH_ALLOC_CONF": "expandable_segments:False",
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
+}
+
+_STOPPED: Final = ("info cuda kernels", "backtrace 8", "info args", "info locals", "info cuda threads", "kill", "quit")
+"""What a debugger without a person shows where it first stops."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Instrumented:
+    """A command under a tool.
+
+    Attributes:
+        command: what to run.
+        environ: variables that it needs besides.
+        records: the file that the tool writes; None if it writes none.
+    """
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    records: Path | None = None
+
+
+def instrumented(
+    tool: str, command: Sequence[str], made: DevBuild, output: Output, *, interactive: bool
+) -> Instrumented:
+    """A command, to be run under a tool.
+
+    Args:
+        tool: one of `INSTRUMENTS`.
+        command: of the user's.
+        made: the variant that it uses.
+        output: where progress is shown.
+        interactive: whether a person sits at the terminal.
+
+    Raises:
+        DriverError: USAGE if the variant has no CUDA code; SET_UP if the tool is not there.
+    """
+    if made.backend != "cuda":
+        message = f"--under {tool} looks at CUDA code, and {made.variant.name} has none"
+        raise error(Code.USAGE, message, help="run it where torch can use one of NVIDIA's GPUs")
+    if tool in CHECKERS:
+        kernels = Disassembler(output).kernels(made.path)
+        return Instrumented(command=sanitizer(_sanitizer(output), tool, command, kernels), environ=_ALLOCATOR)
+    if tool == GDB:
+        program = on_path("cuda-gdb", "the debugger of the CUDA toolkit (Debian: apt install nvidia-cuda-gdb)")
+        script = made.path.parent / "gdb.txt"
+        text = gdb_script(made.directory, Disassembler(output).kernels(made.path), batch=not interactive)
+        with writing(script):
+            write(script, text.encode())
+        batch = [] if interactive else ["-batch"]
+        return Instrumented(command=(program, "-quiet", *batch, "-x", str(script.absolute()), "--args", *command))
+    program = on_path("nsys", "NVIDIA Nsight Systems (Debian: apt install nsight-systems)")
+    record = log_file(made.directory, f"{made.name}.nsys-rep")
+    options = ("--trace=cuda,nvtx,osrt", "--force-overwrite=true", f"--output={record}")
+    return Instrumented(command=(program, "profile", *options, *command), records=record)
+
+
+def sanitizer(program: str, tool: str, command: Sequence[str], kernels: Sequence[Kernel]) -> tuple[str, ...]:
+    """The command line of compute-sanitizer, which looks at a project's own kernels alone.
+
+    Args:
+        program: its path.
+        tool: one of `CHECKERS`.
+        command: to run under it.
+        kernels: of the project.
+    """
+    symbols = sorted({one.symbol for one in kernels if one.is_entry})
+    only = [f"--kernel-name=kne={one}" for one in symbols] if len(symbols) <= _FILTERS else []
+    return (program, f"--tool={tool}", f"--error-exitcode={int(ExitCode.LOAD)}", *only, *command)
+
+
+def gdb_script(directory: Path, kernels: Sequence[Kernel], *, batch: bool) -> str:
+    """What cuda-gdb is told: where the sources are, to stop in each kernel, to run, and what to show then.
+
+    Args:
+        directory: of the project.
+        kernels: of the project.
+        batch: whether nobody sits before it.
+    """
+    lines = [
+        "set confirm off",
+        "set pagination off",
+        "set print thread-events off",
+        "set cuda api_failures hide",
+        "set breakpoint pending on",
+        f"directory {directory.absolute()}",
+        *(f"break {name}" for name in dict.fromkeys(_function(one) for one in kernels if one.is_entry)),
+        "run",
+        # That is the function of this name that launches the kernel; what is launched next is the kernel.
+        "delete",
+        "set cuda break_on_launch application",
+        "continue",
+        *(_STOPPED if batch else ()),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _function(kernel: Kernel) -> str:
+    """The name of a function, without namespaces and template arguments: the debugger finds all that have it."""
+    return kernel.plain.partition("<")[0].rpartition("::")[2]
+
+
+def log_file(directory: Path, name: str) -> Path:
+    """Where a tool may write what it recorded: in `logs/`, which git ignores.
+
+    Raises:
+        DriverError: PERMISSION or NO_SPACE if it cannot be made.
+    """
+    place = directory.absolute() / LOGS
+    with writing(place):
+        place.mkdir(exist_ok=True)
+        keep_from_git(place)
+    return place / name
+
+
+def _sanitizer(output: Output) -> str:
+    """compute-sanitizer, in an environment of its own in the cache."""
+    requirements = tomli.loads(resource("sass.toml"))["sanitizer"]["requirements"]
+    python = ensure_venv("sanitizer", requirements, output)
+    [program] = python.parents[1].glob("lib/python*/site-packages/nvidia/cu*/compute-sanitizer/compute-sanitizer")
+    return str(program)
+
+
+def on_path(program: str, what: str) -> str:
+    """A tool of the user's.
+
+    Raises:
+        DriverError: SET_UP if there is none.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise error(Code.SET_UP, f"there is no `{program}` on PATH", help=f"install {what}, or put it on PATH")
+    return os.fspath(Path(found).absolute())

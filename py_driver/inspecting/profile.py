@@ -1,0 +1,114 @@
+"""What Nsight Compute's report says of the kernels of a workload: the rows that matter, and its own advice. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli
+
+from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_STALL: Final = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
+_NO_STALL: Final = ("selected", "not_selected")
+_LINK: Final = re.compile(r"@(?:section|url):([^:@]*:)*?([^:@]+)(?::https?://[^@]*)?@")
+_OF_ADVICE: Final = 2
+"""The type of a message that proposes something (NvRules: IMsg_MSG_OPTIMIZATION)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profiled:
+    """A launch of a kernel.
+
+    Attributes:
+        kernel: its name.
+        values: of each row, by its name; numbers in the row's unit.
+        stall: what warps wait for most, and the share of the time between two instructions; empty if not measured.
+        advice: what Nsight Compute proposes, what gains most first.
+    """
+
+    kernel: str
+    values: Mapping[str, float]
+    stall: str
+    advice: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The launch as a value for JSON."""
+        return {"kernel": self.kernel, "values": {**self.values}, "stall": self.stall, "advice": [*self.advice]}
+
+
+@cache
+def _rows() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomli.loads(resource("profile.toml"))["row"]
+    return found
+
+
+def profiled(told: Mapping[str, Any]) -> Profiled:
+    """A launch, from what was read of a report.
+
+    Args:
+        told: `name`, `metrics` by name, and `rules` as ncu_report gives them.
+    """
+    metrics = told["metrics"]
+    values = {
+        row["name"]: float(metrics[row["metric"]]) * row.get("scale", 1)
+        for row in _rows()
+        if isinstance(value := metrics.get(row["metric"]), int | float) and math.isfinite(value)
+    }
+    return Profiled(kernel=told["name"], values=values, stall=_stall(metrics), advice=_advice(told["rules"]))
+
+
+def _stall(metrics: Mapping[str, Any]) -> str:
+    """What warps wait for most."""
+    found = {match[1]: metrics[name] for name in metrics if (match := _STALL.fullmatch(name))}
+    waits = {name: value for name, value in found.items() if name not in _NO_STALL and value}
+    if not waits:
+        return ""
+    worst = max(waits, key=lambda name: float(waits[name]))
+    return f"{worst.replace('_', ' ')}, {waits[worst] / sum(found.values()):.0%} of the time"
+
+
+def _advice(rules: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What Nsight Compute proposes."""
+    found = []
+    for rule in rules:
+        message = rule.get("rule_message", {})
+        if message.get("type") != _OF_ADVICE:
+            continue
+        gain = rule.get("speedup_estimation", {}).get("speedup", 0.0)
+        title = message.get("title") or rule.get("name", "")
+        text = _LINK.sub(lambda link: link[2], message.get("message", ""))
+        found.append((gain, f"{title}: {text}"))
+    return tuple(text for _, text in sorted(found, key=lambda one: -one[0]))
+
+
+def table(launches: Sequence[Profiled], earlier: Sequence[Profiled] = ()) -> list[tuple[str, ...]]:
+    """The rows of launches, each in a column, and beside each what it was earlier, if that is known.
+
+    Args:
+        launches: to show.
+        earlier: others to compare with, in the same order.
+    """
+    columns = [*launches, *earlier]
+    rows = [("kernel", *(one.kernel for one in launches), *(f"{one.kernel}, earlier" for one in earlier))]
+    rows += [
+        (row["name"], *(_shown(one.values.get(row["name"]), row["unit"]) for one in columns))
+        for row in _rows()
+        if any(row["name"] in one.values for one in columns)
+    ]
+    if any(one.stall for one in columns):
+        rows.append(("top stall", *(one.stall for one in columns)))
+    return rows
+
+
+def _shown(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    number = f"{value:.0f}" if value == int(value) else f"{value:.2f}"
+    return f"{number} {unit}".rstrip()

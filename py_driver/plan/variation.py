@@ -1,0 +1,86 @@
+"""plan x what is to be seen of it -> plan: with more flags of nvcc, or with PTX beside the machine code. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from py_driver.plan.plan import Plan, Variant
+
+_CUDA = "cuda"
+_HIP = "rocm"
+_PTX = "+PTX"
+
+
+def with_cuda_flags(plan: Plan, flags: Sequence[str]) -> Plan:
+    """A plan whose CUDA sources are compiled with more flags, under an id of its own.
+
+    Args:
+        plan: of a project.
+        flags: of nvcc; none changes nothing.
+    """
+    if not flags:
+        return plan
+    identities = [
+        one._replace(settings={**one.settings, "more-cuda-flags": [*flags]}) if one.backend == _CUDA else one
+        for one in plan.identities
+    ]
+    groups = [
+        one._replace(cuda_flags=(*one.cuda_flags, *flags)) if one.backend == _CUDA else one for one in plan.groups
+    ]
+    return plan._replace(groups=tuple(groups), identities=tuple(identities), is_changed=True)
+
+
+def with_section_flags(plan: Plan, section: str, flags: Sequence[str]) -> Plan:
+    """A plan in which the sources of one kernel section are compiled with more flags, under an id of its own.
+
+    Args:
+        plan: of a project.
+        section: its name in build.toml.
+        flags: of all compilers.
+
+    Raises:
+        KeyError: there is no such section.
+    """
+    own = {one.backend for one in plan.groups if one.name == section}
+    if not own:
+        raise KeyError(section)
+    groups = [
+        one._replace(
+            cxx_flags=(*one.cxx_flags, *flags),
+            cuda_flags=(*one.cuda_flags, *flags) if one.backend == _CUDA else (),
+            hip_flags=(*one.hip_flags, *flags) if one.backend == _HIP else (),
+        )
+        if one.name == section
+        else one
+        for one in plan.groups
+    ]
+    identities = [
+        one._replace(settings={**one.settings, "more-flags": [section, *flags]}) if one.backend in own else one
+        for one in plan.identities
+    ]
+    return plan._replace(groups=tuple(groups), identities=tuple(identities), is_changed=True)
+
+
+def with_ptx(plan: Plan) -> Plan:
+    """A plan whose CUDA libraries have the PTX from which their machine code was made, for each architecture."""
+    groups = []
+    for group in plan.groups:
+        archs = {backend: one._replace(kept=_with_ptx(one.kept)) for backend, one in group.archs.items()}
+        groups.append(group._replace(archs=archs) if group.backend == _CUDA else group)
+    return plan._replace(groups=tuple(groups), variants=tuple(map(_variant, plan.variants)), is_changed=True)
+
+
+def _variant(variant: Variant) -> Variant:
+    """A variant that says that it has PTX, too."""
+    if variant.cell.family != _CUDA or not variant.archs:
+        return variant
+    archs = _with_ptx(variant.archs)
+    backend = {**variant.metadata["backend"], "archs": sorted(archs)}
+    return variant._replace(archs=archs, metadata={**variant.metadata, "backend": backend})
+
+
+def _with_ptx(archs: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(f"{arch.removesuffix(_PTX)}{_PTX}" for arch in archs))

@@ -1,0 +1,46 @@
+"""The product beside torch's, which is cuBLAS on a GPU: `driver bench`, or `kernels benchmark`."""
+
+import torch
+from kernels.benchmark import Benchmark
+
+
+class _Product:
+    seed = 0
+    dtype = torch.float16
+    rows: int
+    columns: int
+    depth: int
+
+    def setup(self):
+        part = 16 if self.device == "cpu" else 1
+        self.sizes = tuple(max(1, one // part) for one in (self.rows, self.columns, self.depth))
+        rows, columns, depth = self.sizes
+        self.a = torch.randn(rows, depth, device=self.device, dtype=self.dtype) * 0.1
+        self.b = torch.randn(depth, columns, device=self.device, dtype=self.dtype) * 0.1
+        self.out = torch.empty(rows, columns, device=self.device, dtype=self.dtype)
+
+    def benchmark_product(self):
+        self.kernel.[[ module ]](self.a, self.b, self.out)
+
+    def verify_product(self):
+        return self.a @ self.b
+
+    def flops_product(self):
+        rows, columns, depth = self.sizes
+        return 2 * rows * columns * depth
+
+
+class Square(_Product, Benchmark):
+    rows, columns, depth = 4096, 4096, 4096
+
+
+class Tall(_Product, Benchmark):
+    rows, columns, depth = 65536, 256, 512
+
+
+class Narrow(_Product, Benchmark):
+    rows, columns, depth = 16, 8192, 8192
+
+
+class SquareBFloat16(_Product, Benchmark):
+    rows, columns, depth, dtype = 4096, 4096, 4096, torch.bfloat16

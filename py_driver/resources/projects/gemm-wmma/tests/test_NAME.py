@@ -1,0 +1,85 @@
+"""The kernel against torch in float64. Run it with `driver test`."""
+
+import kernels
+import pytest
+import torch
+from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
+
+kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
+op = kernel.[[ module ]]
+
+# Rows, columns, depth: square and rectangular, multiples of the tiles and not, and empty ones.
+SIZES = [(64, 64, 64), (127, 61, 511), (1, 256, 32), (256, 1, 33), (1, 1, 1), (3, 5, 1000)]
+SIZES += [(0, 4, 8), (4, 0, 8), (5, 6, 0)]
+[% block sizes %]
+[% endblock %]
+FLOATS = [torch.float16, torch.bfloat16]
+
+
+def reference(a, b):
+    """torch has no product of integers for GPUs."""
+    return a @ b if a.dtype.is_floating_point else (a.cpu() @ b.cpu()).to(a.device)
+
+
+def matrices(rows, columns, depth, dtype):
+    limits = {"low": -1, "high": 1} if dtype.is_floating_point else {"low": -128, "high": 128}
+    return make((rows, depth), dtype, **limits), make((depth, columns), dtype, seed=1, **limits)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_floats(sizes, dtype):
+    a, b = matrices(*sizes, dtype)
+    out = torch.empty(sizes[:2], dtype=dtype, device=DEVICES.device)
+    verify(lambda out, a, b: op(a, b, out), reference, [a, b], out=out, terms=sizes[2])
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_integers(sizes):
+    a, b = matrices(*sizes, torch.int8)
+    out = torch.empty(sizes[:2], dtype=torch.int32, device=DEVICES.device)
+    verify(lambda out, a, b: op(a, b, out), reference, [a, b], out=out)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_narrow_sums(sizes):
+    a, b = matrices(*sizes, torch.float16)
+    out = torch.empty(sizes[:2], dtype=torch.float16, device=DEVICES.device)
+    narrow = {"terms": sizes[2], "accumulate": torch.float16}
+    verify(lambda out, a, b: op(a, b, out, narrow_sums=True), reference, [a, b], out=out, **narrow)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int8], ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_transposed_weights(sizes, dtype):
+    a, b = matrices(*sizes, dtype)
+    verify(op, reference, [a, b.t().contiguous().t()], terms=sizes[2] if dtype.is_floating_point else 0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout):
+    a, b = matrices(62, 48, 100, torch.float16)
+    verify(op, reference, [laid_out(a, layout), laid_out(b, layout)], terms=100)
+
+
+def test_refuses():
+    a = torch.zeros(4, 4, device=DEVICES.device)
+    with pytest.raises(RuntimeError, match="no kernel for"):
+        op(a, a)
+    with pytest.raises(RuntimeError, match="are for float16"):
+        op(a.bfloat16(), a.bfloat16(), narrow_sums=True)
+    with pytest.raises(RuntimeError, match="has shape"):
+        op(a.half(), torch.zeros(3, 4, dtype=torch.float16, device=DEVICES.device))
+
+
+def test_op_is_sound():
+    a, b = matrices(5, 3, 7, torch.float16)
+    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (a.new_empty(5, 3), a, b, False))
+
+
+@large(elements=2**31 + 2**16, bytes_each=4)
+def test_more_than_int32():
+    rows = 2**15 + 1
+    a = torch.ones(rows, 16, dtype=torch.float16, device=DEVICES.device)
+    b = torch.ones(16, 2**16, dtype=torch.float16, device=DEVICES.device)
+    assert (op(a, b) == 16).all()

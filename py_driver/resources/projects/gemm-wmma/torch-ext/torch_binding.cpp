@@ -1,0 +1,69 @@
+// Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+[% include "projects/parts/gpu_headers.cpp" %]
+
+#include "[[ module ]].h"
+#include "registration.h"
+
+namespace {
+
+namespace kernel = [[ module ]]_impl;
+
+kernel::Type type_of(const at::Tensor& tensor, bool narrow_sums) {
+  TORCH_CHECK(!narrow_sums || tensor.scalar_type() == at::kHalf, "[[ module ]]: sums of float16 are for float16, not ",
+              tensor.scalar_type());
+  switch (tensor.scalar_type()) {
+    case at::kHalf:
+      return narrow_sums ? kernel::Type::narrow_float16 : kernel::Type::float16;
+    case at::kBFloat16:
+      return kernel::Type::bfloat16;
+    case at::kChar:
+      return kernel::Type::int8;
+    default:
+      TORCH_CHECK(false, "[[ module ]]: no kernel for ", tensor.scalar_type());
+  }
+}
+
+void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool narrow_sums) {
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "[[ module ]]: a has shape ", a.sizes(), ", b ",
+              b.sizes());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "[[ module ]]: a is ", a.scalar_type(), ", b ", b.scalar_type());
+  TORCH_CHECK(a.device() == b.device() && a.device() == out.device(), "[[ module ]]: tensors are on several devices");
+  const kernel::Type type = type_of(a, narrow_sums);
+  const auto wanted = type == kernel::Type::int8 ? at::kInt : a.scalar_type();
+  TORCH_CHECK(out.scalar_type() == wanted, "[[ module ]]: out is ", out.scalar_type(), ", not ", wanted);
+  TORCH_CHECK(out.dim() == 2 && out.size(0) == a.size(0) && out.size(1) == b.size(1), "[[ module ]]: out has shape ",
+              out.sizes());
+  TORCH_CHECK(out.is_contiguous(), "[[ module ]]: out must be contiguous");
+  const at::Tensor left = a.contiguous();
+  // A transposed weight is taken as it is; anything else is copied to lie row by row.
+  const bool by_columns = !b.is_contiguous() && b.t().is_contiguous();
+  const at::Tensor right = by_columns ? b : b.contiguous();
+  const kernel::Sizes sizes = {a.size(0), b.size(1), a.size(1), by_columns};
+[% if cpu %]
+#ifdef CPU_KERNEL
+  kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, nullptr);
+[% endif %]
+[% if cpu and cuda %]
+#else
+[% endif %]
+[% if cuda %]
+  const c10::cuda::CUDAGuard guard(a.device());
+  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, stream)));
+[% endif %]
+[% if cpu %]
+#endif
+[% endif %]
+}
+
+}  // namespace
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  ops.def("[[ module ]](Tensor! out, Tensor a, Tensor b, bool narrow_sums) -> ()");
+[% include "projects/parts/implementations.cpp" %]
+}
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

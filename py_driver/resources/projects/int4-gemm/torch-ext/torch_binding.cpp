@@ -1,0 +1,81 @@
+// Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+[% include "projects/parts/gpu_headers.cpp" %]
+
+#include "[[ module ]].h"
+#include "registration.h"
+
+namespace {
+
+namespace kernel = [[ module ]]_impl;
+
+kernel::Type type_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kHalf:
+      return kernel::Type::float16;
+    case at::kBFloat16:
+      return kernel::Type::bfloat16;
+    default:
+      TORCH_CHECK(false, "[[ module ]]: no kernel for ", tensor.scalar_type());
+  }
+}
+
+// The tensor, dense, and where vector loads can read it.
+at::Tensor aligned(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous();
+  return reinterpret_cast<std::uintptr_t>(dense.const_data_ptr()) % 16 == 0 ? dense : dense.clone();
+}
+
+void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scales) {
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == 2 * weight.size(1), "[[ module ]]: x has shape ",
+              x.sizes(), ", weight ", weight.sizes(), ": two weights are in a byte");
+  TORCH_CHECK(weight.scalar_type() == at::kByte, "[[ module ]]: weight is ", weight.scalar_type(), ", not uint8");
+  TORCH_CHECK(scales.dim() == 2 && scales.size(0) == weight.size(0) && scales.size(1) > 0 &&
+                  x.size(1) % (32 * scales.size(1)) == 0 && x.size(1) > 0,
+              "[[ module ]]: scales has shape ", scales.sizes(), ", weight ", weight.sizes(),
+              ": a group must be a multiple of 32 weights");
+  const kernel::Type type = type_of(x);
+  TORCH_CHECK(scales.scalar_type() == x.scalar_type() && out.scalar_type() == x.scalar_type(), "[[ module ]]: x is ",
+              x.scalar_type(), ", scales ", scales.scalar_type(), ", out ", out.scalar_type());
+  TORCH_CHECK(x.device() == weight.device() && x.device() == scales.device() && x.device() == out.device(),
+              "[[ module ]]: tensors are on several devices");
+  TORCH_CHECK(out.dim() == 2 && out.size(0) == x.size(0) && out.size(1) == weight.size(0),
+              "[[ module ]]: out has shape ", out.sizes());
+  TORCH_CHECK(out.is_contiguous(), "[[ module ]]: out must be contiguous");
+  TORCH_CHECK(weight.size(0) <= 65535 * 16, "[[ module ]]: weight has ", weight.size(0), " rows");
+  if (out.numel() == 0) {
+    return;
+  }
+  const at::Tensor from = aligned(x);
+  const at::Tensor packed = aligned(weight);
+  const at::Tensor factors = scales.contiguous();
+  const kernel::Sizes sizes = {x.size(0), weight.size(0), x.size(1), x.size(1) / scales.size(1)};
+[% if cpu %]
+#ifdef CPU_KERNEL
+  kernel::run(type, out.data_ptr(), from.const_data_ptr(), packed.const_data_ptr(), factors.const_data_ptr(), sizes,
+              nullptr);
+[% endif %]
+[% if cpu and cuda %]
+#else
+[% endif %]
+[% if cuda %]
+  const c10::cuda::CUDAGuard guard(x.device());
+  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
+  C10_CUDA_CHECK(static_cast<cudaError_t>(kernel::run(type, out.data_ptr(), from.const_data_ptr(),
+                                                      packed.const_data_ptr(), factors.const_data_ptr(), sizes,
+                                                      stream)));
+[% endif %]
+[% if cpu %]
+#endif
+[% endif %]
+}
+
+}  // namespace
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  ops.def("[[ module ]](Tensor! out, Tensor x, Tensor weight, Tensor scales) -> ()");
+[% include "projects/parts/implementations.cpp" %]
+}
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

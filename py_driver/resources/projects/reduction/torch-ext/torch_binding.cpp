@@ -1,0 +1,58 @@
+// Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+[% include "projects/parts/gpu_headers.cpp" %]
+
+#include "[[ module ]].h"
+#include "registration.h"
+
+namespace {
+
+namespace kernel = [[ module ]]_impl;
+
+[% include "projects/parts/float_types.cpp" %]
+
+void [[ module ]]_op(at::Tensor& out, const at::Tensor& input, std::int64_t variant) {
+  TORCH_CHECK(input.dim() > 0, "[[ module ]]: the input has no rows");
+  TORCH_CHECK(out.sizes() == input.sizes(), "[[ module ]]: out has shape ", out.sizes(), ", input ", input.sizes());
+  TORCH_CHECK(out.scalar_type() == input.scalar_type(), "[[ module ]]: out is ", out.scalar_type(), ", input ",
+              input.scalar_type());
+  TORCH_CHECK(out.device() == input.device(), "[[ module ]]: out is on ", out.device(), ", input on ", input.device());
+  TORCH_CHECK(out.is_contiguous(), "[[ module ]]: out must be contiguous");
+  TORCH_CHECK(variant >= -1 && variant < kernel::kVariants, "[[ module ]]: there is no variant ", variant);
+  const at::Tensor from = input.contiguous();
+  const std::int64_t columns = from.size(-1);
+  TORCH_CHECK(variant < 0 || columns <= kernel::kColumns[variant], "[[ module ]]: variant ", variant,
+              " takes fewer than ", columns, " columns");
+  if (from.numel() == 0) {
+    return;
+  }
+  const kernel::Type type = type_of(from);
+  const std::int64_t rows = from.numel() / columns;
+  const int chosen = static_cast<int>(variant);
+[% if cpu %]
+#ifdef CPU_KERNEL
+  kernel::run(type, out.data_ptr(), from.const_data_ptr(), rows, columns, chosen, nullptr);
+[% endif %]
+[% if cpu and cuda %]
+#else
+[% endif %]
+[% if cuda %]
+  const c10::cuda::CUDAGuard guard(from.device());
+  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      kernel::run(type, out.data_ptr(), from.const_data_ptr(), rows, columns, chosen, stream)));
+[% endif %]
+[% if cpu %]
+#endif
+[% endif %]
+}
+
+}  // namespace
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  ops.def("[[ module ]](Tensor! out, Tensor input, int variant) -> ()");
+[% include "projects/parts/implementations.cpp" %]
+}
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

@@ -1,0 +1,1 @@
+"""Which configuration of a kernel is the fastest for which problem: measured, recorded, and put into a header."""

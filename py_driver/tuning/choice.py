@@ -1,0 +1,126 @@
+"""Which configurations to take: the best for each case, those that tie with it, and the fewest that serve all. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.tuning.records import Record, Records
+    from py_driver.tuning.space import Case, Configuration, Space
+
+WITHIN: Final = 0.02
+"""How much slower than the best a configuration may be to be as good."""
+
+_TIE: Final = 0.01
+"""Up to which difference two medians tie although their intervals are apart: rounds repeat within 0.6 % (H200)."""
+
+_EXACT: Final = 5
+"""Up to how many configurations the fewest are found by trying all sets; beyond, the next best is taken each time."""
+
+_TRIES: Final = 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Best:
+    """What is best on a case.
+
+    Attributes:
+        case: which.
+        configuration: the fastest.
+        record: of it.
+        ties: the others that may be as fast, the fastest first.
+    """
+
+    case: Case
+    configuration: Configuration
+    record: Record
+    ties: tuple[Configuration, ...]
+
+
+def best(records: Records, case: Case) -> Best | None:
+    """What is best on a case; None if nothing was measured."""
+    found = sorted(records.correct(case).items(), key=lambda one: one[1].us)
+    if not found:
+        return None
+    (first, record), *others = found
+    ties = tuple(one for one, other in others if _ties(record, other))
+    return Best(case=case, configuration=first, record=record, ties=ties)
+
+
+def _ties(fastest: Record, other: Record) -> bool:
+    return other.us <= fastest.us * (1 + _TIE) or other.interval[0] <= fastest.interval[1]
+
+
+def slower(records: Records, configuration: Configuration, cases: Sequence[Case]) -> float | None:
+    """How much slower than the best a configuration is: the geometric mean over cases; None if it lacks one.
+
+    Args:
+        records: what was measured.
+        configuration: which.
+        cases: on which.
+    """
+    ratios = []
+    for case in cases:
+        found = records.correct(case)
+        if configuration not in found:
+            return None
+        ratios.append(found[configuration].us / min(one.us for one in found.values()))
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def cover(space: Space, records: Records, within: float = WITHIN) -> dict[Case, Configuration]:
+    """The fewest configurations of which one is good on each case, by case; the default where it is good, too.
+
+    Args:
+        space: what was tuned.
+        records: what was measured.
+        within: how much slower than the best is good.
+    """
+    good: dict[Case, dict[Configuration, float]] = {}
+    for case in space.cases:
+        found = records.correct(case)
+        if found:
+            fastest = min(one.us for one in found.values())
+            good[case] = {one: r.us / fastest for one, r in found.items() if r.us <= fastest * (1 + within)}
+    if not good:
+        return {}
+    chosen = _fewest(space, good)
+    return {
+        case: min((one for one in chosen if one in fits), key=lambda one: _rank(space, one, fits))
+        for case, fits in good.items()
+    }
+
+
+def _rank(space: Space, one: Configuration, fits: Mapping[Configuration, float]) -> tuple[bool, float]:
+    """The default before others that are good, and then the faster."""
+    return one != space.default, fits[one]
+
+
+def _fewest(space: Space, good: Mapping[Case, Mapping[Configuration, float]]) -> tuple[Configuration, ...]:
+    """The fewest configurations of which one is good on each case; of several sets rather one with the default."""
+    every = sorted({one for fits in good.values() for one in fits})
+    for size in range(1, _EXACT + 1):
+        if math.comb(len(every), size) > _TRIES:
+            break
+        sets = [
+            some
+            for some in itertools.combinations(every, size)
+            if all(any(one in fits for one in some) for fits in good.values())
+        ]
+        if sets:
+            return min(sets, key=lambda some: (space.default not in some, _cost(some, good)))
+    chosen: list[Configuration] = []
+    left = dict(good)
+    while left:
+        chosen.append(min(every, key=lambda one: (-sum(one in fits for fits in left.values()), one)))
+        left = {case: fits for case, fits in left.items() if chosen[-1] not in fits}
+    return tuple(chosen)
+
+
+def _cost(some: Sequence[Configuration], good: Mapping[Case, Mapping[Configuration, float]]) -> float:
+    return sum(min(fits[one] for one in some if one in fits) for fits in good.values())

@@ -1,0 +1,134 @@
+"""The header that `driver tune --apply` writes: which configuration is for which problem on which GPU. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py_driver.tuning.space import Case, Configuration, Space
+
+
+MARK: Final = "// Written by `driver tune --apply`"
+"""How the header begins."""
+
+
+class Chosen(NamedTuple):
+    """What is chosen for a GPU.
+
+    Attributes:
+        cases: the configuration for each case.
+        facts: of the GPU, which conditions may ask for; `capability` is among them.
+    """
+
+    cases: Mapping[Case, Configuration]
+    facts: Mapping[str, int]
+
+
+def header(space: Space, chosen: Sequence[Chosen]) -> str:
+    """The header's text.
+
+    For each GPU that was measured there are ranges of the key: a case's configuration is for what is larger than the
+    key of the case before it and up to its own, where the conditions hold. Else, beyond the largest case, and on other
+    GPUs, the default is taken.
+
+    Args:
+        space: what was tuned.
+        chosen: for each GPU.
+
+    Raises:
+        DriverError: BAD_VALUE if a condition cannot be worked out.
+    """
+    names = ", ".join(f"int kValue{number}" for number in range(len(space.parameters)))
+    members = "\n".join(f"  static constexpr int {name} = kValue{at};" for at, name in enumerate(space.parameters))
+    sizes = "".join(f", long long {name}" for name in space.sizes)
+    unused = "".join(f"  (void){name};\n" for name in ("capability", *space.sizes))
+    macros = [f"TUNE_{name}" for name in space.parameters]
+    given = " && ".join(f"defined({macro})" for macro in macros)
+    lines = [
+        *(line for one in sorted(chosen, key=_capability) for line in _ranges(space, one)),
+        f"  return call({_config(space.default)});  // default",
+    ]
+    return f"""{MARK} from tuning/{space.name}.toml and its records; do not edit.
+#pragma once
+
+namespace {space.name}_tuned {{
+
+template <{names}>
+struct Config {{
+{members}
+}};
+
+// As Python divides: rounded down.
+constexpr long long floor_div(long long a, long long b) {{ return a / b - (a % b != 0 && (a < 0) != (b < 0)); }}
+constexpr long long floor_mod(long long a, long long b) {{ return a - floor_div(a, b) * b; }}
+
+// Calls `call` with the configuration for a problem, `call(Config<...>())`, which returns a Result. To deduce its type
+// would make clang instantiate kernels too early.
+template <class Result, class Call>
+Result choose(int capability{sizes}, Call call) {{
+{unused}#if {given}
+  return call(Config<{", ".join(macros)}>());
+#else
+{chr(10).join(lines)}
+#endif
+}}
+
+}}  // namespace {space.name}_tuned
+"""
+
+
+def _capability(one: Chosen) -> int:
+    return one.facts.get("capability", 0)
+
+
+def _config(configuration: Configuration) -> str:
+    return f"Config<{', '.join(map(str, configuration))}>()"
+
+
+def _ranges(space: Space, chosen: Chosen) -> list[str]:
+    """The lines of a GPU: neighbours with the same configuration are one range."""
+    at = space.sizes.index(space.key)
+    ranges: list[tuple[int, Configuration]] = []
+    for case, one in sorted(chosen.cases.items(), key=lambda item: (item[0][at], item[0])):
+        if ranges and (ranges[-1][0] == case[at] or ranges[-1][1] == one):
+            # Of two cases with the same key the first one counts; `conflicts` names such.
+            ranges[-1] = (case[at], ranges[-1][1])
+        else:
+            ranges.append((case[at], one))
+    lines = []
+    for largest, one in ranges:
+        guards = _guards(space, one, chosen.facts)
+        held = f"if ({' && '.join(guards)}) " if guards else ""
+        lines.append(f"  if (capability == {_capability(chosen)} && {space.key} <= {largest}) {{")
+        lines.append(f"    {held}return call({_config(one)});")
+        lines += [f"    return call({_config(space.default)});"] if guards else []
+        lines.append("  }")
+    return lines
+
+
+def _guards(space: Space, one: Configuration, facts: Mapping[str, int]) -> list[str]:
+    """The conditions of a configuration that a problem may break, in C++."""
+    if one == space.default:
+        return []
+    values = {**facts, **space.named(one)}
+    try:
+        texts = [each.as_cpp(values) for each in space.constraints if each.names & {*space.sizes}]
+    except ValueError as problem:
+        raise error(Code.BAD_VALUE, f"tuning/{space.name}.toml: {problem}") from None
+    return [text for text in texts if text != "true"]
+
+
+def conflicts(space: Space, cases: Mapping[Case, Configuration]) -> list[tuple[Case, Case]]:
+    """Cases that want different configurations and have the same key: the header cannot tell them apart."""
+    at = space.sizes.index(space.key)
+    ordered: Sequence[Case] = sorted(cases, key=lambda case: (case[at], case))
+    return [
+        (one, other)
+        for one, other in itertools.pairwise(ordered)
+        if one[at] == other[at] and cases[one] != cases[other]
+    ]

@@ -1,0 +1,278 @@
+"""What there is to tune of a kernel: `tuning/NAME.toml`, read and checked. Pure but for the reading."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli
+
+from py_driver.errors import Code, DriverError, error
+from py_driver.resources import resource
+from py_driver.spelling import did_you_mean
+from py_driver.system.files import reading
+from py_driver.tuning.expression import LARGEST, Expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+Configuration = tuple[int, ...]
+"""A value for each parameter of a space, in its order."""
+
+Case = tuple[int, ...]
+"""A problem: a value for each of its sizes, in the order of the space."""
+
+PLACE: Final = "tuning"
+"""The directory of a project with its spaces and records."""
+
+FACTS: Final = ("capability", "smem", "sms")
+"""What conditions may ask of the GPU: 90 for 9.0, bytes of shared memory that a block may have, multiprocessors."""
+
+_KEYS: Final = ("section", "workload", "header", "space", "constraints", "default", "cases")
+_CASE_KEYS: Final = ("key", "shapes")
+_NAME: Final = re.compile(r"(?!kValue\d)(?!_[_A-Z])[A-Za-z_](?:(?!__)[A-Za-z0-9_])*")
+_MOST: Final = 100_000
+_INT: Final = 1 << 31
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Space:
+    """The configurations of a kernel, and the problems that they are tried on.
+
+    Attributes:
+        name: of the file, without its suffix.
+        section: of build.toml whose sources get the values, as `-DTUNE_NAME=value`.
+        workload: of the benchmark, e.g. `Softmax.softmax`; its class gets each case as the attribute `case`.
+        header: the file that `driver tune --apply` writes, relative to the project; empty if there is none.
+        parameters: their names.
+        values: of each of them.
+        constraints: conditions that a configuration and a case fulfil together.
+        default: the configuration of a kernel that was not tuned.
+        sizes: the names of a case's numbers.
+        cases: to measure.
+        key: the size that the header looks at.
+    """
+
+    name: str
+    section: str
+    workload: str
+    header: str
+    parameters: tuple[str, ...]
+    values: tuple[tuple[int, ...], ...]
+    constraints: tuple[Expression, ...]
+    default: Configuration
+    sizes: tuple[str, ...]
+    cases: tuple[Case, ...]
+    key: str
+
+    @property
+    def configurations(self) -> Iterator[Configuration]:
+        """All of them, the default first."""
+        yield self.default
+        yield from (one for one in itertools.product(*self.values) if one != self.default)
+
+    @property
+    def count(self) -> int:
+        """How many configurations there are."""
+        count = 1
+        for one in self.values:
+            count *= len(one)
+        return count
+
+    def violated(self, configuration: Configuration, case: Case, facts: Mapping[str, int]) -> str:
+        """The first condition that a configuration does not fulfil on a case; empty if it fulfils all.
+
+        Args:
+            configuration: which.
+            case: which.
+            facts: what is known of the GPU; a condition that asks for more counts as fulfilled.
+
+        Raises:
+            DriverError: BAD_VALUE if a condition cannot be worked out.
+        """
+        values = {**facts, **self.named(configuration), **dict(zip(self.sizes, case, strict=True))}
+        for one in self.constraints:
+            if not one.names <= values.keys():
+                continue
+            try:
+                if not one.holds(values):
+                    return one.text
+            except ValueError as problem:
+                advice = "write the condition so that it can be worked out for every configuration and case"
+                raise error(Code.BAD_VALUE, f"tuning/{self.name}.toml: {problem}", help=advice) from None
+        return ""
+
+    def named(self, configuration: Configuration) -> dict[str, int]:
+        """A configuration with its names."""
+        return dict(zip(self.parameters, configuration, strict=True))
+
+    def flags(self, configuration: Configuration) -> tuple[str, ...]:
+        """The compiler's options for a configuration."""
+        return tuple(f"-DTUNE_{name}={value}" for name, value in self.named(configuration).items())
+
+    def shown(self, configuration: Configuration) -> str:
+        """A configuration for people: `VARIANT=1 THREADS=256`."""
+        return " ".join(f"{name}={value}" for name, value in self.named(configuration).items())
+
+    def shown_case(self, case: Case) -> str:
+        """A case for people: `rows=8192 cols=4096`."""
+        return " ".join(f"{name}={value}" for name, value in zip(self.sizes, case, strict=True))
+
+
+def spaces_of(directory: Path) -> dict[str, Path]:
+    """The files with spaces of a project, by their names."""
+    return {path.stem: path for path in sorted((directory / PLACE).glob("*.toml"))}
+
+
+def find_space(directory: Path, name: str) -> Space:
+    """A space of a project.
+
+    Args:
+        directory: of the project.
+        name: of the space; the only one there is if empty.
+
+    Raises:
+        DriverError: FILE_MISSING if there is none; USAGE if it is not clear which; see `read_space`.
+    """
+    known = spaces_of(directory)
+    if not known:
+        message = f"{directory / PLACE} has no file with what there is to tune"
+        raise error(Code.FILE_MISSING, message, help="write tuning/NAME.toml; docs/inspecting.md has an example")
+    if not name and len(known) > 1:
+        raise error(Code.USAGE, "it is not clear what to tune", help=f"name one of {', '.join(known)}")
+    chosen = name or next(iter(known))
+    if chosen not in known:
+        hint = did_you_mean(chosen, known)
+        raise error(Code.USAGE, f"there is no tuning/{chosen}.toml", help=hint or f"there are {', '.join(known)}")
+    return read_space(known[chosen])
+
+
+def read_space(path: Path) -> Space:
+    """Read a space.
+
+    Raises:
+        DriverError: TOML_SYNTAX, UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE or BAD_VALUE if it is none; PERMISSION.
+    """
+    with reading(path):
+        text = path.read_bytes()
+    try:
+        table = tomli.loads(text.decode())
+    except (tomli.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise error(Code.TOML_SYNTAX, f"{path}: {problem}") from None
+    return _Reader(path, table).space()
+
+
+_OWN: Final = ("Call", "Config", "Result", "bool", "call", "choose", "false", "floor_div", "floor_mod", "true")
+_MACROS: Final = ("EOF", "NULL", "assert", "errno", "linux", "stderr", "stdin", "stdout", "unix")
+
+
+@cache
+def _taken() -> frozenset[str]:
+    """Names that the header cannot give to something else."""
+    return frozenset({*tomli.loads(resource("projects/names.toml"))["keywords"], *_OWN, *_MACROS})
+
+
+class _Reader:
+    """Makes a space of a table."""
+
+    def __init__(self, path: Path, table: dict[str, Any]) -> None:
+        self._path = path
+        self._table = table
+
+    def space(self) -> Space:
+        self._names([self._path.stem])
+        for key in self._table:
+            if key not in _KEYS:
+                raise self._wrong(Code.UNKNOWN_KEY, f"`{key}` is not known", did_you_mean(key, _KEYS))
+        parameters = {name: self._integers(name, values) for name, values in self._mapping("space").items()}
+        default = self._mapping("default")
+        if default.keys() != parameters.keys():
+            raise self._wrong(Code.MISSING_KEY, "[default] has other names than [space]")
+        chosen = tuple(default[name] for name in parameters)
+        if any(value not in parameters[name] for name, value in zip(parameters, chosen, strict=True)):
+            raise self._wrong(Code.BAD_VALUE, "[default] has a value that is not in [space]")
+        sizes, cases = self._cases()
+        for one in self._mapping("cases"):
+            if one not in _CASE_KEYS:
+                raise self._wrong(Code.UNKNOWN_KEY, f"`{one}` in [cases] is not known", did_you_mean(one, _CASE_KEYS))
+        key = self._mapping("cases").get("key", sizes[0])
+        if key not in sizes:
+            raise self._wrong(Code.BAD_VALUE, f"`key` in [cases] is no size of a case: {key}")
+        if clash := (parameters.keys() & {*sizes, *FACTS}) | ({*sizes} & {*FACTS}):
+            raise self._wrong(Code.BAD_VALUE, f"`{min(clash)}` is the name of two things")
+        space = Space(
+            name=self._path.stem,
+            section=self._text("section"),
+            workload=self._text("workload"),
+            header=self._text("header", ""),
+            parameters=tuple(parameters),
+            values=tuple(parameters.values()),
+            constraints=tuple(self._constraints({*parameters, *sizes, *FACTS})),
+            default=chosen,
+            sizes=sizes,
+            cases=cases,
+            key=key,
+        )
+        if space.count > _MOST:
+            raise self._wrong(Code.BAD_VALUE, f"[space] has {space.count} configurations; at most {_MOST} are allowed")
+        return space
+
+    def _constraints(self, known: set[str]) -> Iterator[Expression]:
+        for name, text in self._mapping("constraints", {}).items():
+            try:
+                made = Expression(text if isinstance(text, str) else repr(text))
+            except ValueError as problem:
+                raise self._wrong(Code.BAD_VALUE, f"`{name}` in [constraints]: {problem}") from None
+            if unknown := sorted(made.names - known):
+                message = f"`{name}` in [constraints] has the unknown name `{unknown[0]}`"
+                raise self._wrong(Code.BAD_VALUE, message, did_you_mean(unknown[0], sorted(known)))
+            yield made
+
+    def _cases(self) -> tuple[tuple[str, ...], tuple[Case, ...]]:
+        shapes = self._mapping("cases").get("shapes")
+        if not isinstance(shapes, list) or not shapes or not all(isinstance(one, dict) and one for one in shapes):
+            raise self._wrong(Code.WRONG_TYPE, "`shapes` in [cases] must be tables, e.g. [{rows = 8192, cols = 4096}]")
+        sizes = tuple(shapes[0])
+        for one in shapes:
+            if one.keys() != set(sizes) or not all(
+                type(value) is int and abs(value) <= LARGEST for value in one.values()
+            ):
+                raise self._wrong(Code.BAD_VALUE, f"each of `shapes` must have integers for {', '.join(sizes)}")
+        self._names(sizes)
+        return sizes, tuple(dict.fromkeys(tuple(one[name] for name in sizes) for one in shapes))
+
+    def _mapping(self, key: str, default: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        found = self._table.get(key, default)
+        if found is None:
+            raise self._wrong(Code.MISSING_KEY, f"[{key}] is missing")
+        if not isinstance(found, dict) or not (found or default is not None):
+            raise self._wrong(Code.WRONG_TYPE, f"[{key}] must be a table that is not empty")
+        return dict(found)
+
+    def _text(self, key: str, default: str | None = None) -> str:
+        found = self._table.get(key, default)
+        if found is None:
+            raise self._wrong(Code.MISSING_KEY, f"`{key}` is missing")
+        if not isinstance(found, str):
+            raise self._wrong(Code.WRONG_TYPE, f"`{key}` must be text")
+        return found
+
+    def _integers(self, name: str, values: object) -> tuple[int, ...]:
+        self._names([name])
+        fits = isinstance(values, list) and all(type(one) is int and -_INT <= one < _INT for one in values)
+        if not isinstance(values, list) or not values or not fits:
+            raise self._wrong(Code.WRONG_TYPE, f"`{name}` in [space] must be a list of integers of 32 bits")
+        return tuple(dict.fromkeys(values))
+
+    def _names(self, names: Sequence[str]) -> None:
+        for one in names:
+            if not _NAME.fullmatch(one) or keyword.iskeyword(one) or one in _taken():
+                raise self._wrong(Code.BAD_NAME, f"`{one}` cannot be a name in the header")
+
+    def _wrong(self, code: Code, message: str, advice: str = "") -> DriverError:
+        return error(code, f"{self._path}: {message}", help=advice)

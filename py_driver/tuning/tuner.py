@@ -1,0 +1,291 @@
+"""Builds the configurations of a kernel, measures them, and keeps a record of each, also if it is ended in between."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.authoring.benchmark import scripts_of
+from py_driver.authoring.ceilings import gpu_facts
+from py_driver.authoring.dev_build import dev_build, python_of
+from py_driver.building.variant_dir import DEV
+from py_driver.errors import Code, DriverError, error
+from py_driver.plan.plan import plan_directory
+from py_driver.plan.variation import with_section_flags
+from py_driver.system.files import reading, write
+from py_driver.tuning.picture import picture
+from py_driver.tuning.records import Record, Records, file_of, read_records, write_records
+from py_driver.tuning.space import read_space, spaces_of
+from py_driver.tuning.worker import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py_driver.authoring.dev_build import DevBuild, Machine
+    from py_driver.bazel.invocation import Choices
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.tuning.space import Configuration, Space
+    from py_driver.tuning.worker import Pair
+
+_PLACE: Final = "tuning"
+"""The directory beside the builds for this machine."""
+
+_TOGETHER: Final = 48
+"""How many configurations are loaded into one process, and take turns there."""
+
+_TOGETHER_IN_TIME: Final = 8
+"""Likewise, where the time is limited."""
+
+_CPU: Final = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tuned:
+    """What came of tuning.
+
+    Attributes:
+        records: all that is known now.
+        file: where they are.
+        built: how many configurations were built.
+        actions: how many actions ran for that.
+        skipped: how many configurations were left out, since the time was over.
+    """
+
+    records: Records
+    file: Path
+    built: int
+    actions: int
+    skipped: int
+
+
+def digest(directory: Path, releases: Releases, space: Space) -> str:
+    """What tells what is tuned from others: a digest of the sources but headers of tuning, and of the benchmarks.
+
+    Args:
+        directory: of the project.
+        releases: to plan for.
+        space: what is tuned.
+
+    Raises:
+        DriverError: what is wrong with the project; USAGE if it has no such section; FILE_MISSING or PERMISSION if a
+            benchmark cannot be read.
+    """
+    plan = plan_directory(directory, releases)
+    if space.section not in {group.name for group in plan.groups}:
+        message = f"tuning/{space.name}.toml tunes [kernel.{space.section}], which build.toml does not have"
+        raise error(Code.USAGE, message)
+    made = hashlib.sha256(f"{space.section}\0{space.workload}\0".encode())
+    scripts = [one.relative_to(directory.absolute()).as_posix() for one in scripts_of(directory)]
+    for name in ("build.toml", *sorted(plan.files - _headers(directory)), *scripts):
+        with reading(directory / name):
+            content = (directory / name).read_bytes()
+        made.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
+    return made.hexdigest()[:12]
+
+
+def stale_records(directory: Path, releases: Releases) -> list[Path]:
+    """The records of a project that are of other sources than it has now; what is no space or no record is passed over.
+
+    Args:
+        directory: of the project.
+        releases: to plan for.
+    """
+    found = []
+    for name, path in spaces_of(directory).items():
+        with suppress(DriverError):
+            space = read_space(path)
+            files = sorted(path.parent.glob(f"{name}.*.json"))
+            now = digest(directory, releases, space) if files else ""
+            for file in files:
+                with suppress(DriverError):
+                    records = read_records(file, space)
+                    if records is not None and records.sources != now:
+                        found.append(file)
+    return found
+
+
+def _headers(directory: Path) -> set[str]:
+    """The headers that the spaces of a project write; a space that is wrong has none."""
+    found = set()
+    for path in spaces_of(directory).values():
+        with suppress(DriverError):
+            found.add(read_space(path).header)
+    return found
+
+
+def _is_over(end: float | None) -> bool:
+    return end is not None and time.monotonic() > end
+
+
+@dataclass(kw_only=True, slots=True)
+class Tuner:
+    """Tunes one space of a project on this machine.
+
+    Attributes:
+        directory: of the project.
+        space: what is tuned.
+        machine: which variant is tuned.
+        releases: to build for.
+        choices: how to build.
+        output: where progress is shown.
+    """
+
+    directory: Path
+    space: Space
+    machine: Machine
+    releases: Releases
+    choices: Choices
+    output: Output
+    _actions: int = field(default=0, init=False)
+
+    def run(self, seconds: float | None) -> Tuned:
+        """Build and measure what has no record yet.
+
+        Args:
+            seconds: after which nothing more is begun; configurations are then taken by chance, the default first.
+
+        Raises:
+            DriverError: what keeps all configurations from being built or measured.
+        """
+        place = self.directory / DEV / _PLACE
+        for old in place.iterdir() if place.is_dir() else ():
+            if not Path("/proc", old.name).exists():
+                shutil.rmtree(old, ignore_errors=True)
+        try:
+            return self._run(seconds)
+        finally:
+            shutil.rmtree(place / str(os.getpid()), ignore_errors=True)
+
+    def _run(self, seconds: float | None) -> Tuned:
+        """See `run`; the builds have a directory of this process, which goes afterwards."""
+        start = time.monotonic()
+        sources = digest(self.directory, self.releases, self.space)
+        scripts = scripts_of(self.directory)
+        first = self._build(self.space.default)
+        if self.space.section not in first.variant.groups:
+            message = f"{first.variant.name} has no code of [kernel.{self.space.section}]"
+            raise error(Code.USAGE, message, help="tune it where torch can use the GPU that the section is for")
+        python = python_of(first, self.machine, self.releases, self.output)
+        about = self._about(first, python)
+        file = file_of(self.directory, self.space, str(about["gpu"]))
+        records = read_records(file, self.space)
+        if records is None or (records.sources, records.machine.get("variant")) != (sources, about["variant"]):
+            if records is not None:
+                self.output.say(f"note: {file} is of other sources or another torch; all is measured anew")
+            records = Records(machine=about, sources=sources)
+        todo = self._todo(records, seconds)
+        built = tried = 0
+        end = None if seconds is None else start + seconds
+        together = _TOGETHER_IN_TIME if seconds is not None else _TOGETHER
+        with self.output.task(f"tuning {self.space.name}") as task:
+            while tried < len(todo) and not (tried and _is_over(end)):
+                made: dict[Configuration, DevBuild] = {}
+                # However little time there is, something is measured.
+                while tried < len(todo) and len(made) < together and not (made and _is_over(end)):
+                    one = todo[tried]
+                    tried += 1
+                    task.update(f"building {tried} of {len(todo)}: {self.space.shown(one)}")
+                    if build := self._try(one, records):
+                        made[one] = build
+                built += len(made)
+                task.update(f"measuring {len(made)} of {len(todo)} configurations on {len(self.space.cases)} cases")
+                self._measure(made, records, scripts, python, file)
+            task.done(f"{tried} configurations")
+        skipped = len(todo) - tried
+        write_records(file, records, self.space)
+        write(file.with_suffix(".svg"), picture(self.space, records).encode())
+        return Tuned(records=records, file=file, built=built, actions=self._actions, skipped=skipped)
+
+    def _about(self, first: DevBuild, python: str) -> dict[str, Any]:
+        """The machine, as far as conditions and the name of the file need it."""
+        if first.backend == _CPU:
+            return {"gpu": _CPU, "variant": first.variant.name, "capability": 0, "smem": 0, "sms": 0}
+        facts = gpu_facts(python)
+        return {
+            "gpu": facts["gpu"],
+            "variant": first.variant.name,
+            "capability": facts["capability"],
+            "smem": facts["shared_bytes"],
+            "sms": facts["multiprocessors"],
+        }
+
+    def _todo(self, records: Records, seconds: float | None) -> list[Configuration]:
+        """The configurations that lack a record; what a condition excludes gets one here."""
+        facts = {name: int(records.machine[name]) for name in ("capability", "smem", "sms")}
+        todo = []
+        for one in self.space.configurations:
+            for case in self.space.cases:
+                if (one, case) not in records.found and (text := self.space.violated(one, case, facts)):
+                    records.found[one, case] = Record(outcome="constraints", reason=text)
+            if any((one, case) not in records.found for case in self.space.cases):
+                todo.append(one)
+        if seconds is not None and todo:
+            head, tail = ([todo[0]], todo[1:]) if todo[0] == self.space.default else ([], todo)
+            random.Random(0).shuffle(tail)  # noqa: S311  (no secret)
+            todo = [*head, *tail]
+        return todo
+
+    def _build(self, one: Configuration) -> DevBuild:
+        flags = self.space.flags(one)
+        name = "-".join(map(str, one))
+        made = dev_build(
+            self.directory,
+            self.machine,
+            self.releases,
+            self.output,
+            self.choices,
+            change=lambda plan: with_section_flags(plan, self.space.section, flags),
+            into=f"{_PLACE}/{os.getpid()}/{name}",
+        )
+        self._actions += made.ran
+        return made
+
+    def _try(self, one: Configuration, records: Records) -> DevBuild | None:
+        """Build a configuration; None if it does not compile, which is its record."""
+        try:
+            return self._build(one)
+        except DriverError as failure:
+            [first, *_] = failure.diagnostics
+            if first.code not in {Code.BUILD_FAILED, Code.NOT_COMPLIANT} or one == self.space.default:
+                raise
+            for case in self.space.cases:
+                records.found.setdefault((one, case), Record(outcome="compile", reason=first.message))
+            return None
+
+    def _measure(
+        self,
+        made: Mapping[Configuration, DevBuild],
+        records: Records,
+        scripts: Sequence[Path],
+        python: str,
+        file: Path,
+    ) -> None:
+        """Measure what was built; the records are written as they come."""
+        numbers, cases = [*made], self.space.cases
+        todo = [*self._pairs(numbers, records)]
+        if not todo:
+            return
+        left = {case: sum(at == case for _, at in todo) for case in range(len(cases))}
+
+        def take(pair: Pair, record: Record, machine: Mapping[str, Any]) -> None:
+            records.found[numbers[pair[0]], cases[pair[1]]] = record
+            records.machine.update({**machine, "gpu": records.machine["gpu"]})
+            left[pair[1]] -= 1
+            if not left[pair[1]]:
+                write_records(file, records, self.space)
+
+        measure(self.space, [*made.values()], todo, scripts, python, take)
+
+    def _pairs(self, numbers: Sequence[Configuration], records: Records) -> Iterator[Pair]:
+        for at, case in enumerate(self.space.cases):
+            for number, one in enumerate(numbers):
+                if (one, case) not in records.found:
+                    yield number, at

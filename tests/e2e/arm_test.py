@@ -1,0 +1,188 @@
+"""Variants for Arm servers: compiled on this machine, checked, and run by CPython and torch for Arm under qemu."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import PROJECTS, Built, Driver, copy_project, steps
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+
+from py_driver.fetch.debian import resolve_debian
+from py_driver.fetch.prefetch import fetch_all
+from py_driver.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+RELU = "torch210-cxx11-cpu-aarch64-linux"
+STABLE = "torch-stable-abi29-cpu-aarch64-linux"
+CUDA = "torch213-cxx11-cu130-aarch64-linux"
+X86 = CUDA.replace("aarch64", "x86_64")
+FLOORS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+
+TORCH = "2.10.0"  # its wheel for Arm is for CPUs alone
+PYTHON = ["python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"]
+LIBRARIES = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libssl3", "libffi8", "libbz2-1.0", "liblzma5"]
+LIBRARIES += ["libsqlite3-0", "libuuid1", "libncursesw6", "libreadline8", "libtinfo6", "libdb5.3", "libcrypt1"]
+PLATFORMS = [f"--platform={name}_aarch64" for name in ("manylinux_2_28", "manylinux2014", "manylinux_2_17")]
+PACKAGES = ["typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "numpy", "tomlkit", "tomli"]
+
+SCRIPT = """
+import platform, sys, torch
+from pathlib import Path
+from kernels import get_local_kernel
+assert platform.machine() == "aarch64"
+relu = get_local_kernel(Path(sys.argv[1]), backend="cpu")
+for dtype in (torch.float16, torch.bfloat16, torch.float32):
+    x = torch.randn(1000).to(dtype)
+    assert torch.equal(relu.relu(x), torch.relu(x))
+try:
+    relu.relu(torch.ones(2, dtype=torch.int64))
+except RuntimeError as refused:  # an exception of C++ passes through three libraries
+    pass
+else:
+    raise AssertionError("int64 was taken")
+scale = get_local_kernel(Path(sys.argv[2]), backend="cpu")
+for x in (torch.randn(7, 5), torch.randn(5, 7).t(), torch.empty(0)):
+    torch.testing.assert_close(scale.scale(x, -2.5), x * -2.5)
+print(Path(relu.__file__).parent.name, Path(scale.__file__).parent.name)
+"""
+
+
+@pytest.fixture(scope="module")
+def relu(clone: Driver, base: Path) -> Built:
+    project = copy_project(clone.root / "examples" / "relu", base / "arm" / "relu")
+    return Built(driver=clone, project=project, result=clone.build(project, RELU))
+
+
+@pytest.fixture(scope="module")
+def stable(clone: Driver, base: Path) -> Built:
+    project = copy_project(PROJECTS / "stable", base / "arm" / "stable")
+    return Built(driver=clone, project=project, result=clone.build(project, STABLE))
+
+
+@pytest.fixture(scope="module")
+def cuda(clone: Driver, base: Path) -> Built:
+    project = copy_project(clone.root / "examples" / "relu", base / "arm" / "relu_cuda")
+    return Built(driver=clone, project=project, result=clone.build(project, f"{X86[:-12]}{{x86_64,aarch64}}-*"))
+
+
+@pytest.fixture(scope="module")
+def python(clone: Driver, base: Path) -> Built:
+    """A project whose binding includes Python.h, which is another one for each CPU."""
+    project = copy_project(PROJECTS / "python_api", base / "arm" / "python_api")
+    return Built(driver=clone, project=project, result=clone.build(project, RELU))
+
+
+@pytest.mark.parametrize(("which", "variant"), [("relu", RELU), ("stable", STABLE), ("cuda", CUDA), ("python", RELU)])
+def test_a_library_is_for_arm_and_asks_for_old_systems(
+    which: str, variant: str, request: pytest.FixtureRequest
+) -> None:
+    built: Built = request.getfixturevalue(which)
+    [library] = (built.build / variant).glob("*.so")
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        assert elf["e_machine"] == "EM_AARCH64"
+        dynamic: Any = elf.get_section_by_name(".dynamic")
+        needed = {tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
+        assert {"libc.so.6", "libtorch_cpu.so"} <= needed
+        assert ({"libtorch_cuda.so", "libcudart.so.13"} <= needed) is (variant == CUDA)
+        assert not any("x86" in name for name in needed)
+        versions = elf.get_section_by_name(".gnu.version_r")
+        assert isinstance(versions, GNUVerNeedSection)
+        for _, found in versions.iter_versions():
+            for version in found:
+                family, _, number = version.name.partition("_")
+                assert tuple(map(int, number.split("."))) <= FLOORS[family], version.name
+
+
+def test_what_a_word_means(clone: Driver, relu: Built) -> None:
+    # Of the two CPUs the one of this machine is meant, unless the other one is named.
+    listed = json.loads(clone.run("check", relu.project, "--json").stdout)["variants"]
+    assert RELU in listed
+    ours = clone.build(relu.project, "torch210-cxx11-cpu-*")
+    assert [one["variant"] for one in ours["variants"]] == [RELU.replace("aarch64", "x86_64")]
+    words = ["--torch=2.10", "--backend=cpu", "--cpu=x86_64", "--cpu=aarch64", "--json"]
+    both = json.loads(clone.run("build", relu.project, *words).stdout)
+    assert steps(both) == (0, 0, sum(steps(relu.result)) + sum(steps(ours)))
+    refused = clone.run("build", relu.project, f"--variant={RELU}", "--cxx=gcc", code=2).stderr
+    assert "gcc compiles for x86_64 alone" in refused
+
+
+def test_both_cpus_have_the_same_code_for_gpus(cuda: Built) -> None:
+    ours, theirs = (_gpu_code(cuda.build / variant) for variant in (CUDA, X86))
+    assert len(ours) > 10_000
+    assert ours == theirs
+    # Of 19 steps of each those of ptxas are the same, one for each architecture; whichever comes first runs them.
+    run, shared, cached = steps(cuda.result)
+    assert (run, shared + cached) == (32, 6)
+
+
+def _gpu_code(variant: Path) -> bytes:
+    """The code for GPUs of a variant."""
+    [library] = variant.glob("*.so")
+    with library.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".nv_fatbin")
+        assert section is not None
+        return bytes(section.data())
+
+
+def test_wheels_are_for_one_cpu(clone: Driver, relu: Built, base: Path) -> None:
+    out = base / "arm" / "wheels"
+    clone.run("wheel", relu.project, f"--variant={RELU}", f"--out={out}")
+    [wheel] = out.iterdir()
+    assert wheel.name.endswith("-cp39-abi3-manylinux_2_28_aarch64.whl")
+    clone.build(relu.project, RELU.replace("aarch64", "x86_64"))
+    refused = clone.run("wheel", relu.project, f"--out={out}", code=2).stderr
+    assert "a wheel is for one CPU" in refused
+
+
+@pytest.mark.slow
+def test_torch_for_arm_runs_them(relu: Built, stable: Built, tmp_path: Path) -> None:
+    root, site = tmp_path / "root", tmp_path / "site"
+    _packages([*PYTHON, *LIBRARIES], "arm64", root)
+    _packages(["qemu-user-static"], "amd64", tmp_path)
+    _wheels([f"torch=={TORCH}", "kernels==0.17.2", "markupsafe", "pyyaml"], site, "--no-deps")
+    _wheels([*PACKAGES, "huggingface_hub"], site)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    qemu = tmp_path / "usr" / "bin" / "qemu-aarch64-static"
+    settings = {
+        "LD_LIBRARY_PATH": "/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu",
+        "PYTHONPATH": str(site),
+        "PYTHONHOME": str(root / "usr"),
+    }
+    words = [word for name, value in settings.items() for word in ("-E", f"{name}={value}")]
+    done = subprocess.run(
+        [qemu, "-L", root, *words, root / "usr/bin/python3.11", script, relu.build, stable.build],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [RELU, STABLE]
+
+
+def _packages(names: Sequence[str], architecture: str, to: Path) -> None:
+    """Unpack Debian packages."""
+    to.mkdir(exist_ok=True)
+    for one in fetch_all(resolve_debian(names, "bookworm", architecture=architecture), Output()):
+        subprocess.run(["dpkg", "-x", one.path, to], check=True)
+
+
+def _wheels(names: Sequence[str], to: Path, *options: str) -> None:
+    """Unpack wheels for Arm and CPython 3.11."""
+    command = [sys.executable, "-m", "pip", "install", "-q", f"--target={to}", "--python-version=3.11", *PLATFORMS]
+    subprocess.run([*command, "--only-binary=:all:", "--upgrade", *options, *names], check=True)
+    assert not [*to.rglob("*x86_64*.so")]
+    assert re.search(r"aarch64", " ".join(map(str, to.rglob("*.so"))))

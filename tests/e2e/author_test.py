@@ -1,0 +1,311 @@
+"""An author's daily work: a project from a template, built, run, tested, timed, edited, installed; all on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clone import CPU, Driver
+
+from py_driver.building.installed_torch import python_for
+from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
+from py_driver.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).parents[2]
+TORCH = "--torch=2.13"
+FOLLOW = """
+import sys, time, torch
+from rules_torch_kernels import live
+sys.stdout = open(sys.argv[1], "w")
+kernel = live.load("fast_silu")
+first, x, last = kernel.fast_silu, torch.tensor([1.0]), None
+print("started", flush=True)
+while True:
+    found = (round(kernel.fast_silu(x).item(), 3), round(first(x).item(), 3), kernel.fast_silu.__module__)
+    if found != last:
+        print(*found, flush=True)
+        last = found
+    time.sleep(0.01)
+"""
+LOAD = """
+import pathlib, sys, torch
+from rules_torch_kernels import BuildError, load
+project, x = pathlib.Path(sys.argv[1]), torch.tensor([1.0])
+source = project / "csrc" / "fast_silu.cpp"
+text = source.read_text()
+first = load(project)
+assert load(project) is first
+source.write_text(text.replace("x / (1", "2 * x / (1"))
+second = load(project)
+assert second.fast_silu(x).item() == 2 * first.fast_silu(x).item()
+source.write_text(text.replace("x / (1", "unheard / (1"))
+try:
+    load(project)
+except BuildError as problem:
+    assert "use of undeclared identifier 'unheard'" in str(problem)
+else:
+    raise AssertionError
+assert second.fast_silu(x).item() == 2 * first.fast_silu(x).item()
+source.write_text(text)
+assert load(project).__name__ == first.__name__
+print("loaded")
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    return python_for([parse(CPU)], Releases(), Output())
+
+
+@pytest.fixture(scope="module")
+def made(clone: Driver, base: Path) -> Path:
+    project = base / "fast-silu"
+    clone.run("init", project, "--name=me/fast-silu")
+    return project
+
+
+@pytest.fixture
+def project(made: Path, tmp_path_factory: pytest.TempPathFactory, base: Path) -> Path:
+    """A copy of the project that a test may change; its name is the same, so actions are shared."""
+    place = base / tmp_path_factory.mktemp("author").name / "fast-silu"
+    return Path(shutil.copytree(made, place, ignore=shutil.ignore_patterns(".dev", "__pycache__")))
+
+
+def edit(project: Path, old: str, new: str, file: str = "csrc/fast_silu.cpp") -> None:
+    path = project / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_a_new_project_passes_its_own_tests(clone: Driver, made: Path) -> None:
+    done = clone.run("test", made, TORCH, "--", "-q")
+    assert re.search(r"^45 passed, 1 skipped", done.stdout, re.MULTILINE)
+    assert [one.name for one in made.iterdir() if one.name in {"build", "__pycache__", ".pytest_cache"}] == []
+    assert (made / ".dev" / ".gitignore").read_text(encoding="utf-8") == "*\n"
+
+
+def test_an_installed_driver_begins_the_same_project(clone: Driver, installed: Driver, tmp_path: Path) -> None:
+    made = []
+    for name, driver in (("one", clone), ("other", installed)):
+        driver.run("init", tmp_path / name, "--name=any-kernel", cwd=tmp_path)
+        files = [one for one in (tmp_path / name).rglob("*") if one.is_file()]
+        made.append({one.relative_to(tmp_path / name): one.read_bytes() for one in files})
+    assert made[0] == made[1]
+
+
+def test_a_wrong_kernel_fails(clone: Driver, project: Path) -> None:
+    edit(project, "x / (1.0f + std::exp(-x))", "x / (1.0f + std::exp(-x)) * 1.000001f")
+    done = clone.run("test", project, TORCH, "--", "-q", "-x", code=1)
+    assert "elements are wrong; the worst is" in done.stdout
+    wrong = clone.run("bench", project, TORCH, "--json")
+    assert {one["verified"] for one in json.loads(wrong.stdout)["results"]} == {True}  # as upstream compares
+    edit(project, "1.000001f", "1.5f")
+    failed = clone.run("bench", project, TORCH, code=6)
+    assert "Float32.silu failed: the output differs from the reference by up to" in failed.stderr
+
+
+def test_a_command_finds_the_kernel_as_users_do(clone: Driver, made: Path) -> None:
+    program = (
+        "import kernels, fast_silu, torch; k = kernels.get_kernel('me/fast-silu', version=1, backend='cpu'); "
+        "print(k.__name__, k.fast_silu(torch.zeros(1)).item(), fast_silu.fast_silu(torch.zeros(1)).item())"
+    )
+    done = clone.run("run", made, TORCH, "--", "python", "-c", program)
+    told = json.loads(clone.run("run", made, TORCH, "--json").stdout)
+    assert done.stdout.split() == [told["id"], "0.0", "0.0"]
+    assert (told["variant"], told["backend"], told["actions"]) == (CPU, "cpu", 0)
+    assert Path(told["path"]) == made / ".dev" / told["id"] / CPU
+    assert clone.run("run", made, TORCH, "--", "sh", "-c", "exit 7", code=7).stderr
+    assert "`nowhere` is no program on PATH" in clone.run("run", made, TORCH, "--", "nowhere", code=4).stderr
+
+
+def test_what_looks_at_cuda_code_needs_a_gpu(clone: Driver, project: Path) -> None:
+    said = clone.run("test", project, TORCH, "--under=memcheck", code=2).stderr
+    assert "--under memcheck looks at CUDA code, and no GPU is found" in said
+    assert not (project / ".dev").exists()
+
+
+def test_without_torch_there_is_advice(clone: Driver, made: Path) -> None:
+    said = clone.run("run", made, "--", "true", env={"RULES_TORCH_KERNELS_TORCH_PYTHON": "/bin/false"}, code=4).stderr
+    assert "no python3 on PATH has torch" in said
+    assert "--torch 2.13" in said
+
+
+def test_benchmarks_beside_another_revision(clone: Driver, project: Path, tmp_path: Path) -> None:
+    git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@y"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    edit(
+        project,
+        "for (std::int64_t i = 0",
+        "for (volatile int wait = 0; wait < 40000000; ++wait) {}\n  for (std::int64_t i = 0",
+    )
+    file = tmp_path / "now.json"
+    clone.run("bench", project, TORCH, "--against=HEAD", f"--output={file}")
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    assert [one["workload"] for one in results] == ["Float32.silu", "Float16.silu", "BFloat16.silu"]
+    for one in results:
+        assert one["times"]["interval_us"][0] > one["base"]["interval_us"][1]
+        assert one["bytes"] == 2 * (1 << 20) * (4 if "32" in one["workload"] else 2)
+        assert one["timingResults"]["iterations"] == one["times"]["runs"] >= 12
+    assert file.with_suffix(".svg").read_text(encoding="utf-8").startswith("<svg")
+    edit(project, "for (volatile int wait = 0; wait < 40000000; ++wait) {}\n", "")
+    table = clone.run("bench", project, TORCH, f"--against={file}").stdout.splitlines()
+    assert float(table[1].split()[-1].removesuffix("x")) > 1
+    assert "git has no commit `nowhere`" in clone.run("bench", project, TORCH, "--against=nowhere", code=2).stderr
+
+
+def test_benchmarks_that_end_the_process(clone: Driver, project: Path) -> None:
+    """As a fault on a GPU does, after which nothing runs there in the same process."""
+    ends = {"Aborts": "os.abort()", "Leaves": "os._exit(0)", "Exits": "raise SystemExit(0)"}
+    more = "".join(
+        f"class {name}(Float32):\n    def benchmark_silu(self):\n        import os; {what}\n\n\n"
+        for name, what in ends.items()
+    )
+    edit(project, "class Float16", f"{more}class Float16", "benchmarks/benchmark.py")
+    text = (project / "benchmarks" / "benchmark.py").read_text(encoding="utf-8")
+    place = text.index("class Aborts"), text.index("class BFloat16")
+    other = text[: place[0]] + "    def flops_silu(self):\n        return float('nan')\n"
+    (project / "benchmarks" / "benchmark_other.py").write_text(other, encoding="utf-8")
+    done = clone.run("bench", project, TORCH, "--json", code=6)
+    results = {one["workload"]: one for one in json.loads(done.stdout)["results"]}
+    named = [f"benchmark.py:{one}.silu" for one in ("Float32",)] + [f"{one}.silu" for one in ends]
+    assert [*results] == [*named, "Float16.silu", "BFloat16.silu", "benchmark_other.py:Float32.silu"]
+    wrong = [one for one in results if "times" not in results[one]]
+    assert wrong == [*named[1:], "benchmark_other.py:Float32.silu"]
+    assert results[wrong[-1]]["problem"] == "ValueError: flops_silu returns nan, which is no number above 0"
+    for one in wrong:
+        assert f"{one} failed: " in done.stderr
+    (project / "benchmarks" / "benchmark_other.py").write_text("import os\n\nimport nowhere\n", encoding="utf-8")
+    said = clone.run("bench", project, TORCH, code=6).stderr
+    assert "benchmark_other.py:3: ModuleNotFoundError: No module named 'nowhere'" in said
+
+
+@pytest.fixture
+def follower(clone: Driver, project: Path, tmp_path: Path) -> Iterator[Any]:
+    """`driver run --watch` with a command that follows; gives a way to wait for a line of what it prints."""
+    script, said_to = tmp_path / "follow.py", tmp_path / "said"
+    script.write_text(FOLLOW, encoding="utf-8")
+    process = clone.start("run", project, TORCH, "--watch", "--", "python", script, said_to)
+    place = 0
+
+    def wait(pattern: str, seconds: float = 240) -> re.Match[str]:
+        nonlocal place
+        end = time.monotonic() + seconds
+        while True:
+            seen = said_to.read_text(encoding="utf-8")[place:] if said_to.exists() else ""
+            if found := re.search(pattern, seen):
+                place += found.end()
+                return found
+            assert time.monotonic() < end, seen
+            assert process.poll() is None
+            time.sleep(0.02)
+
+    yield wait
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "use of undeclared identifier 'unheard'" in said
+
+
+def test_watching(project: Path, follower: Any) -> None:  # noqa: ANN401  (a function)
+    follower("started\n")
+    first = follower(r"0\.731 0\.731 (\S+)\n")[1]
+    edit(project, "x / (1", "2 * x / (1")
+    second = follower(r"1\.462 0\.731 (\S+)\n")[1]
+    edit(project, "2 * x / (1", "unheard / (1")
+    edit(project, "return out", "return out + 1", "torch-ext/fast_silu/__init__.py")
+    time.sleep(3)
+    edit(project, "unheard / (1", "3 * x / (1")
+    third = follower(r"3\.193 0\.731 (\S+)\n")[1]
+    assert len({first, second, third}) == 3
+
+
+def test_from_python(clone: Driver, project: Path, python: str) -> None:
+    own = {
+        "PYTHONPATH": str(clone.root / "py_driver" / "client"),
+        "RULES_TORCH_KERNELS_DRIVER": str(clone.root / "driver"),
+    }
+    done = subprocess.run(
+        [python, "-c", LOAD, str(project)],
+        env=clone.environment(own),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert (done.returncode, done.stdout) == (0, "loaded\n"), done.stderr
+
+
+@pytest.fixture(scope="module")
+def with_driver(base: Path, pristine: Path, python: str) -> Path:
+    """An environment on top of one with torch, in which the driver is installed; its directory of programs."""
+    place = base / "with-driver"
+    subprocess.run([python, "-m", "venv", str(place)], check=True)
+    [packages] = place.glob("lib/python*/site-packages")
+    [theirs] = Path(python).parents[1].glob("lib/python*/site-packages")
+    (packages / "torch.pth").write_text(f"import site; site.addsitedir({str(theirs)!r})\n", encoding="utf-8")
+    wheels = base / "wheels"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(wheels), str(pristine)], check=True
+    )
+    pip = [str(place / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", "--find-links", str(wheels)]
+    subprocess.run([*pip, "rules-torch-kernels"], check=True)
+    return place / "bin"
+
+
+@pytest.mark.parametrize("editable", [False, True], ids=["installed", "editable"])
+def test_pip_installs_a_project(clone: Driver, with_driver: Path, project: Path, base: Path, *, editable: bool) -> None:
+    environ = clone.environment()
+    command = [str(with_driver / "pip"), "install", "-q", "--find-links", str(base / "wheels")]
+    subprocess.run([*command, *(["-e"] if editable else []), str(project)], check=True, env=environ)
+    program = "import fast_silu, torch; print(fast_silu.fast_silu(torch.zeros(1)).item(), fast_silu.__file__)"
+
+    def imported() -> list[str]:
+        done = subprocess.run(
+            [with_driver / "python", "-c", program], check=True, env=environ, capture_output=True, text=True
+        )
+        return done.stdout.split()
+
+    value, file = imported()
+    assert value == "0.0"
+    assert Path(file).is_relative_to(project if editable else with_driver.parent)
+    edit(project, "return out", "return out + 1", "torch-ext/fast_silu/__init__.py")
+    assert imported()[0] == ("1.0" if editable else "0.0")
+    subprocess.run([str(with_driver / "pip"), "uninstall", "-q", "-y", "fast-silu"], check=True, env=environ)
+
+
+@pytest.mark.parametrize("template", ["reduction", "layer-norm", "gemm-wmma", "int4-gemm", "stable-abi"])
+def test_other_templates_pass_their_own_tests(clone: Driver, base: Path, template: str) -> None:
+    project = base / "templates" / template
+    clone.run("init", project, f"--template={template}", f"--name=me/my-{template}")
+    assert " passed" in clone.run("test", project, TORCH, "--", "-q").stdout
+    result = json.loads(clone.run("bench", project, TORCH, "--json").stdout)
+    assert {one["verified"] for one in result["results"]} == {True}
+
+
+def test_the_helper_catches_wrong_kernels(made: Path, python: str) -> None:
+    script = ROOT / "tests" / "helpers" / "mutants.py"
+    own = {**os.environ, "PYTHONPATH": str(made / "tests")}
+    done = subprocess.run([python, script], check=True, capture_output=True, text=True, timeout=600, env=own)
+    found = json.loads(done.stdout)
+    assert not any(any(faults["right"]) for faults in found.values())
+    missed = {(kind, name) for kind, faults in found.items() for name, said in faults.items() if not all(said)}
+    # An accumulator of float32 may lose more over 511 terms than the unit of float16 that a wrong rounding costs.
+    assert missed - {(kind, "right") for kind in found} == {("float16 product", "wrong_rounding")}
+    assert sum(len(faults) - 1 for faults in found.values()) == 90

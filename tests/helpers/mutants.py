@@ -1,0 +1,200 @@
+"""Wrong kernels, for each type of elements: which of them `verify.py` of a new project catches. Needs torch and pytest.
+
+It prints JSON: for each type the faults, each with what was said of it, and of right kernels. verify.py has to be on
+Python's path.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from verify import LAYOUTS, laid_out, make, pack_int4, unpack_int4, verify  # type: ignore[import-not-found]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2]
+SMALL = [one for one in FLOATS if one.itemsize < 4]
+INTEGERS = [torch.int8, torch.int32]
+ROWS, COLUMNS, DEPTH = 23, 17, 511
+
+
+def wide(x: Tensor) -> Tensor:
+    return x.to(torch.float64 if x.dtype == torch.float64 else torch.float32) if x.is_floating_point() else x.long()
+
+
+def function(x: Tensor) -> Tensor:
+    """What the right elementwise kernel computes."""
+    return x * torch.sigmoid(x) if x.is_floating_point() else 3 * x - 1
+
+
+def cut(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rounded towards 0, as by a kernel that cuts bits off."""
+    rounded = x.to(dtype)
+    too_far = rounded.to(x.dtype).abs() > x.abs()
+    bits = rounded.view(torch.uint8 if dtype.itemsize == 1 else torch.int16)
+    return torch.where(too_far, bits - 1, bits).view(dtype)
+
+
+def elementwise() -> dict[str, Callable[[Tensor, Tensor], None]]:  # noqa: C901  (a list of faults)
+    """Faults of a kernel that writes function(x) to out."""
+    turn = itertools.count()
+
+    def right(out: Tensor, x: Tensor) -> None:
+        out.copy_(function(wide(x)).to(out.dtype))
+
+    def dropped_tail(out: Tensor, x: Tensor) -> None:
+        whole = out.numel() // 4 * 4
+        out.view(-1)[:whole] = function(wide(x)).reshape(-1)[:whole].to(out.dtype)
+
+    def wrong_rounding(out: Tensor, x: Tensor) -> None:
+        out.copy_(cut(function(wide(x)), out.dtype))
+
+    def less_precision(out: Tensor, x: Tensor) -> None:
+        out.copy_(function(x.to(torch.float16)).to(out.dtype))
+
+    def race_on_the_last_row(out: Tensor, x: Tensor) -> None:
+        right(out, x)
+        last = out.view(torch.uint8)[-1]
+        last += next(turn) % 2  # one unit in the last place, now and then
+
+    def not_written(_out: Tensor, _x: Tensor) -> None:
+        pass
+
+    def input_overwritten(out: Tensor, x: Tensor) -> None:
+        right(out, x)
+        x.view(torch.uint8).fill_(1)
+
+    def past_the_end(out: Tensor, x: Tensor) -> None:
+        right(out, x)
+        out.as_strided((1,), (1,), out.storage_offset() + out.numel()).view(torch.uint8).fill_(0)
+
+    def before_the_begin(out: Tensor, x: Tensor) -> None:
+        right(out, x)
+        out.as_strided((1,), (1,), out.storage_offset() - 1).view(torch.uint8).fill_(0)
+
+    def ignores_strides(out: Tensor, x: Tensor) -> None:
+        right(out, x.as_strided(x.shape, torch.empty(x.shape).stride(), x.storage_offset()))
+
+    return {name: one for name, one in locals().items() if callable(one)}
+
+
+def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    """Faults of a kernel that returns a @ b."""
+
+    def sums(a: Tensor, b: Tensor) -> Tensor:
+        return wide(a) @ wide(b)
+
+    def rounded(x: Tensor, like: Tensor) -> Tensor:
+        return x.to(like.dtype if like.is_floating_point() else torch.int32)
+
+    def right(a: Tensor, b: Tensor) -> Tensor:
+        return rounded(sums(a, b), a)
+
+    def dropped_k(a: Tensor, b: Tensor) -> Tensor:
+        return rounded(sums(a[:, :-1], b[:-1]), a)
+
+    def small_accumulator(a: Tensor, b: Tensor) -> Tensor:
+        total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float16)
+        for k in range(a.shape[1]):
+            total = total + (wide(a[:, k : k + 1]) * wide(b[k : k + 1])).to(torch.float16)
+        return rounded(total, a)
+
+    def wrong_rounding(a: Tensor, b: Tensor) -> Tensor:
+        return cut(sums(a, b), a.dtype)
+
+    def tail_of_columns(a: Tensor, b: Tensor) -> Tensor:
+        out = rounded(sums(a, b), a)
+        out.view(torch.uint8)[:, -out.element_size() :] = 0
+        return out
+
+    def sums_of_16_bits(a: Tensor, b: Tensor) -> Tensor:
+        return rounded(sums(a, b).to(torch.int16), a)
+
+    found = {name: one for name, one in locals().items() if callable(one)}
+    return {name: one for name, one in found.items() if name not in {"sums", "rounded"}}
+
+
+def said(work: Callable[[], None]) -> str:
+    """What `verify` says of a kernel; nothing if it takes it for right."""
+    try:
+        work()
+    except AssertionError as wrong:
+        return str(wrong)
+    return ""
+
+
+def limits(dtype: torch.dtype) -> dict[str, Any]:
+    return {"low": -4, "high": 4} if dtype.is_floating_point else {"low": -40, "high": 40}
+
+
+def of_elements() -> Iterator[tuple[str, str, list[str]]]:
+    for dtype in (*FLOATS, *INTEGERS):
+        x = make((ROWS, COLUMNS), torch.float32, **limits(dtype)).to(dtype)
+        if dtype == torch.int32:
+            x = make((ROWS, COLUMNS), dtype, low=-(2**29), high=2**29)
+        for name, op in elementwise().items():
+            only = {"wrong_rounding": SMALL, "less_precision": FLOATS[:2]}
+            if dtype not in only.get(name, (dtype,)):
+                continue
+            inputs = [
+                laid_out(x, layout) for layout in (LAYOUTS if name in {"right", "ignores_strides"} else LAYOUTS[:1])
+            ]
+            verdicts = [said(partial(verify, op, function, [x], out=x, ulps=4)) for x in inputs]
+            if name == "ignores_strides":
+                verdicts = [";".join(verdicts)]
+            yield str(dtype).removeprefix("torch."), name, verdicts
+
+
+def of_products() -> Iterator[tuple[str, str, list[str]]]:
+    for dtype in (*FLOATS, torch.int8):
+        unit = {"low": -1, "high": 1} if dtype.is_floating_point else {"low": -128, "high": 128}
+        source = torch.float32 if dtype.is_floating_point else dtype
+        a = make((ROWS, DEPTH), source, **unit).to(dtype)
+        b = make((DEPTH, COLUMNS), source, seed=1, **unit).to(dtype)
+        for name, op in products().items():
+            only = {"wrong_rounding": SMALL, "small_accumulator": FLOATS, "sums_of_16_bits": INTEGERS}
+            if dtype not in only.get(name, (dtype,)):
+                continue
+            yield (
+                f"{str(dtype).removeprefix('torch.')} product",
+                name,
+                [said(partial(verify, op, torch.mm, [a, b], terms=DEPTH))],
+            )
+
+
+def of_int4() -> Iterator[tuple[str, str, list[str]]]:
+    """A product of packed int4 and int8."""
+    values = make((ROWS, 512), torch.int8, low=-8, high=8)
+    assert torch.equal(unpack_int4(pack_int4(values)), values)
+    packed, other = pack_int4(values), make((512, COLUMNS), torch.int8, low=-128, high=128, seed=1)
+
+    def reference(a: Tensor, b: Tensor) -> Tensor:
+        return unpack_int4(a.to(torch.uint8)).long() @ b
+
+    def right(a: Tensor, b: Tensor) -> Tensor:
+        return (unpack_int4(a).long() @ b.long()).to(torch.int32)
+
+    def halves_swapped(a: Tensor, b: Tensor) -> Tensor:
+        return right(a << 4 | a >> 4, b)
+
+    def no_sign(a: Tensor, b: Tensor) -> Tensor:
+        return ((unpack_int4(a).long() & 0xF) @ b.long()).to(torch.int32)
+
+    def dropped_k(a: Tensor, b: Tensor) -> Tensor:
+        return (unpack_int4(a).long()[:, :-1] @ b.long()[:-1]).to(torch.int32)
+
+    for one in (right, halves_swapped, no_sign, dropped_k):
+        yield "int4 product", one.__name__, [said(partial(verify, one, reference, [packed, other]))]
+
+
+found: dict[str, dict[str, Any]] = {}
+for kind, name, verdicts in (*of_elements(), *of_products(), *of_int4()):
+    found.setdefault(kind, {})[name] = verdicts
+sys.stdout.write(json.dumps(found))

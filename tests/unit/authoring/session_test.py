@@ -1,0 +1,128 @@
+"""A command beside a build: what it sees, its exit code, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from sections import CPU, GENERAL, TORCH, make
+
+from py_driver.authoring.dev_build import DevBuild
+from py_driver.authoring.session import environment, start, stop, wait
+from py_driver.authoring.watch import _changes, _is_source
+from py_driver.errors import Code, DriverError
+
+NAME = "torch213-cxx11-cpu-x86_64-linux"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> DevBuild:
+    plan = make(tmp_path / "project", GENERAL.replace(', "cuda"', "") + TORCH + CPU)
+    path = tmp_path / "project" / ".dev" / "_re_lu_cpu_0" / NAME
+    path.mkdir(parents=True)
+    (path / "__init__.py").write_text("where = 'here'\n", encoding="utf-8")
+    [variant] = [one for one in plan.variants if one.name == NAME]
+    return DevBuild(
+        directory=tmp_path / "project",
+        name="re_lu",
+        version=2,
+        module="re_lu",
+        repositories=("me/re_lu", "kernels-community/re_lu"),
+        variant=variant,
+        unique_id="_re_lu_cpu_0",
+        path=path,
+        ran=0,
+        seconds=0.0,
+    )
+
+
+def test_what_a_command_sees(made: DevBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_KERNELS", "other/kernel=/there")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    seen = environment(made, sys.executable)
+    at = made.path.parent
+    assert seen["LOCAL_KERNELS"] == f"other/kernel=/there:me/re_lu={at}:kernels-community/re_lu={at}"
+    assert seen["PYTHONPATH"].split(os.pathsep)[-1] == "/mine"
+    assert seen["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    program = "import re_lu, rules_torch_kernels; print(re_lu.where, rules_torch_kernels.load.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], env=seen, capture_output=True, text=True, check=True)
+    assert done.stdout == "here load\n"
+
+
+@pytest.mark.parametrize(("program", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("true", 0)])
+def test_exit_codes(made: DevBuild, program: str, code: int) -> None:
+    assert wait(start(["sh", "-c", program], made, sys.executable)) == code
+
+
+@pytest.mark.parametrize("word", ["nowhere", "/", str(Path(__file__))])
+def test_what_is_no_program(made: DevBuild, word: str) -> None:
+    with pytest.raises(DriverError) as caught:
+        start([word], made, sys.executable)
+    assert caught.value.diagnostics[0].code is Code.SET_UP
+
+
+def test_a_signal_to_end_is_passed_on(made: DevBuild) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    process = start(["sleep", "60"], made, sys.executable)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    begin = time.monotonic()
+    assert wait(process) == 128 + signal.SIGTERM
+    assert time.monotonic() - begin < 30
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("program", ["sleep 60", "trap '' TERM; while :; do sleep 0.1; done"])
+def test_a_command_ends_with_all_that_it_started(made: DevBuild, tmp_path: Path, program: str) -> None:
+    file = tmp_path / "pid"
+    inner = f"echo $$ >{file}; {program}"
+    process = start(["sh", "-c", 'sh -c "$0"; true', inner], made, sys.executable, alone=True)
+    while not (file.is_file() and file.read_text()):
+        time.sleep(0.01)
+    stop(process, seconds=0.2)
+    assert process.returncode in {-signal.SIGTERM, -signal.SIGKILL}
+    end = time.monotonic() + 10
+    while _lives(int(file.read_text())):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    stop(process)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+
+
+def test_sources_are_watched_and_results_are_not(tmp_path: Path) -> None:
+    for path, expected in {
+        "csrc/a.cu": True,
+        "train.py": True,
+        "torch-ext/x/data.json": True,
+        "results.json": False,
+        "log.txt": False,
+        ".dev/x/y.py": False,
+        "build/x.py": False,
+        "": False,
+    }.items():
+        assert _is_source(Path(path).parts) is expected, path
+    seen = _changes(tmp_path / "project")
+    assert next(seen) is False
+    (tmp_path / "project").mkdir()
+    assert next(seen) is True
+    (tmp_path / "project").rmdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other").rename(tmp_path / "project")
+    end = time.monotonic() + 20
+    while not next(seen):
+        assert time.monotonic() < end
+    time.sleep(0.3)
+    (tmp_path / "project" / "a.cu").write_text("x")
+    while not next(seen):
+        assert time.monotonic() < end

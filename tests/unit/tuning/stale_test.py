@@ -1,0 +1,39 @@
+"""`driver check` says which records of `driver tune` are of other sources."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from py_driver.__main__ import main
+from py_driver.authoring.new_project import create, rendered, template_of
+from py_driver.matrix.releases import Releases
+from py_driver.tuning.records import Records, file_of, write_records
+from py_driver.tuning.space import find_space
+from py_driver.tuning.tuner import digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_records_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    releases = Releases()
+    create(tmp_path, rendered(template_of("reduction"), "soft", "", ()), releases)
+    space = find_space(tmp_path, "")
+    file = file_of(tmp_path, space, "NVIDIA H200")
+    write_records(file, Records(machine={"gpu": "NVIDIA H200"}, sources=digest(tmp_path, releases, space)), space)
+
+    def notes() -> list[str]:
+        assert main(["check", str(tmp_path), "--json"]) == 0
+        return [one["message"] for one in json.loads(capsys.readouterr().out)["notes"]]
+
+    assert notes() == []
+    source = tmp_path / "csrc" / "soft.cu"
+    source.write_text(source.read_text(encoding="utf-8") + "\n// slower\n", encoding="utf-8")
+    assert notes() == [f"{file} was measured with other sources; run `driver tune`"]
+    # What is no space, and what is no record, is somebody else's.
+    file.write_text("{}", encoding="utf-8")
+    (file.parent / "mine.toml").write_text("x = 1\n", encoding="utf-8")
+    assert notes() == []
