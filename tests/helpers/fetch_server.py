@@ -53,6 +53,7 @@ class Server:
         self.asked: list[Asked] = []
         self.connections = 0
         self.sent = 0
+        self._counting = threading.Lock()
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -143,8 +144,10 @@ class Server:
                 body = body[: int(argument)]
             step = SLOW_CHUNK if action == "slow" else max(1, min(len(body), 1 << 20))
             for at in range(0, len(body), step):
+                # Counted first: who has read them all may ask at once.
+                with self._counting:
+                    self.sent += len(body[at : at + step])
                 handler.wfile.write(body[at : at + step])
-                self.sent += len(body[at : at + step])
                 time.sleep(float(argument) if action == "slow" else 0)
         except OSError:
             return
