@@ -25,12 +25,13 @@ def _declare(prefix, kind, version, setting, value, cpu = ""):
         toolchain_type = "@rules_torch_kernels//toolchains/%s:toolchain_type" % kind,
     )
 
-def declare_toolchains(name, cross, gpus, torch):
-    """Declares a toolchain for each version, the C++ toolchains, and `gcc_if_chosen`.
+def declare_toolchains(name, cross, gcc, gpus, torch):
+    """Declares a toolchain for each version, the C++ toolchains, `gcc` and `gcc_if_chosen`.
 
     Args:
         name: string, what the names of all targets begin with.
         cross: dict of list of string, versions for other CPUs, by kind and CPU, e.g. `torch aarch64`.
+        gcc: list of string, other CPUs that gcc compiles for.
         gpus: dict of list of string, versions of each of GPUS, e.g. `13.0` of `cuda`, chosen by the backend `cu130`.
         torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as cells for ROCm name it.
     """
@@ -53,6 +54,12 @@ def declare_toolchains(name, cross, gpus, torch):
         for version in versions:
             value = version if kind == "torch" else GPUS[kind].prefix + version.replace(".", "")
             _declare(name, kind, version, "torch" if kind == "torch" else "backend", value, cpu)
+    native.alias(
+        name = "gcc",
+        actual = select({"@platforms//cpu:" + cpu: "@%s//:sdk" % repository_name("gcc", cpu) for cpu in gcc} | {
+            "//conditions:default": "@torch_kernels_gcc//:sdk",
+        }),
+    )
     chosen = name + "_gcc_chosen"
     native.config_setting(
         name = chosen,
@@ -61,7 +68,7 @@ def declare_toolchains(name, cross, gpus, torch):
     gcc_choice(
         name = "gcc_if_chosen",
         sdk = select({
-            ":" + chosen: "@torch_kernels_gcc//:sdk",
+            ":" + chosen: ":gcc",
             "//conditions:default": None,
         }),
     )

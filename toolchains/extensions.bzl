@@ -1,6 +1,7 @@
 """The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
 
 load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
+load("//toolchains/cc:flags.bzl", "CPU")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/gcc:repository.bzl", "gcc_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
@@ -22,6 +23,7 @@ package(default_visibility = ["//visibility:public"])
 declare_toolchains(
     name = "sdk",
     cross = {cross},
+    gcc = {gcc},
     gpus = {gpus},
     torch = {torch},
 )
@@ -35,13 +37,14 @@ LIBRARIES = {{
 {entries}}}
 
 # gcc's C++ compiler, which is fetched when a target asks for it; and what has it if `//rules/settings:cxx` chooses it.
-GCC = Label("@torch_kernels_gcc//:sdk")
+GCC = Label("//:gcc")
 GCC_IF_CHOSEN = Label("//:gcc_if_chosen")
 """
 
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
         cross = json.encode(rctx.attr.cross),
+        gcc = json.encode(rctx.attr.gcc),
         gpus = json.encode(rctx.attr.gpus),
         torch = json.encode(rctx.attr.torch),
     ))
@@ -54,6 +57,7 @@ _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
         "cross": attr.string_list_dict(mandatory = True, doc = "Versions for other CPUs, by kind and CPU: `torch aarch64`."),
+        "gcc": attr.string_list(mandatory = True, doc = "Other CPUs that gcc compiles for, e.g. `aarch64`."),
         "gpus": attr.string_list_dict(mandatory = True, doc = "Versions of each of GPUS, e.g. `13.0` of `cuda`."),
         "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
@@ -139,13 +143,16 @@ def _toolchains_impl(mctx):
                 zig = _ZIG,
                 **cross
             )
-    gcc_repository(
-        name = "torch_kernels_gcc",
-        glibc = lock["cc"]["glibc"],
-        lock = json.encode(lock["gcc"]),
-        openmp = mctx.read(Label("//toolchains/lock:torch_openmp.json")),
-        zig = _ZIG,
-    )
+    runtimes = mctx.read(Label("//toolchains/lock:torch_openmp.json"))
+    for cpu, packages in ({CPU: lock["gcc"]["packages"]} | lock["gcc"]["cross"]).items():
+        gcc_repository(
+            name = "torch_kernels_gcc" if cpu == CPU else repository_name("gcc", cpu),
+            cpu = cpu,
+            glibc = lock["cc"]["glibc"],
+            lock = json.encode(packages),
+            openmp = runtimes,
+            zig = _ZIG,
+        )
     hipify = lock["hipify"]
     hipify_repository(
         name = "torch_kernels_hipify",
@@ -195,6 +202,7 @@ def _toolchains_impl(mctx):
             for cpu in lock["cc"]["cross"]
             for kind in ["cuda", "torch"]
         },
+        gcc = lock["gcc"]["cross"].keys(),
         gpus = {kind: lock[kind].keys() for kind in GPUS},
         libraries = libraries,
         torch = lock["torch"].keys(),

@@ -27,8 +27,8 @@ def repository_name(kind, version, cpu = ""):
     """The name of a toolchain's repository.
 
     Args:
-        kind: string, `cc`, `cuda`, `host`, `rocm` or `torch`.
-        version: string, e.g. `13.0`, or `2.13+rocm`; a CPU for `cc`.
+        kind: string, `cc`, `cuda`, `gcc`, `host`, `rocm` or `torch`.
+        version: string, e.g. `13.0`, or `2.13+rocm`; a CPU for `cc` and `gcc`.
         cpu: string, if the toolchain is for another CPU than that of the machine that builds.
 
     Returns:

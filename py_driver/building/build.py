@@ -26,9 +26,7 @@ from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, DEV, dev_directory
 from py_driver.building.workspace import one_at_a_time, workspace_for
-from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
-from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
@@ -194,10 +192,6 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
-    far = [one.name for one in chosen if one.cell.cpu not in (None, MACHINE)]
-    if far and options.choices.gcc:
-        message = f"gcc compiles for {MACHINE} alone, and {far[0]} is for another CPU"
-        raise error(Code.UNSUPPORTED, message, help="leave `--cxx gcc` away, or the variant")
     for version, name in other_openmp(plan, chosen).items():
         what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
         output.say(f"note: torch {version} {what}; the kernel may load another one beside it, with threads of its own")

@@ -210,7 +210,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 mnemonic=mnemonic,
                 arch=arch,
                 part=part,
-                reads=_digest([flags, seen, used, group.name, source, mnemonic, arch, own, part, read]),
+                reads=_digest([flags, seen, used, group.name, source, mnemonic, arch, own, part, cell.cpu, read]),
                 headers=seen,
             )
 

@@ -10,7 +10,7 @@ from py_driver.matrix.backends import BUILT
 from py_driver.matrix.cells import MACHINE, spell
 from py_driver.matrix.releases import openmp_file
 from py_driver.matrix.select import ANY, means, narrow, select
-from py_driver.matrix.torch_openmp import RUNTIME, read_file
+from py_driver.matrix.torch_openmp import RUNTIME, key_of, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,7 +75,7 @@ def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = F
     depends = [name for group in linked for name in group.depends]
     found = [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
     if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
-        found += lock.gcc_entries()
+        found += lock.gcc_entries({variant.cell.cpu or MACHINE for variant in chosen})
     return list({entry.key: entry for entry in found}.values())
 
 
@@ -87,12 +87,13 @@ def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
         chosen: the variants.
 
     Returns:
-        What the runtime is called there, by the version of torch; empty where nobody has looked.
+        What the runtime is called there, by `key_of`; empty where nobody has looked.
     """
     using = [one for one in chosen if any(asks_for_openmp(group.cxx_flags) for group in _linked(plan, [one]))]
     recorded = read_file(openmp_file()) if using else {}
-    names = {one.needs.torch: recorded.get(one.needs.torch, {}).get("soname", "") for one in using if one.needs.torch}
-    return {version: name for version, name in names.items() if name != RUNTIME}
+    keys = [key_of(one.needs.torch, one.cell.cpu) for one in using if one.needs.torch]
+    names = {key: recorded.get(key, {}).get("soname", "") for key in keys}
+    return {key: name for key, name in names.items() if name != RUNTIME}
 
 
 def _linked(plan: Plan, chosen: Iterable[Variant]) -> list[Group]:

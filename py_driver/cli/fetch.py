@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     chosen = [parse(name) for name in names]
     implied = [TVM_FFI_PART] if any(cell.tvm_ffi for cell in chosen) else []
     wanted = [*lock.entries_for(chosen), *lock.library_entries([*args.depends, *implied])]
-    wanted += lock.gcc_entries() if args.gcc else []
+    wanted += lock.gcc_entries({cell.cpu or MACHINE for cell in chosen}) if args.gcc else []
     fetched = fetch_all(list({entry.key: entry for entry in wanted}.values()), output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)

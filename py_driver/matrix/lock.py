@@ -93,9 +93,11 @@ class Lock(NamedTuple):
         parts = [known[name] for name in sorted(set(depends) & set(known))]
         return [parse_entry(one) for part in parts for one in part.get("headers", [part["archive"]])]
 
-    def gcc_entries(self) -> list[Entry]:
-        """The archives of the compiler of what asks for OpenMP, or of all C++ if that is chosen."""
-        return [parse_entry(one) for one in self.parts["gcc"]["packages"]]
+    def gcc_entries(self, cpus: Iterable[str]) -> list[Entry]:
+        """The archives of gcc for some CPUs: it compiles what asks for OpenMP, or all C++ if that is chosen."""
+        part = self.parts["gcc"]
+        found = [one for cpu in sorted(set(cpus)) for one in part["cross"].get(cpu, part["packages"])]
+        return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
     def toolchain_digests(self) -> dict[str, str]:
         """Digests of what is pinned of `cc`, `gcc`, each backend (`cu130`), torch release (`2.13`), `library X`.

@@ -67,11 +67,13 @@ class Requirement:
         """Whether an entry of the lock is what is asked for."""
         if self.pinned is not None:
             return entry == self.pinned
+        # A cross compiler has another CPU in its name; what an archive is for comes last.
+        tag = entry.basename.rpartition("-")[2]
         same = (self.origin, self.name, self.include, self.exclude, self.sdist)
         return (
             same == (entry.origin, entry.name, entry.include, entry.exclude, entry.sdist)
             and (not self.version or self.version == entry.version)
-            and not any(word in entry.filename for cpu, words in _CPUS.items() if cpu != self.cpu for word in words)
+            and not any(word in tag for cpu, words in _CPUS.items() if cpu != self.cpu for word in words)
         )
 
 
@@ -225,7 +227,12 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         **toolkits,
         "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
         "library": {one["name"]: _library(one) for one in table.get("library", ())},
-        "gcc": {"packages": _packages(table["gcc"]["packages"], "gcc")},
+        "gcc": {
+            "packages": _packages(_with_libraries(table["gcc"], table["gcc"]["packages"]), "gcc"),
+            "cross": {
+                cpu: _packages(_with_libraries(table["gcc"], one), "gcc") for cpu, one in table["gcc"]["cross"].items()
+            },
+        },
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
         "python": {
             "headers": [
@@ -239,6 +246,11 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         "torch": torches,
         "tvm_ffi": {table["tvm-ffi"]["version"]: _tvm_ffi(table["tvm-ffi"])},
     }
+
+
+def _with_libraries(gcc: Mapping[str, Any], packages: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Packages of a compiler with those that it needs to run."""
+    return {**packages, "packages": [*packages["packages"], *gcc["libraries"]]}
 
 
 def _packages(table: Mapping[str, Any], near: str, cpu: str = MACHINE) -> list[_Place]:

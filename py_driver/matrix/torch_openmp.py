@@ -1,8 +1,8 @@
 """What each locked torch release calls its OpenMP runtime, and how new that is: toolchains/lock/torch_openmp.json.
 
-By the version of torch there stands the wheel's SHA-256, the file in the wheel, the name by which others need it, and
-the newest version of each family of its symbols. The repository rule of gcc makes of it the stubs that extensions with
-OpenMP are linked with.
+By the version of torch, for another CPU `2.13 aarch64`, there stands the wheel's SHA-256, the file in the wheel, the
+name by which others need it, and the newest version of each family of its symbols. The repository rules of gcc make of
+it the stubs that extensions with OpenMP are linked with.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
+from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.torch_symbols import soname, versions
 from py_driver.system.cache import cache_root
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 RUNTIME: Final = "libgomp.so.1"
 """What an extension with OpenMP needs."""
 
-_PREFIX: Final = "torch/lib/libgomp"
+_PLACES: Final = ("torch/lib/libgomp", "torch.libs/libgomp")
 _FAMILIES: Final = ("GOMP", "OMP")
 
 
@@ -42,9 +43,23 @@ def read_file(path: Path) -> dict[str, Any]:
     return found
 
 
+def key_of(version: str, cpu: str | None) -> str:
+    """What a record has the runtime of a torch release for a CPU by."""
+    return version if cpu in {None, MACHINE} else f"{version} {cpu}"
+
+
+def _wheels(lock: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The wheels in the torch part of a lock, by what a record has them by."""
+    return {
+        key_of(version, cpu): wheel
+        for version, part in lock.items()
+        for cpu, wheel in [(None, part["archive"]), *part.get("cross", {}).items()]
+    }
+
+
 def is_current(recorded: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
     """Whether a record is of the wheels in the torch part of a lock, and of no others."""
-    wheels = {version: part["archive"].get("sha256") for version, part in lock.items()}
+    wheels = {key: one.get("sha256") for key, one in _wheels(lock).items()}
     return wheels == {version: one["sha256"] for version, one in recorded.items()}
 
 
@@ -60,12 +75,12 @@ def update(recorded: Mapping[str, Any], lock: Mapping[str, Any], report: Callabl
         DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if a wheel does not have one such library.
     """
     found = {}
-    for version, part in lock.items():
-        entry = parse_entry(part["archive"])
-        found[version] = recorded.get(version, {})
-        if found[version].get("sha256") != entry.sha256:
-            report(f"torch {version}")
-            found[version] = {"sha256": entry.sha256, **_read(entry)}
+    for key, wheel in _wheels(lock).items():
+        entry = parse_entry(wheel)
+        found[key] = recorded.get(key, {})
+        if found[key].get("sha256") != entry.sha256:
+            report(f"torch {key}")
+            found[key] = {"sha256": entry.sha256, **_read(entry)}
     return (json.dumps(found, indent=2) + "\n").encode()
 
 
@@ -73,12 +88,14 @@ def _read(entry: Entry) -> dict[str, Any]:
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root) as work:
-        part = replace(entry, include=(_PREFIX,), exclude=())
+        part = replace(entry, include=_PLACES, exclude=())
         tree = Path(work) / "tree"
         unpack(Fetcher(Store(Path(work) / "store")).fetch(part).path, part, tree)
         libraries = sorted(path for path in tree.rglob("libgomp*") if path.is_file())
         if len(libraries) != 1:
-            raise error(Code.BAD_DIGEST, f"{entry.basename} has no {_PREFIX}*, or several", help="lock another wheel")
+            raise error(
+                Code.BAD_DIGEST, f"{entry.basename} has no {_PLACES[0]}*, or several", help="lock another wheel"
+            )
         name, defined = soname(libraries[0]), versions(libraries[0])
         return {"file": libraries[0].relative_to(tree).as_posix(), "soname": name, "newest": _newest(defined)}
 

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
-from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
@@ -272,8 +271,6 @@ def _only_here(manifest: Manifest, sections: tuple[Kernel, ...]) -> str:
     for title, flag in flags:
         if _OF_A_CPU.search(flag):
             return f"{title} is compiled with `{flag}`, which is for {MACHINE}"
-        if asks_for_openmp([flag]):
-            return f"{title} is compiled with `{flag}`: OpenMP is compiled for {MACHINE} alone"
     return ""
 
 

@@ -6,8 +6,6 @@ _TO_LINK = ("-l", "-L", "-Wl,")
 # A process with OpenMP has threads, as one with -pthread; gcc's driver says so.
 _THREADS = "-D_REENTRANT"
 
-_ASSEMBLE = ["clang", "--target=x86_64-linux-gnu"]
-
 def asks_for_openmp(flags):
     """Whether an author's flags ask for OpenMP.
 
@@ -59,7 +57,7 @@ def gcc_compiler(ctx, job):
         else:
             arguments.add("compile")
             arguments.add(job.cc.compiler)
-            arguments.add_all(_ASSEMBLE)
+            arguments.add_all(gcc.assembler)
         arguments.add("--")
         arguments.add(gcc.loader)
         arguments.add_joined("--library-path", gcc.library_path, join_with = ":")

@@ -68,7 +68,7 @@ def link_extension(ctx, objects, optional, openmp):
         libraries, exports = [one for one in ctx.files._tvm_ffi if one.extension == "so"] + runtime, ctx.file._exports_tvm_ffi
     else:
         libraries, exports = _torch_libraries(ctx, gpu) + runtime, ctx.file._exports
-    stubs = [stub for gcc in openmp[:1] for stub in [gcc.openmp.get(ctx.attr.torch, gcc.openmp_oldest), gcc.math]]
+    stubs = [stub for gcc in openmp[:1] for stub in [gcc.openmp.get(ctx.attr.torch, gcc.openmp_oldest)] + gcc.math]
     called = stubs + (gpu.libraries if gpu else [])
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
     arguments = ctx.actions.args()

@@ -28,6 +28,7 @@ STABLE = "torch-stable-abi29-cpu-aarch64-linux"
 CUDA = "torch213-cxx11-cu130-aarch64-linux"
 X86 = CUDA.replace("aarch64", "x86_64")
 FLOORS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+FLOORS |= dict.fromkeys(("GOMP", "OMP"), (4, 5))
 
 TORCH = "2.10.0"  # its wheel for Arm is for CPUs alone
 PYTHON = ["python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"]
@@ -54,7 +55,18 @@ else:
 scale = get_local_kernel(Path(sys.argv[2]), backend="cpu")
 for x in (torch.randn(7, 5), torch.randn(5, 7).t(), torch.empty(0)):
     torch.testing.assert_close(scale.scale(x, -2.5), x * -2.5)
-print(Path(relu.__file__).parent.name, Path(scale.__file__).parent.name)
+
+dot = get_local_kernel(Path(sys.argv[3]), backend="cpu")
+a, b = torch.rand(2, 30_000, dtype=torch.float64)
+for count in (3, 2):
+    torch.set_num_threads(count)
+    (torch.ones(400_000) + 1).sum()
+    torch.testing.assert_close(dot.dot(a, b), 2 * torch.dot(a, b).item())
+    assert dot.team() == count
+with open("/proc/self/maps") as maps:
+    runtimes = {line.split()[-1] for line in maps if "gomp" in line.split()[-1]}
+assert len(runtimes) == 1, runtimes
+print(*(Path(one.__file__).parent.name for one in (relu, scale, dot)))
 """
 
 
@@ -83,7 +95,23 @@ def python(clone: Driver, base: Path) -> Built:
     return Built(driver=clone, project=project, result=clone.build(project, RELU))
 
 
-@pytest.mark.parametrize(("which", "variant"), [("relu", RELU), ("stable", STABLE), ("cuda", CUDA), ("python", RELU)])
+@pytest.fixture(scope="module")
+def openmp(clone: Driver, base: Path) -> Built:
+    """What asks for OpenMP, without the section whose flags are for one CPU."""
+    project = copy_project(PROJECTS / "openmp", base / "arm" / "openmp")
+    manifest, binding = project / "build.toml", project / "torch-ext" / "binding.cpp"
+    text = manifest.read_text(encoding="utf-8")
+    start, end = text.index("[kernel.tiles]"), text.index("[kernel.device]")
+    manifest.write_text(text[:start] + text[end:], encoding="utf-8")
+    text = binding.read_text(encoding="utf-8").replace("#else", "#elif !defined(CPU_KERNEL)")
+    binding.write_text(text.replace("#ifdef CPU_KERNEL", "#if 0"), encoding="utf-8")
+    both = RELU.replace("aarch64", "{x86_64,aarch64}")
+    return Built(driver=clone, project=project, result=clone.build(project, both))
+
+
+@pytest.mark.parametrize(
+    ("which", "variant"), [("relu", RELU), ("stable", STABLE), ("cuda", CUDA), ("python", RELU), ("openmp", RELU)]
+)
 def test_a_library_is_for_arm_and_asks_for_old_systems(
     which: str, variant: str, request: pytest.FixtureRequest
 ) -> None:
@@ -114,8 +142,20 @@ def test_what_a_word_means(clone: Driver, relu: Built) -> None:
     words = ["--torch=2.10", "--backend=cpu", "--cpu=x86_64", "--cpu=aarch64", "--json"]
     both = json.loads(clone.run("build", relu.project, *words).stdout)
     assert steps(both) == (0, 0, sum(steps(relu.result)) + sum(steps(ours)))
-    refused = clone.run("build", relu.project, f"--variant={RELU}", "--cxx=gcc", code=2).stderr
-    assert "gcc compiles for x86_64 alone" in refused
+
+
+def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
+    x86 = RELU.replace("aarch64", "x86_64")
+    built = {}
+    for variant, loaders in ((RELU, {"ld-linux-aarch64.so.1"}), (x86, set[str]())):
+        with next((openmp.build / variant).glob("*.so")).open("rb") as file:
+            dynamic: Any = ELFFile(file).get_section_by_name(".dynamic")
+            built[variant] = {tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"} - loaders
+    assert built[RELU] == built[x86]
+    assert "libgomp.so.1" in built[RELU]
+    assert steps(openmp.result) == (8, 0, 0)
+    chosen = clone.build(openmp.project, RELU, "--cxx=gcc")
+    assert [one["variant"] for one in chosen["variants"]] == [RELU]
 
 
 def test_both_cpus_have_the_same_code_for_gpus(cuda: Built) -> None:
@@ -147,7 +187,7 @@ def test_wheels_are_for_one_cpu(clone: Driver, relu: Built, base: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torch_for_arm_runs_them(relu: Built, stable: Built, tmp_path: Path) -> None:
+def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, tmp_path: Path) -> None:
     root, site = tmp_path / "root", tmp_path / "site"
     _packages([*PYTHON, *LIBRARIES], "arm64", root)
     _packages(["qemu-user-static"], "amd64", tmp_path)
@@ -163,14 +203,14 @@ def test_torch_for_arm_runs_them(relu: Built, stable: Built, tmp_path: Path) -> 
     }
     words = [word for name, value in settings.items() for word in ("-E", f"{name}={value}")]
     done = subprocess.run(
-        [qemu, "-L", root, *words, root / "usr/bin/python3.11", script, relu.build, stable.build],
+        [qemu, "-L", root, *words, root / "usr/bin/python3.11", script, relu.build, stable.build, openmp.build],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [RELU, STABLE]
+    assert done.stdout.split() == [RELU, STABLE, RELU]
 
 
 def _packages(names: Sequence[str], architecture: str, to: Path) -> None:

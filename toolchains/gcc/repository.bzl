@@ -1,6 +1,7 @@
 """The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains/cc:flags.bzl", "CPU")
 load("//toolchains/cc:stub.bzl", "versioned_stub")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/gcc:sdk.bzl", "gcc_sdk")
@@ -10,38 +11,63 @@ package(default_visibility = ["//visibility:public"])
 gcc_sdk(
     name = "sdk",
     compiler = "{directory}/cc1plus",
+    cpu = {cpu},
     glibc = {glibc},
     headers = ["{directory}/include"],
     libraries = glob(["lib/**", "usr/lib/x86_64-linux-gnu/**"]),
     loader = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-    math = "stubs/libmvec.so.1",
+    math = {math},
     openmp = {openmp},
     openmp_oldest = {oldest},
 )
 """
 
-_DIRECTORY = "usr/lib/gcc/x86_64-linux-gnu/12"
+# Where the packages have the compiler, and its headers and runtime for each CPU. Only x86_64 has vectorised functions
+# in glibc 2.28: those for aarch64 came with 2.38.
+_PLACES = {
+    "aarch64": struct(
+        directory = "usr/lib/gcc-cross/aarch64-linux-gnu/12",
+        openmp = "usr/aarch64-linux-gnu/lib/libgomp.so.1",
+        math = None,
+    ),
+    "x86_64": struct(
+        directory = "usr/lib/gcc/x86_64-linux-gnu/12",
+        openmp = "usr/lib/x86_64-linux-gnu/libgomp.so.1",
+        math = "lib/x86_64-linux-gnu/libmvec.so.1",
+    ),
+}
 
-# Of the packages, what running the compiler takes, and the headers that go with it.
-_PARTS = [_DIRECTORY + "/cc1plus", _DIRECTORY + "/include/", "lib/x86_64-linux-gnu/", "usr/lib/x86_64-linux-gnu/"]
+# What running the compiler takes.
+_LIBRARIES = ["lib/x86_64-linux-gnu/", "usr/lib/x86_64-linux-gnu/"]
 _UNUSED = ["/(audit|gconv)/"]
 
 def _gcc_repository_impl(rctx):
-    lock = json.decode(rctx.attr.lock)
-    for entry in lock["packages"]:
-        fetch(rctx, entry, ".", include = _PARTS, exclude = _UNUSED)
+    cpu = rctx.attr.cpu
+    place = _PLACES[cpu]
+    parts = [place.directory + "/cc1plus", place.directory + "/include/", place.openmp] + _LIBRARIES
+
+    # The runtime's name is a link.
+    parts.append(place.openmp.rpartition("/")[0] + "/libgomp.so.1.0.0")
+    for entry in json.decode(rctx.attr.lock):
+        fetch(rctx, entry, ".", include = parts, exclude = _UNUSED)
     openmp = {}
-    for version, one in json.decode(rctx.attr.openmp).items():
+    for key, one in json.decode(rctx.attr.openmp).items():
+        version, _, of = key.partition(" ")
+        if (of or CPU) != cpu:
+            continue
         newest = one["newest"]
         stub = "stubs/%s/libgomp.so.1" % "_".join(["%s-%s" % pair for pair in newest.items()])
         if stub not in openmp:
-            versioned_stub(rctx, rctx.attr.zig, "usr/lib/x86_64-linux-gnu/libgomp.so.1", stub, newest)
+            versioned_stub(rctx, rctx.attr.zig, place.openmp, stub, newest, cpu)
         openmp.setdefault(stub, []).append(version)
-    versioned_stub(rctx, rctx.attr.zig, "lib/x86_64-linux-gnu/libmvec.so.1", "stubs/libmvec.so.1", {"GLIBC": rctx.attr.glibc})
+    if place.math:
+        versioned_stub(rctx, rctx.attr.zig, place.math, "stubs/libmvec.so.1", {"GLIBC": rctx.attr.glibc}, cpu)
     rctx.delete("work")
     rctx.file("BUILD.bazel", _BUILD.format(
-        directory = _DIRECTORY,
+        cpu = json.encode(cpu),
+        directory = place.directory,
         glibc = json.encode(rctx.attr.glibc),
+        math = json.encode("stubs/libmvec.so.1") if place.math else None,
         oldest = json.encode(sorted(openmp)[0]),
         openmp = json.encode({stub: " ".join(versions) for stub, versions in openmp.items()}),
     ))
@@ -50,8 +76,9 @@ def _gcc_repository_impl(rctx):
 gcc_repository = repository_rule(
     implementation = _gcc_repository_impl,
     attrs = {
+        "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
         "glibc": attr.string(mandatory = True, doc = "The version of glibc whose headers are used, e.g. `2.28`."),
-        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/gcc.json."),
+        "lock": attr.string(mandatory = True, doc = "JSON: the list of packages in toolchains/lock/gcc.json."),
         "openmp": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/torch_openmp.json."),
         "zig": attr.label(mandatory = True, doc = "The program that makes stubs."),
     },

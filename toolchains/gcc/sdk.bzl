@@ -1,10 +1,12 @@
 """The rule that describes gcc's C++ compiler to the rules."""
 
 load("//toolchains:includes.bzl", "include_paths")
+load("//toolchains/cc:flags.bzl", "triple")
 
 GccSdkInfo = provider(
     doc = "gcc's C++ compiler: it makes assembly, and its own dynamic loader starts it.",
     fields = {
+        "assembler": "list of string; the arguments of clang as its assembler, before those of a call",
         "compiler": "File; `cc1plus`",
         "flags": "list of string; flags of every compile",
         "headers": "depset of File; gcc's own headers",
@@ -12,11 +14,17 @@ GccSdkInfo = provider(
         "libraries": "depset of File; the shared libraries that the compiler needs",
         "library_path": "list of string; directories of `libraries`, from the execution root",
         "loader": "File; the dynamic loader",
-        "math": "File; the link stub of glibc's vectorised functions, which gcc calls with `-ffast-math`",
+        "math": "list of File; the link stub of glibc's vectorised functions, which gcc calls with `-ffast-math`, if there is one",
         "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, as new as the one of that torch",
         "openmp_oldest": "File; the link stub for all other versions of torch",
     },
 )
+
+# The oldest machine of each CPU.
+_MACHINES = {
+    "aarch64": ["-march=armv8-a", "-mtune=generic"],
+    "x86_64": ["-march=x86-64", "-mtune=generic"],
+}
 
 _LIBRARIES = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"]
 
@@ -30,21 +38,20 @@ _FLAGS = [
     "-nostdinc++",
     "-fno-gnu-unique",
     "-fno-working-directory",
-    "-march=x86-64",
-    "-mtune=generic",
     "-D_GNU_SOURCE",
 ]
 
 def _gcc_sdk_impl(ctx):
     return [GccSdkInfo(
+        assembler = ["clang", "--target=" + triple(ctx.attr.cpu)],
         compiler = ctx.file.compiler,
-        flags = _FLAGS + ["-D__GLIBC_MINOR__=" + ctx.attr.glibc.split(".")[1]],
+        flags = _FLAGS + _MACHINES[ctx.attr.cpu] + ["-D__GLIBC_MINOR__=" + ctx.attr.glibc.split(".")[1]],
         headers = depset(ctx.files.headers),
         include = ctx.files.headers[0].path,
         libraries = depset(ctx.files.libraries),
         library_path = include_paths(ctx, _LIBRARIES),
         loader = ctx.file.loader,
-        math = ctx.file.math,
+        math = ctx.files.math,
         openmp = {
             version: target.files.to_list()[0]
             for target, versions in ctx.attr.openmp.items()
@@ -57,11 +64,12 @@ gcc_sdk = rule(
     implementation = _gcc_sdk_impl,
     attrs = {
         "compiler": attr.label(allow_single_file = True, mandatory = True, doc = "The program `cc1plus`."),
+        "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
         "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The directory of gcc's own headers."),
         "libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Shared libraries that the compiler needs."),
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of these."),
-        "math": attr.label(allow_single_file = True, mandatory = True, doc = "The link stub of libmvec."),
+        "math": attr.label(allow_single_file = True, doc = "The link stub of libmvec, if glibc has one for the CPU."),
         "openmp": attr.label_keyed_string_dict(
             allow_files = True,
             mandatory = True,
