@@ -80,6 +80,7 @@ class Code(Enum):
     SET_UP = ("E308", ExitCode.ENVIRONMENT)
     PERMISSION = ("E309", ExitCode.ENVIRONMENT)
     HUB_REFUSED = ("E310", ExitCode.ENVIRONMENT)
+    CACHE_BUSY = ("E311", ExitCode.ENVIRONMENT)
     # the build and what it made
     BUILD_FAILED = ("E401", ExitCode.BUILD)
     NOT_COMPLIANT = ("E402", ExitCode.BUILD)

@@ -34,7 +34,7 @@ COMMANDS = {
     "bazel": "run Bazel in the current workspace",
     "bench": "build the variant that this machine runs, check it, and time it beside its reference",
     "build": "build variants into build/",
-    "cache": "serve a remote cache on this machine",
+    "cache": "show what lies in the cache, remove what nothing needs, or serve a remote cache",
     "check": "report all mistakes in build.toml and in the files that it lists",
     "demo": "build a project and run its example with the built variants",
     "device": "show the GPU, what it can do, and which tools are there",

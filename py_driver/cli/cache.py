@@ -1,4 +1,4 @@
-"""`driver cache serve`: a remote cache for this user's builds on this machine."""
+"""`driver cache`: what lies in the driver's cache, what of it may go, and a remote cache for this user's builds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, sentence
+from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.cli.build import positive
+from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.building.cache_contents import Part
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
 _SIZE = 20
+_MEGABYTE = 1e6
+
+_ACTIONS = {
+    "info": "show what lies in the cache, how large it is, and what nothing needs any more",
+    "prune": "remove what nothing needs any more: archives that are not pinned, toolchains of checkouts that are gone",
+    "clean": "remove that and all results of builds; pinned archives, Bazel and Python environments stay",
+    "serve": "serve a remote cache on this machine until Ctrl-C",
+}
 
 
 def port(text: str) -> int:
@@ -26,7 +38,20 @@ def port(text: str) -> int:
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("cache", help=COMMANDS["cache"], description=sentence("cache"))
-    parser.add_argument("action", choices=["serve"], help="serve until Ctrl-C")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    parsers = {
+        name: actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        for name, what in _ACTIONS.items()
+    }
+    for name in ("info", "prune", "clean"):
+        parsers[name].add_argument("--json", action="store_true", help="print JSON on stdout")
+        add_matrix(parsers[name])
+    for name in ("prune", "clean"):
+        parsers[name].add_argument("--dry-run", action="store_true", help="say what would go, and remove nothing")
+    _add_serve(parsers["serve"])
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         metavar="N",
@@ -52,11 +77,81 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Serve; the server's exit code.
+    """Show, remove or serve; the exit code.
 
     Raises:
-        DriverError: see `py_driver.bazel.cache_server.serve`.
+        DriverError: see `py_driver.building.cache_contents.free` and `py_driver.bazel.cache_server.serve`.
     """
+    if args.action == "serve":
+        return _serve(args, output)
+    from py_driver.building.cache_contents import contents, free  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.system.cache import cache_root  # noqa: PLC0415
+
+    root = cache_root()
+    parts = contents(root, releases_of(args).lock)
+    chosen = {"info": [], "prune": [_spare], "clean": [_spare, _made]}[args.action]
+    paths = [path for part in parts for of in chosen for path in of(part)]
+    described = [_described(part) for part in parts] if args.json else []
+    freed = 0
+    if paths and not getattr(args, "dry_run", False):
+        with output.task("removing") as task:
+            freed = free(root, paths)
+            task.done(f"{len(paths)} files and directories, {_megabytes(freed)}")
+    if args.json:
+        output.json({"directory": str(root), "freed": freed, "parts": described})
+        return ExitCode.OK
+    if args.action == "info":
+        _show(root, parts, output)
+    elif args.dry_run:
+        for path in paths:
+            output.data(str(path))
+    elif not paths:
+        output.say("nothing to remove")
+    return ExitCode.OK
+
+
+def _spare(part: Part) -> Sequence[Path]:
+    return part.spare
+
+
+def _made(part: Part) -> Sequence[Path]:
+    return part.made
+
+
+def _described(part: Part) -> dict[str, object]:
+    """A part of the cache as JSON."""
+    from py_driver.building.cache_contents import size_of  # noqa: PLC0415  (as above)
+
+    return {
+        "name": part.name,
+        "what": part.what,
+        "bytes": part.size,
+        "prune": {"bytes": size_of(part.spare), "paths": [str(path) for path in part.spare]},
+        "clean": {"bytes": size_of(part.made), "paths": [str(path) for path in part.made]},
+    }
+
+
+def _show(root: Path, parts: Sequence[Part], output: Output) -> None:
+    from py_driver.building.cache_contents import size_of  # noqa: PLC0415  (as above)
+
+    spare, made = ([size_of(of(part)) for part in parts] for of in (_spare, _made))
+    totals = [sum(part.size for part in parts), sum(spare), sum(spare) + sum(made)]
+    rows = [
+        [part.name, *map(_megabytes, (part.size, less, less + more)), part.what]
+        for part, less, more in zip(parts, spare, made, strict=True)
+    ]
+    output.table(
+        ["part", "size", "prune frees", "clean frees", "what it is"],
+        [*rows, ["total", *map(_megabytes, totals), str(root)]],
+        right=(1, 2, 3),
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / _MEGABYTE:.1f} MB" if size else "-"
+
+
+def _serve(args: argparse.Namespace, output: Output) -> int:
     import os  # noqa: PLC0415  (`driver --help` needs none of these)
 
     from py_driver.bazel.cache_server import Serving, serve  # noqa: PLC0415

@@ -55,6 +55,16 @@ def version() -> str:
     return str(_resource()[0]["version"])
 
 
+def place_of(cache_directory: Path) -> Path:
+    """Where the Bazel is, or will be, that `provide` makes.
+
+    Args:
+        cache_directory: directory of the driver's cache.
+    """
+    data, digest = _resource()
+    return (cache_directory / "bazel").resolve() / f"{data['version']}-{digest}"
+
+
 def provide(cache_directory: Path, output: Output) -> Path:
     """Provide Bazel.
 
@@ -68,9 +78,9 @@ def provide(cache_directory: Path, output: Output) -> Path:
     Raises:
         DriverError: the machine is not a Debian on x86_64, or lacks network or space; or Debian has moved on.
     """
-    data, digest = _resource()
-    parent = (cache_directory / "bazel").resolve()
-    place = parent / f"{data['version']}-{digest}"
+    data, _ = _resource()
+    place = place_of(cache_directory)
+    parent = place.parent
     if _is_complete(place):
         return place / "bazel"
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):

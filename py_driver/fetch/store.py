@@ -9,17 +9,32 @@ from typing import TYPE_CHECKING, Final
 from py_driver.errors import Code, error
 from py_driver.system.cache import storage_errors
 from py_driver.system.files import is_file
-from py_driver.system.locks import try_to_take
+from py_driver.system.locks import is_taken, try_to_take
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from py_driver.fetch.entry import Entry
 
 _LOCK_POLL_SECONDS: Final = 0.1
 """How often a process that waits for another one's download looks again; short, as it is all it costs to be stopped."""
+
+
+def unpinned(root: Path, keys: Collection[str]) -> list[Path]:
+    """What a store has and nobody pins: archives, and first bytes of those that nobody is fetching.
+
+    Args:
+        root: the cache directory.
+        keys: of all entries that are pinned, and the SHA-256 of their archives.
+    """
+    base = root / "store"
+    kept = [path for kind in ("sha256", "slim") if (base / kind).is_dir() for path in (base / kind).iterdir()]
+    found = [path for path in kept if path.name.removesuffix(".zip") not in keys]
+    if (base / "partial").is_dir():
+        found += [path for path in (base / "partial").iterdir() if not is_taken(base / "lock" / path.name)]
+    return sorted(found)
 
 
 class Store:

@@ -37,6 +37,20 @@ class Lock(NamedTuple):
     parts: Mapping[str, Mapping[str, Any]]
 
     @property
+    def entries(self) -> list[Entry]:
+        """All archives, each once."""
+        found: dict[str, Entry] = {}
+        waiting: list[Any] = [self.parts[kind] for kind in PARTS]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, dict) and {"filename", "sha256"} <= one.keys():
+                entry = parse_entry(one)
+                found[entry.key] = entry
+            elif isinstance(one, dict | list):
+                waiting += one.values() if isinstance(one, dict) else one
+        return list(found.values())
+
+    @property
     def libraries(self) -> Mapping[str, Any]:
         """What kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
         cutlass = {f"cutlass_{version.replace('.', '_')}": one for version, one in self.parts["cutlass"].items()}

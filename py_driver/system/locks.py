@@ -33,6 +33,15 @@ def try_to_take(file: IO[Any]) -> bool:
     return True
 
 
+def is_taken(path: Path) -> bool:
+    """Whether somebody has a file locked at this moment; nobody has one that is not there."""
+    try:
+        with path.open("rb") as file:
+            return not try_to_take(file)
+    except OSError:
+        return False
+
+
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Have a file locked as long as this lasts; whoever comes meanwhile waits.

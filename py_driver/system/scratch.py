@@ -41,7 +41,7 @@ def scratch(parent: Path) -> Iterator[Path]:
             lock.flush()
             yield place
     finally:
-        _remove(place)
+        remove(place)
 
 
 def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
@@ -52,14 +52,29 @@ def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
         rescue: takes out of one what is to stay.
     """
     for place in parent.iterdir():
-        lock = place / _LOCK
-        if not _NAME.fullmatch(place.name) or any(path.is_symlink() for path in (place, lock)) or not lock.is_file():
-            continue
-        with suppress(OSError), lock.open("r+b") as file:
-            if try_to_take(file) and file.read(len(_MARKER) + 1) == _MARKER:
+        with suppress(OSError), _left(place) as left:
+            if left:
                 if rescue is not None:
                     rescue(place)
-                _remove(place)
+                remove(place)
+
+
+def is_leftover(place: Path) -> bool:
+    """Whether something is a directory that `sweep` removes."""
+    with suppress(OSError), _left(place) as left:
+        return left
+    return False
+
+
+@contextmanager
+def _left(place: Path) -> Iterator[bool]:
+    """Whether a run left this that was killed; nobody else removes it as long as this lasts."""
+    lock = place / _LOCK
+    if not _NAME.fullmatch(place.name) or any(path.is_symlink() for path in (place, lock)) or not lock.is_file():
+        yield False
+        return
+    with lock.open("r+b") as file:
+        yield try_to_take(file) and file.read(len(_MARKER) + 1) == _MARKER
 
 
 def settle(fresh: Path, place: Path) -> None:
@@ -79,8 +94,15 @@ def settle(fresh: Path, place: Path) -> None:
             raise
 
 
-def _remove(place: Path) -> None:
-    """Remove a directory, and the directories in it which nobody may write to, such as Bazel's installation."""
+def remove(place: Path) -> None:
+    """Remove a file, or a directory with the directories in it which nobody may write to, such as Bazel's installation.
+
+    What the system does not let this remove stays there.
+    """
+    if place.is_symlink() or not place.is_dir():
+        with suppress(OSError):
+            place.unlink()
+        return
     for parent, _, _ in os.walk(place):
         os.chmod(parent, 0o700)  # noqa: PTH101  (os.walk's own string)
     shutil.rmtree(place, ignore_errors=True)

@@ -66,6 +66,23 @@ def turn(queue: Path, waiting: Callable[[int], None], *, places: int = 1) -> Ite
 
 
 @contextmanager
+def nobody(queue: Path) -> Iterator[bool]:
+    """Keep everybody from a turn as long as this lasts; who comes meanwhile waits.
+
+    Args:
+        queue: directory of the tickets; made if it does not exist.
+
+    Yields:
+        Whether nobody has a turn or waits for one.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the directory cannot be written.
+    """
+    with _alone(queue):
+        yield not _tickets(queue)
+
+
+@contextmanager
 def _alone(queue: Path) -> Iterator[None]:
     """Be the only one who looks at tickets: a moment."""
     with storage_errors(queue):

@@ -8,16 +8,18 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
-from py_driver.system.locks import locked
+from py_driver.system.locks import is_taken, locked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from py_driver.output import Output
 
@@ -25,6 +27,7 @@ _ELSEWHERE: Final = "/"
 """Where Python runs with `-m`: it looks for modules in the working directory first, and that may be a project's."""
 
 _MARKER = "complete"
+_DAY = 86400
 _LINES_SHOWN = 3
 _NETWORK = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError", "Network is unreachable")
 
@@ -57,6 +60,8 @@ def ensure_venv(
     root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     interpreter = root / "bin" / "python"
     if (root / _MARKER).is_file() and interpreter.exists():
+        with suppress(OSError):  # a cache that nobody may write to
+            (root / _MARKER).touch()  # `unused` sees when
         return interpreter
     with storage_errors(root):
         venvs.mkdir(parents=True, exist_ok=True)
@@ -66,6 +71,24 @@ def ensure_venv(
                 _make(root, requirements, output, python, inherit=inherit)
                 (root / _MARKER).touch()
     return interpreter
+
+
+def unused(venvs: Path, days: int) -> list[Path]:
+    """The environments that `ensure_venv` did not finish, or did not return for some days; not the one that runs this.
+
+    Args:
+        venvs: the directory of all.
+        days: how many.
+    """
+    found = []
+    for root in sorted(venvs.iterdir()) if venvs.is_dir() else []:
+        if not root.is_dir() or Path(sys.prefix).resolve() == root.resolve():
+            continue
+        marker = root / _MARKER
+        old = not marker.is_file() or marker.stat().st_mtime < time.time() - days * _DAY
+        if old and not is_taken(venvs / f"{root.name}.lock"):
+            found.append(root)
+    return found
 
 
 def _make(root: Path, requirements: Sequence[str], output: Output, python: str, *, inherit: bool) -> None:

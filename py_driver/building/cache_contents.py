@@ -1,0 +1,220 @@
+"""What lies in the driver's cache: how large it is, what nothing needs any more, and what a build makes again."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.bazel.find import OUTPUT_VARIABLE
+from py_driver.bazel.sandbox import settings_file
+from py_driver.debian.provide import place_of
+from py_driver.errors import Code, error
+from py_driver.fetch.store import unpinned
+from py_driver.system.cache import storage_errors
+from py_driver.system.scratch import is_leftover, remove
+from py_driver.system.turns import nobody
+from py_driver.system.venv import unused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from py_driver.matrix.lock import Lock
+
+UNUSED_DAYS: Final = 30
+"""After how many days a Python environment that no command used is one that nothing needs."""
+
+_STOP_SECONDS: Final = 30.0
+_AGAIN: Final = "run this again after it"
+_BLOCK: Final = 512
+_PLACE: Final = "DO_NOT_BUILD_HERE"
+"""Where Bazel writes in an output base of which workspace it is."""
+
+_SECOND: Final = re.compile("[0-9a-f]{12}-[0-9]+")
+"""An output base that is only for builds at the same time, where the user wants Bazel's outputs elsewhere."""
+
+_RULES: Final = re.compile(r'^    path = "(.*)",$', re.MULTILINE)
+_SCRATCH: Final = ("names", "verify", "sandbox")
+"""Directories of the cache in which runs put something together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of the cache.
+
+    Attributes:
+        name: one word, as `driver cache info` shows it.
+        what: what it is, in a few words.
+        size: bytes on disk.
+        spare: what of it nothing needs any more, as far as the driver that looks knows.
+        made: what of it a build makes again without the network, if `spare` has gone.
+    """
+
+    name: str
+    what: str
+    size: int
+    spare: tuple[Path, ...]
+    made: tuple[Path, ...]
+
+
+def contents(root: Path, lock: Lock) -> list[Part]:
+    """The parts of a cache.
+
+    Args:
+        root: of the cache; it may not exist.
+        lock: the archives that are pinned now, with those of the user's matrix.
+    """
+    workspaces, left = _workspaces(root)
+    bases = {base: place for base in _bases(root) if (place := _workspace_of(base)) is not None}
+    ours = [base for base, place in bases.items() if place in workspaces]
+    lost = [base for base, place in bases.items() if place in left or not place.is_dir()]
+    links = [link for link in _links(root) if not link.exists() or link.resolve() in lost]
+    sandbox = root / "sandbox"
+    settings = _others(sandbox, settings_file(root).parent) if sandbox.is_dir() else []
+    runs = [path for name in _SCRATCH for path in _children(root / name) if is_leftover(path)]
+    store = unpinned(root, {key for entry in lock.entries for key in (entry.key, entry.sha256)})
+    named = ["store", "actions", "workspaces", "bazel", "venvs", "tools", "served"]
+    rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
+    return [
+        _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
+        _part("results", "results of actions", [root / "actions"], made=[root / "actions"]),
+        _part("output", "what Bazel unpacked and built", [*ours, *lost], spare=[*lost, *links], made=ours),
+        _part("workspaces", "projects, as Bazel sees them", [root / "workspaces"], spare=left, made=workspaces),
+        _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", place_of(root))),
+        _part("python", "Python environments", [root / "venvs"], spare=unused(root / "venvs", UNUSED_DAYS)),
+        _part("tools", "programs for servers and checks", [root / "tools"]),
+        _part("served", "what `driver cache serve` keeps", [root / "served"]),
+        _part("rest", "history, settings of the sandbox, turns", rest, spare=[*settings, *runs]),
+    ]
+
+
+def free(root: Path, paths: Sequence[Path]) -> int:
+    """Remove parts of a cache while no build runs; builds that come meanwhile wait.
+
+    Args:
+        root: of the cache.
+        paths: what to remove, `spare` or `made` of some parts.
+
+    Returns:
+        How many bytes that freed.
+
+    Raises:
+        DriverError: CACHE_BUSY if a build runs or a server of Bazel does not end; PERMISSION if something cannot go.
+    """
+    if not paths:
+        return 0
+    with storage_errors(root), nobody(root / "turns" / "builds") as free_now:
+        if not free_now:
+            raise error(Code.CACHE_BUSY, "a build runs, and needs what is in the cache", help=_AGAIN)
+        before = size_of(paths)
+        for path in paths:
+            if (path / _PLACE).is_file():
+                _stop(path)
+            remove(path)
+            if path.exists():
+                raise PermissionError(1, "Operation not permitted", str(path))
+        return before
+
+
+def size_of(paths: Iterable[Path]) -> int:
+    """The bytes that files and directories take on disk; a file that has several names counts once."""
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    waiting = [str(path) for path in paths]
+    while waiting:
+        path = waiting.pop()
+        with suppress(OSError):  # it may go while this looks
+            found = os.lstat(path)
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            total += found.st_blocks * _BLOCK
+            if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114  (a hundred thousand of them)
+                waiting += [entry.path for entry in os.scandir(path)]
+    return total
+
+
+def _part(
+    name: str, what: str, places: Iterable[Path], *, spare: Iterable[Path] = (), made: Iterable[Path] = ()
+) -> Part:
+    there = tuple(path for path in made if path.exists())
+    return Part(name=name, what=what, size=size_of(places), spare=tuple(spare), made=there)
+
+
+def _children(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []
+
+
+def _others(directory: Path, current: Path) -> list[Path]:
+    """What lies in a directory besides the one that is used now."""
+    return [path for path in _children(directory) if path.is_dir() and path != current and not is_leftover(path)]
+
+
+def _workspaces(root: Path) -> tuple[list[Path], list[Path]]:
+    """The workspaces whose rules are there, and those whose rules are gone."""
+    here: list[Path] = []
+    left: list[Path] = []
+    for workspace in _children(root / "workspaces"):
+        module = workspace / "MODULE.bazel"
+        rules = _RULES.search(module.read_text(encoding="utf-8")) if module.is_file() else None
+        (here if rules and Path(rules[1]).is_dir() else left).append(workspace)
+    return here, left
+
+
+def _links(root: Path) -> list[Path]:
+    """What `servers.py` leaves: a link to the output base of the first server of each workspace."""
+    return [path for path in _children(root / "servers") if path.is_symlink()]
+
+
+def _bases(root: Path) -> Iterator[Path]:
+    """The output bases of Bazel's servers that builds have used."""
+    for path in _children(root / "servers"):
+        if path.is_dir():
+            yield path.resolve()
+    if elsewhere := os.environ.get(OUTPUT_VARIABLE):
+        yield from (path for path in _children(Path(elsewhere)) if _SECOND.fullmatch(path.name))
+
+
+def _workspace_of(base: Path) -> Path | None:
+    """Of which workspace an output base is; None if it is none, so that nothing else is ever removed."""
+    try:
+        return Path((base / _PLACE).read_text(encoding="utf-8").strip())
+    except OSError:
+        return None
+
+
+def _stop(base: Path) -> None:
+    """End the idle server of an output base.
+
+    Raises:
+        DriverError: CACHE_BUSY if it does something, or does not end.
+    """
+    with (base / "lock").open("ab") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Bazel's own lock, of each command
+        except OSError:
+            raise error(Code.CACHE_BUSY, f"a command of Bazel runs in {base}", help=_AGAIN) from None
+        number = _server(base)
+        end = time.monotonic() + _STOP_SECONDS
+        if number is not None:
+            os.kill(number, signal.SIGTERM)
+        while number is not None and _server(base) == number:
+            if time.monotonic() > end:
+                raise error(Code.CACHE_BUSY, f"Bazel's server {number} does not end", help=f"end it: `kill {number}`")
+            time.sleep(0.1)
+
+
+def _server(base: Path) -> int | None:
+    """The process of the server of an output base, if it runs."""
+    try:
+        number = int((base / "server" / "server.pid.txt").read_text(encoding="ascii"))
+        command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return None
+    return number if f"--output_base={base}".encode() in command else None
