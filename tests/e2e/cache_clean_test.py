@@ -1,4 +1,4 @@
-"""`driver cache`: a real cache is emptied, with Bazel's server, and a build makes what it needs again without the network."""
+"""`driver cache`: a real cache is emptied, Bazel's server ended, and a build makes what it needs without the network."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_gcc_comes_if_it_is_asked_for(
 ) -> None:
     body = wheel({"more/data": noise(50_000)})
     entry = pinned(body, "more-1.0-py3-none-any.whl")
-    monkeypatch.setattr(Lock, "gcc_entries", lambda _lock: [entry, pinned(BODY)])
+    monkeypatch.setattr(Lock, "gcc_entries", lambda _lock, _cpus: [entry, pinned(BODY)])
     Path(os.environ["RULES_TORCH_KERNELS_MIRROR"], entry.mirror_name).write_bytes(body)
     assert __main__.main(["fetch", "--json", "--gcc", "*213-*-cpu-*"]) == 0
     assert [one["name"] for one in json.loads(capsys.readouterr().out)["archives"]] == ["demo", "demo"]

@@ -94,8 +94,9 @@ def test_driver_takes_the_command(command: str) -> None:
 @pytest.mark.parametrize("mention", MENTIONS)
 def test_driver_has_what_is_mentioned(mention: str, capsys: pytest.CaptureFixture[str]) -> None:
     command, *arguments = mention.split()
+    action = arguments[:1] if command == "cache" and arguments and not arguments[0].startswith("-") else []
     with pytest.raises(SystemExit):
-        __main__.main(["--help"] if command in {"--help", "--version", "COMMAND"} else [command, "--help"])
+        __main__.main(["--help"] if command in {"--help", "--version", "COMMAND"} else [command, *action, "--help"])
     usage = capsys.readouterr().out
     options = [one.partition("=")[0] for one in (command, *arguments) if one.startswith("--") and one != "--"]
     assert [option for option in options if option not in usage] == []
