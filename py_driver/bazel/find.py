@@ -12,9 +12,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.debian import HELP
+from py_driver.bazel import bazelisk
 from py_driver.debian import provide as debian
-from py_driver.errors import Code, error
+from py_driver.errors import Code, DriverError, error
 from py_driver.system.cache import cache_root
 from py_driver.system.environment import curated
 
@@ -35,6 +35,7 @@ class Source(Enum):
     VARIABLE = "named by RULES_TORCH_KERNELS_BAZEL"
     PATH = "found on PATH"
     DEBIAN = "installed from Debian's packages"
+    BAZELISK = "fetched by Bazelisk"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +59,8 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
     """Find the Bazel for a workspace, or provide it.
 
     RULES_TORCH_KERNELS_BAZEL wins; then `bazelisk` and `bazel` on PATH if they answer with the version that
-    `.bazelversion` wants; then one that is put together in the cache.
+    `.bazelversion` wants; then one that is put together in the cache from Debian's packages; and where these cannot be
+    had, or are of another version, a released one, which Bazelisk fetches.
 
     Args:
         root: the workspace.
@@ -72,7 +74,7 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
         DriverError: there is none and none can be provided.
     """
     environ = os.environ if environ is None else environ
-    startup = (f"--output_user_root={environ[OUTPUT_VARIABLE]}",) if environ.get(OUTPUT_VARIABLE) else ()
+    startup = _startup(environ)
     wanted = wanted_version(root)
     if named := environ.get(BAZEL_VARIABLE):
         path = Path(named).absolute()
@@ -92,11 +94,35 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
             return Bazel(path=Path(program).absolute(), version=found, source=Source.PATH, startup=startup)
         answer = "does not print its version" if found is None else f"is Bazel {found}"
         output.say(f"{program} {answer}; the driver expects {wanted}, and does not use it.")
-    if not _matches(wanted, debian.version()):
-        message = f".bazelversion asks for Bazel {wanted}; the driver can install {debian.version()} only"
-        raise error(Code.NO_BAZEL, message, help=HELP)
-    path = debian.provide(cache_root(environ), output)
-    return Bazel(path=path, version=debian.version(), source=Source.DEBIAN, startup=startup)
+    return _provided(root, wanted, output, environ, startup)
+
+
+def _provided(root: Path, wanted: str, output: Output, environ: Mapping[str, str], startup: tuple[str, ...]) -> Bazel:
+    """A Bazel in the cache, put there if it is not there yet."""
+    cache, version = cache_root(environ), wanted
+    if _matches(wanted, debian.version()):
+        version = debian.version()
+        try:
+            path = debian.provide(cache, output)
+            return Bazel(path=path, version=version, source=Source.DEBIAN, startup=startup)
+        except DriverError as failure:
+            if failure.diagnostics[0].code not in {Code.NO_BAZEL, Code.NOT_DEBIAN, Code.PLATFORM}:
+                raise
+            output.say(f"{failure.diagnostics[0].message}; Bazelisk is to fetch a release.")
+    path = bazelisk.provide(cache, version, environ, output)
+    if (found := _ask(path, root, environ)) is None or not _matches(version, found):
+        message = f"{path}, which Bazelisk fetched as Bazel {version}, does not answer so"
+        raise error(Code.NO_BAZEL, message, help=f"remove {path.parent} and try again")
+    return Bazel(path=path, version=found, source=Source.BAZELISK, startup=startup)
+
+
+def _startup(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where Bazel is to keep its outputs, if not where it does by itself, which is in a home that may be read only."""
+    if place := environ.get(OUTPUT_VARIABLE):
+        return (f"--output_user_root={place}",)
+    base = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/", ".cache"))
+    there = next(path for path in (base / "bazel", *(base / "bazel").parents) if path.is_dir())
+    return () if os.access(there, os.W_OK) else (f"--output_user_root={cache_root(environ) / 'output'}",)
 
 
 def wanted_version(root: Path) -> str:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.bazel import bazelisk
 from py_driver.bazel.find import OUTPUT_VARIABLE
 from py_driver.bazel.sandbox import settings_file
-from py_driver.debian.provide import place_of
+from py_driver.debian import provide as debian
 from py_driver.errors import Code, error
 from py_driver.fetch.store import unpinned
 from py_driver.system.cache import storage_errors
@@ -40,7 +41,7 @@ _SECOND: Final = re.compile("[0-9a-f]{12}-[0-9]+")
 """An output base that is only for builds at the same time, where the user wants Bazel's outputs elsewhere."""
 
 _RULES: Final = re.compile(r'^    path = "(.*)",$', re.MULTILINE)
-_SCRATCH: Final = ("names", "verify", "sandbox")
+_SCRATCH: Final = ("bazel", "names", "verify", "sandbox")
 """Directories of the cache in which runs put something together."""
 
 
@@ -79,6 +80,7 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     settings = _others(sandbox, settings_file(root).parent) if sandbox.is_dir() else []
     runs = [path for name in _SCRATCH for path in _children(root / name) if is_leftover(path)]
     store = unpinned(root, {key for entry in lock.entries for key in (entry.key, entry.sha256)})
+    bazels = [debian.place_of(root), bazelisk.place_of(root)]
     named = ["store", "actions", "workspaces", "bazel", "venvs", "tools", "served"]
     rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
     return [
@@ -86,7 +88,7 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         _part("results", "results of actions", [root / "actions"], made=[root / "actions"]),
         _part("output", "what Bazel unpacked and built", [*ours, *lost], spare=[*lost, *links], made=ours),
         _part("workspaces", "projects, as Bazel sees them", [root / "workspaces"], spare=left, made=workspaces),
-        _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", place_of(root))),
+        _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", *bazels)),
         _part("python", "Python environments", [root / "venvs"], spare=unused(root / "venvs", UNUSED_DAYS)),
         _part("tools", "programs for servers and checks", [root / "tools"]),
         _part("served", "what `driver cache serve` keeps", [root / "served"]),
@@ -151,9 +153,9 @@ def _children(directory: Path) -> list[Path]:
     return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
-def _others(directory: Path, current: Path) -> list[Path]:
-    """What lies in a directory besides the one that is used now."""
-    return [path for path in _children(directory) if path.is_dir() and path != current and not is_leftover(path)]
+def _others(directory: Path, *current: Path) -> list[Path]:
+    """The directories in one besides those that are used now."""
+    return [path for path in _children(directory) if path.is_dir() and path not in current and not is_leftover(path)]
 
 
 def _workspaces(root: Path) -> tuple[list[Path], list[Path]]:

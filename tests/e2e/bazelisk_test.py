@@ -9,7 +9,9 @@ import signal
 import subprocess
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from clone import stop_servers
@@ -18,8 +20,12 @@ from py_driver.bazel import find
 from py_driver.bazel.find import Bazel, Source, find_bazel
 from py_driver.bazel.run import run
 from py_driver.debian import provide as debian
+from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 from py_driver.system.cache import cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.e2e
 
@@ -103,3 +109,74 @@ def test_interrupted_with_the_bazel_that_it_runs(bazelisk: Path, provided: Path,
     assert time.monotonic() - start < _SECONDS
     stop_servers((tmp_path / "output").glob("*"))
     subprocess.run(["chmod", "-R", "u+w", tmp_path / "output"], check=False)
+
+
+class _Releases(BaseHTTPRequestHandler):
+    """A mirror of Bazel's releases, whose one release is the Bazel that the driver provides."""
+
+    bazel = Path()
+
+    def do_GET(self) -> None:
+        found = self.path == "/7.7.1/bazel-7.7.1-linux-x86_64"
+        body = f'#!/bin/sh\nexec {self.bazel} "$@"\n'.encode() if found else b""
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def releases(provided: Path) -> Iterator[str]:
+    _Releases.bazel = provided
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Releases)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A PATH with all programs of this machine but those of Debian's packages, Bazel and npm."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    for directory in ("/usr/bin", "/bin"):
+        for program in Path(directory).iterdir():
+            link = place / program.name
+            if not program.name.startswith(("apt", "dpkg", "bazel", "npm", "node")) and not link.exists():
+                link.symlink_to(program)
+    monkeypatch.setenv("PATH", str(place))
+    return str(place)
+
+
+def test_a_machine_without_apt(releases: str, without_apt: str, tmp_path: Path) -> None:
+    """npm comes out of a wheel, Bazelisk out of npm's package, Bazel from the mirror of its releases."""
+    err, cache = io.StringIO(), tmp_path / "cache"
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "npm_config_", "NODE_"))}
+    environ = {**kept, "PATH": without_apt, "HOME": str(Path.home()), "BAZELISK_BASE_URL": releases}
+    environ["RULES_TORCH_KERNELS_CACHE"] = str(cache)
+    found = find_bazel(_workspace(tmp_path, "7.7.1\n"), Output(io.StringIO(), err, environ), environ)
+    assert (found.path, found.version, found.source) == (
+        cache / "bazel" / "bazelisk-1.28.1" / "bazels" / "7.7.1" / "bazel",
+        "7.7.1",
+        Source.BAZELISK,
+    )
+    assert "cannot install it without `apt-get`; Bazelisk is to fetch a release." in err.getvalue()
+    again = find_bazel(tmp_path, Output(io.StringIO(), io.StringIO(), environ), {**environ, "BAZELISK_BASE_URL": ""})
+    assert again.path == found.path, "it is fetched once"
+    (tmp_path / ".bazelversion").write_text("7.6.2\n")
+    with pytest.raises(DriverError, match=r"Bazelisk cannot bring Bazel 7\.6\.2: .*not found") as caught:
+        find_bazel(tmp_path, Output(io.StringIO(), io.StringIO(), environ), environ)
+    assert caught.value.diagnostics[0].code is Code.NO_BAZEL
+    assert sorted(path.name for path in (cache / "bazel").iterdir()) == ["bazelisk-1.28.1"]
+
+
+def test_a_mirror_with_another_bazelisk(without_apt: str, tmp_path: Path) -> None:
+    (tmp_path / "bazel-bazelisk-1.28.1.tgz").write_bytes(b"other")
+    environ = {"PATH": without_apt, "HOME": str(tmp_path), "RULES_TORCH_KERNELS_MIRROR": str(tmp_path)}
+    with pytest.raises(DriverError, match=r"has the SHA-256 .* is pinned") as caught:
+        find_bazel(_workspace(tmp_path, "7.7.1\n"), Output(io.StringIO(), io.StringIO(), environ), environ)
+    assert caught.value.diagnostics[0].code is Code.BAD_DIGEST

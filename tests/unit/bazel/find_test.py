@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.bazel import find
+from py_driver.bazel import bazelisk, find
 from py_driver.bazel.find import Source, find_bazel
 from py_driver.debian import provide as debian
-from py_driver.errors import Code, DriverError
+from py_driver.errors import Code, DriverError, error
 from py_driver.output import Output
 
 if TYPE_CHECKING:
@@ -132,11 +132,62 @@ def test_variable_that_names_nothing(root: Path) -> None:
     assert caught.value.diagnostics[0].code is Code.NO_BAZEL
 
 
-def test_version_that_cannot_be_provided(root: Path) -> None:
-    (root / ".bazelversion").write_text("# ours\n9.0.0\n")
-    with pytest.raises(DriverError, match=r"asks for Bazel 9\.0\.0; the driver can install 7\.7") as caught:
+@pytest.mark.parametrize(("wanted", "code"), [("9.0.0", None), ("7.7.1", Code.NOT_DEBIAN), ("7.x", Code.NO_BAZEL)])
+def test_bazelisk_fetches_what_debian_does_not_have(
+    root: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[[str, str], Path], wanted: str, code: Code | None
+) -> None:
+    (root / ".bazelversion").write_text(f"# ours\n{wanted}\n")
+    version = wanted.replace("x", "7.1")
+    path = program("released", _ANSWER.format(version))
+    asked: list[str] = []
+
+    def refused(_cache: Path, _output: Output) -> Path:
+        assert code is not None
+        raise error(code, "there is no apt")
+
+    monkeypatch.setattr(debian, "provide", refused)
+
+    def fetched(_cache: Path, version: str, *_: object) -> Path:
+        asked.append(version)
+        return path
+
+    monkeypatch.setattr(bazelisk, "provide", fetched)
+    found, said = _find(root)
+    assert (found.path, found.version, found.source) == (path, version, Source.BAZELISK)
+    assert asked == [version]
+    assert said == ("there is no apt; Bazelisk is to fetch a release.\n" if code else "")
+
+
+@pytest.mark.parametrize("code", [Code.NO_SPACE, Code.PERMISSION, Code.NO_NETWORK])
+def test_what_bazelisk_cannot_help(root: Path, monkeypatch: pytest.MonkeyPatch, code: Code) -> None:
+    def refused(_cache: Path, _output: Output) -> Path:
+        raise error(code, "no")
+
+    monkeypatch.setattr(debian, "provide", refused)
+    with pytest.raises(DriverError) as caught:
         _find(root)
-    assert caught.value.diagnostics[0].code is Code.NO_BAZEL
+    assert caught.value.diagnostics[0].code is code
+
+
+def test_a_released_bazel_of_another_version_is_an_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[[str, str], Path]
+) -> None:
+    (root / ".bazelversion").write_text("9.0.0\n")
+    path = program("released", _ANSWER.format("9.1.0"))
+    monkeypatch.setattr(bazelisk, "provide", lambda *_: path)
+    with pytest.raises(DriverError, match=r"fetched as Bazel 9\.0\.0, does not answer so"):
+        _find(root)
+
+
+def test_a_home_that_is_read_only(
+    root: Path, program: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("bazel", _ANSWER.format("7.7.1"))
+    assert _find(root)[0].startup == ()
+    monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).startswith(str(root)))
+    cache = root.parent / "cache"
+    bazel, _ = _find(root, RULES_TORCH_KERNELS_CACHE=str(cache))
+    assert bazel.startup == (f"--output_user_root={cache / 'output'}",)
 
 
 @pytest.mark.parametrize("wanted", ["7.x", "7.*", "7.7.1", "", "# nothing\n"])
