@@ -1,7 +1,7 @@
 # `make demo` shows the product at work, `make test` proves it; CONTRIBUTING.md has the other tiers. All set up what they need.
 # Needed on the machine: Linux x86_64, Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
 
-.PHONY: demo test test-ci test-all lint bench
+.PHONY: demo test test-ci test-all lint bench release
 
 demo:
 	@./driver gen examples/relu
@@ -26,3 +26,7 @@ bench:
 	@test -n "$(WORK)" || { echo "make bench WORK=DIR: name an empty directory, not below /tmp"; exit 2; }
 	@python3 bench/benchmark.py --work "$(WORK)" --out bench/results.json
 	@python3 bench/page.py
+
+release:
+	@rm -rf dist/release
+	@python3 tests/release.py dist/release

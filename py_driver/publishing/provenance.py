@@ -17,7 +17,7 @@ from py_driver.plan.metadata import CXX
 from py_driver.publishing.release import make_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.fetch.entry import Entry
     from py_driver.manifest.model import Manifest
@@ -131,6 +131,16 @@ def _sbom(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry]) ->
         "version": str(manifest.version),
         "licenses": [{"license": {"name": manifest.license}}],
     }
+    return bill_of(kernel, archives)
+
+
+def bill_of(subject: Mapping[str, Any], archives: Iterable[Entry]) -> dict[str, Any]:
+    """An SBOM in CycloneDX 1.6.
+
+    Args:
+        subject: the component that it is about, with a `bom-ref`.
+        archives: what that was made from and does not contain.
+    """
     components = {
         reference: {
             "type": "library",
@@ -150,10 +160,10 @@ def _sbom(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry]) ->
         "version": 1,
         "metadata": {
             "tools": {"components": [{"type": "application", "name": _NAME, "version": __version__}]},
-            "component": kernel,
+            "component": subject,
         },
         "components": list(components.values()),
-        "dependencies": [{"ref": built.name, "dependsOn": list(components)}],
+        "dependencies": [{"ref": subject["bom-ref"], "dependsOn": list(components)}],
     }
 
 
