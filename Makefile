@@ -29,4 +29,4 @@ bench:
 
 release:
 	@rm -rf dist/release
-	@python3 tests/release.py dist/release
+	@python3 tests/run.py release

@@ -1,8 +1,7 @@
-"""Makes what a release consists of, the same bytes each time: `make release`, or python3 tests/release.py OUT [--url URL].
+"""Makes what a release consists of, the same bytes each time: `make release`.
 
-OUT gets the wheel and the source archive for pip, the Bazel module as an archive, a registry that has it (for
-`--registry`, and for the one of Bazel after a change of the address), an SBOM and SHA256SUMS. All comes out of the files
-that git knows.
+The directory gets the wheel and the source archive for pip, the Bazel module as an archive, a registry that has it (for
+`--registry`; for Bazel's own, give the address with --url), an SBOM and SHA256SUMS. All comes out of the last commit.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def _check_out(tree: Path) -> None:
 def _packages(tree: Path, out: Path, output: Output) -> None:
     """The wheel and the source archive, by hatchling."""
     requires = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    python = ensure_venv("release", requires, output)
+    python = str(ensure_venv("release", requires, output))
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [python, "-m", "hatchling", "build", "-d", str(out)]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 """Runs the project's checks, with everything they need installed into the user's cache: `make test` and friends.
 
-python3 tests/run.py [lint | test | ci | all]
+python3 tests/run.py [lint | test | ci | all | release]
 """
 
 from __future__ import annotations
@@ -86,19 +86,25 @@ def lint(python: str, output: Output) -> list[list[str]]:
 def main() -> int:
     """Run what the command line asks for; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tier", nargs="?", choices=_E2E, default="test", help="which end-to-end tests to run, or lint")
+    parser.add_argument(
+        "tier",
+        nargs="?",
+        choices=[*_E2E, "release"],
+        default="test",
+        help="which end-to-end tests to run; lint; or release, which makes dist/release and tests nothing",
+    )
     args = parser.parse_args()
     output = Output()
     try:
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         wanted = [*extras["dependencies"], *(r for g in ("test", "lint") for r in extras["optional-dependencies"][g])]
         python = str(ensure_venv("dev", wanted, output))
-        commands = lint(python, output)
+        commands = [[python, "tests/release.py", "dist/release"]] if args.tier == "release" else lint(python, output)
     except DriverError as failure:
         output.fail(failure)
         return failure.exit_code
     pytest = [python, "-m", "pytest", "-q"]
-    if e2e := _E2E[args.tier]:
+    if e2e := _E2E.get(args.tier):
         commands += [
             [*pytest, "-n", "2", "--dist", "worksteal", "-m", "not e2e and not slow"],
             [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
