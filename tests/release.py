@@ -114,7 +114,7 @@ def _check_out(tree: Path) -> None:
         ["git", "archive", "--format=tar", "HEAD"], cwd=ROOT, check=True, capture_output=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(tree, filter="data")
+        archive.extractall(tree, filter="fully_trusted")  # a test has a link to an absolute path
     for path in tree.rglob("*"):
         if path.is_file():
             path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
