@@ -39,6 +39,9 @@ EPOCH = 1577836800
 _MODULE = ("MODULE.bazel", "BUILD.bazel", "LICENSE", "README.md", "rules", "toolchains", "py_driver")
 """What the module's archive has: what a build with Bazel alone reads, and the license."""
 
+_TREE = (*_MODULE, ".bazelrc", ".bazelversion", "CHANGELOG.md", "pyproject.toml")
+"""What the packages for pip are made of."""
+
 _PRESUBMIT = """\
 matrix:
   platform: [debian11, ubuntu2204]
@@ -93,7 +96,7 @@ def release(out: Path, url: str, output: Output) -> None:
         task.update("wheel and source archive")
         _packages(tree, out, output)
         task.update("module")
-        archive = out / f"{NAME}-{__version__}.tar.gz"
+        archive = out / f"{NAME}-module-{__version__}.tar.gz"
         archive.write_bytes(_module(tree))
         _registry(archive, out / "registry", f"{url}/{archive.name}")
         (out / f"{NAME}-{__version__}.cdx.json").write_text(_text(_bill(commit)), encoding="utf-8")
@@ -111,10 +114,10 @@ def _check_out(tree: Path) -> None:
     """The files of the last commit, with their modes, and the same time."""
     tree.mkdir()
     packed = subprocess.run(
-        ["git", "archive", "--format=tar", "HEAD"], cwd=ROOT, check=True, capture_output=True
+        ["git", "archive", "--format=tar", "HEAD", "--", *_TREE], cwd=ROOT, check=True, capture_output=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(tree, filter="fully_trusted")  # a test has a link to an absolute path
+        archive.extractall(tree, filter="data")
     for path in tree.rglob("*"):
         if path.is_file():
             path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
