@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +24,8 @@ from py_driver.output import Output
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clone import Driver
 
 pytestmark = pytest.mark.e2e
@@ -55,7 +56,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _release(checkout: Path, out: Path, code: int = 0) -> str:
-    command = [sys.executable, "tests/release.py", out]
+    command = [sys.executable, "tests/release.py", str(out)]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
@@ -127,7 +128,7 @@ def test_plain_bazel_builds_with_the_module(clone: Driver, released: Path, tmp_p
     shutil.copytree(ROOT / "tests" / "e2e" / "smoke", smoke)
     shutil.copy(ROOT / ".bazelrc", smoke)
     environment = curated(extra={"RULES_TORCH_KERNELS_CACHE": str(clone.cache)})
-    bazel = [place_of(clone.cache) / "bazel", f"--output_user_root={clone.output}"]
+    bazel = [str(place_of(clone.cache) / "bazel"), f"--output_user_root={clone.output}"]
     command = [*bazel, "build", f"--registry={(released / 'registry').as_uri()}", "//:smoke"]
     try:
         done = subprocess.run(command, cwd=smoke, env=environment, capture_output=True, text=True, check=False)
@@ -139,6 +140,6 @@ def test_plain_bazel_builds_with_the_module(clone: Driver, released: Path, tmp_p
             assert ELFFile(file).get_section_by_name(".nv_fatbin") is not None
         python = python_for([parse(_CPU)], Releases(), Output())
         own = curated(extra={"HF_HUB_OFFLINE": "1"})
-        subprocess.run([python, "-c", _RUN, bundle], check=True, env=own, cwd="/", timeout=300)
+        subprocess.run([python, "-c", _RUN, str(bundle)], check=True, env=own, cwd="/", timeout=300)
     finally:
         subprocess.run([*bazel, "shutdown"], cwd=smoke, env=environment, check=False, capture_output=True)
