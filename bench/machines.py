@@ -35,7 +35,7 @@ _OTHER_PYTHON = "/opt/python"
 _BUILD = "driver build scale --torch 2.13 --backend cpu --backend cu130"
 _STEPS = {
     "install": "python3 -m venv venv && venv/bin/pip install -q /opt/{wheel} && torch-kernels --version",
-    "init": "driver init scale --template elementwise --backends cpu,cuda --name me/scale",
+    "init": "driver init scale --template elementwise --backends cpu cuda --name me/scale",
     "check": "driver check scale",
     "build": _BUILD,
     "again": _BUILD,
