@@ -15,8 +15,7 @@ namespace {
 constexpr int kLanes = 32;
 constexpr int kShortRows = 8;  // in a block, if a warp does for a row
 constexpr std::int64_t kMaxBlocks = 1 << 20;
-constexpr int kForwardPacks = 2;  // of a row that a thread keeps
-constexpr int kBackwardPacks = 1;
+constexpr int kKeptBackward = 8;  // elements of a row that a thread keeps for the gradients
 constexpr int kThreadsAtOnce = 1024;  // on a multiprocessor, for the gradients
 constexpr int kMultiprocessors = 132;  // about as many as a large GPU has
 constexpr int kSlices = 32;  // of the gradients of weight and bias, for the threads of a block to add up
@@ -255,26 +254,45 @@ __global__ void __launch_bounds__(kLanes* kSlices)
   }
 }
 
-// Calls `call` with the plan for rows of a length. `aligned`: whether all rows can be read 16 bytes at a time.
-template <typename T, int kEach, class Result, class Call>
+// A number of threads for a row, and how many packs each of them keeps.
+template <int kThreads_, int kEach_>
+struct Share {
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kEach = kEach_;
+};
+
+// Calls `call` with the plan for rows of a length: the first of the shares that is large enough, so these are ordered by
+// their size. `aligned`: whether all rows can be read 16 bytes at a time.
+template <typename T, class Result, class... Shares, class Call>
 Result planned(std::int64_t columns, bool aligned, Call call) {
-  constexpr int kSize = Pack<T, true>::size;
   if (!aligned) {
     return call(Plan<T, false, 512, 0>());
   }
-  if (columns <= kEach * 32 * kSize) {
-    return call(Plan<T, true, 32, kEach>());
-  }
-  if (columns <= kEach * 128 * kSize) {
-    return call(Plan<T, true, 128, kEach>());
-  }
-  if (columns <= kEach * 512 * kSize) {
-    return call(Plan<T, true, 512, kEach>());
-  }
-  if (columns <= kEach * 1024 * kSize) {
-    return call(Plan<T, true, 1024, kEach>());
-  }
-  return call(Plan<T, true, 512, 0>());
+  Result result{};
+  const auto fits = [&](auto share) {
+    using S = decltype(share);
+    if (columns > S::kThreads * S::kEach * Pack<T, true>::size) {
+      return false;
+    }
+    result = call(Plan<T, true, S::kThreads, S::kEach>());
+    return true;
+  };
+  return (fits(Shares()) || ...) ? result : call(Plan<T, true, 512, 0>());
+}
+
+// Each thread has something to do for any power of two of packs.
+template <typename T, class Call>
+int planned_forward(std::int64_t columns, bool aligned, Call call) {
+  return planned<T, int, Share<32, 1>, Share<32, 2>, Share<128, 1>, Share<128, 2>, Share<512, 1>, Share<1024, 1>,
+                 Share<1024, 2>>(columns, aligned, call);
+}
+
+// A thread keeps as many elements of the gradients of weight and bias in registers as there is room for.
+template <typename T, class Result, class Call>
+Result planned_backward(std::int64_t columns, bool aligned, Call call) {
+  constexpr int kEach = kKeptBackward / Pack<T, true>::size;
+  return planned<T, Result, Share<32, kEach>, Share<128, kEach>, Share<512, kEach>, Share<1024, kEach>>(columns, aligned,
+                                                                                                        call);
 }
 
 template <class Result, class Call>
@@ -308,7 +326,7 @@ int forward(Type type, const Forward& tensors, const Shape& shape, void* stream)
   const bool aligned = are_aligned(shape.columns * size_of(type), tensors.out, tensors.sum, tensors.x, tensors.residual,
                                    tensors.weight, tensors.bias);
   return with_type<int>(type, [&](auto zero) -> int {
-    return planned<decltype(zero), kForwardPacks, int>(shape.columns, aligned, [&](auto plan) -> int {
+    return planned_forward<decltype(zero)>(shape.columns, aligned, [&](auto plan) -> int {
       using P = decltype(plan);
       const auto blocks = static_cast<unsigned>(std::min((shape.rows + P::kRows - 1) / P::kRows, kMaxBlocks));
       normalize<P><<<blocks, P::kBlock, 0, static_cast<cudaStream_t>(stream)>>>(tensors, shape);
@@ -323,7 +341,7 @@ int backward(Type type, const Backward& tensors, const Shape& shape, void* strea
                                    tensors.grad_sum, tensors.sum, tensors.weight);
   return with_type<int>(type, [&](auto zero) -> int {
     using T = decltype(zero);
-    return planned<T, kBackwardPacks, int>(shape.columns, aligned, [&](auto plan) -> int {
+    return planned_backward<T, int>(shape.columns, aligned, [&](auto plan) -> int {
       using P = decltype(plan);
       const std::int64_t parts = backward_rows<P>(shape);
       differentiate<P><<<static_cast<unsigned>(parts / P::kRows), P::kBlock, 0, on>>>(tensors, shape);
@@ -340,8 +358,8 @@ std::int64_t partial_rows(Type type, const Shape& shape) {
   return with_type<std::int64_t>(type, [&](auto zero) -> std::int64_t {
     using T = decltype(zero);
     const auto rows = [&](auto plan) -> std::int64_t { return backward_rows<decltype(plan)>(shape); };
-    return std::max(planned<T, kBackwardPacks, std::int64_t>(shape.columns, true, rows),
-                    planned<T, kBackwardPacks, std::int64_t>(shape.columns, false, rows));
+    return std::max(planned_backward<T, std::int64_t>(shape.columns, true, rows),
+                    planned_backward<T, std::int64_t>(shape.columns, false, rows));
   });
 }
 
