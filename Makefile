@@ -1,7 +1,7 @@
 # `make demo` shows the product at work, `make test` proves it; CONTRIBUTING.md has the other tiers. All set up what they need.
 # Needed on the machine: Linux x86_64, Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
 
-.PHONY: demo test test-ci test-all lint bench
+.PHONY: demo test test-ci test-all lint bench site
 
 demo:
 	@./driver gen examples/relu
@@ -20,6 +20,9 @@ test-all:
 
 lint:
 	@python3 tests/run.py lint
+
+site:
+	@python3 docs/site/build.py
 
 # Hours, with ninja on PATH; cmake, ccache and sccache for their columns. WORK is an empty directory, not below /tmp.
 bench:
