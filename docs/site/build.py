@@ -131,6 +131,7 @@ def main() -> int:
     except DriverError as failure:
         output.fail(failure)
         return failure.exit_code
+    shutil.rmtree(out / "html", ignore_errors=True)  # with pages that are no more
     Stage(out / "pages").write()
     options = ["--quiet", "--fail-on-warning", "--fresh-env", "--conf-dir", str(_SITE), "--builder", "html"]
     places = ["--doctree-dir", str(out / "doctrees"), str(out / "pages"), str(out / "html")]

@@ -21,6 +21,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 templates_path = ["templates"]
 html_sidebars = {"**": ["pages"]}
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
