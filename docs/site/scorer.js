@@ -1,5 +1,5 @@
-// What the search shows first: for a question with `driver` or an option, the commands; the texts of files and of changes
-// come last. Sphinx takes all of this or nothing, so the numbers below `score` are its own.
+// What the search shows first: for a question with `driver` or an option, the commands. The texts of files and of
+// changes come last. Sphinx takes all of this or nothing, so the numbers below `score` are its own.
 const OF_COMMANDS = /\bdriver\b|(^|\s)--\w/.test(new URLSearchParams(location.search).get("q"));
 var Scorer = {
   score: ([docname, , , , score]) => {
