@@ -41,10 +41,14 @@ Rows = dict[str, dict[str, Any]]
 
 _COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#7f7f7f")
 _STYLE = (
-    "text{font:11px sans-serif;fill:#24292f}.row{font-weight:bold}line{stroke:#8888;stroke-width:1}"
+    "text{font:12px sans-serif;fill:#24292f}.row{font-weight:bold}line{stroke:#8888;stroke-width:1}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}}"
 )
-_LEFT, _WIDTH, _RIGHT, _BAR, _GAP = 10, 620, 80, 14, 30
+_LEFT, _WIDTH, _RIGHT, _BAR, _GAP = 10, 400, 60, 14, 30
+_SUMMARY = IMAGES / "performance_summary.svg"
+_SUMMED = ("cold matrix", "edit of one kernel", "a torch version more", "an architecture more")
+_MIDDLE, _DOUBLE = 250, 70
+"""Of the summary: where as many CPU seconds as the best peer are, and how far half of them is from there."""
 _LOWEST = 0.1
 
 
@@ -140,6 +144,43 @@ def _machine(where: dict[str, Any]) -> str:
     )
 
 
+def _opened(title: str, width: int, height: int) -> list[str]:
+    """How an SVG begins."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" width="{width}">',
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+    ]
+
+
+def summary(results: dict[str, Any]) -> str:
+    """An SVG of the main changes of all kernels: the best peer's CPU seconds in relation to ours."""
+    kernels = [kernel for kernel in _TITLES if kernel in results]
+    height = 44 + len(kernels) * (_GAP + _BAR * len(_SUMMED))
+    parts = _opened("The best peer's CPU seconds in relation to ours", _LEFT + _WIDTH + _RIGHT, height)
+    for power in (-1, 0, 1, 2):
+        x = _MIDDLE + power * _DOUBLE
+        parts.append(f'<line x1="{x}" x2="{x}" y1="22" y2="{height - 4}"/>')
+        parts.append(f'<text x="{x}" y="16" text-anchor="middle">{2.0**power:g}</text>')
+    y = 26
+    for kernel in kernels:
+        parts.append(f'<text class="row" x="{_LEFT}" y="{y + 16}">{escape(kernel)}</text>')
+        y += _GAP - 8
+        for row in _SUMMED:
+            found = _against_best(results[kernel], row)
+            end = _MIDDLE + _DOUBLE * math.log2(found[1]) if found else _MIDDLE
+            left, right = min(end, _MIDDLE), max(end, _MIDDLE)
+            color = _COLORS[0] if end >= _MIDDLE else _COLORS[2]
+            said = f"{found[1]:.1f} {found[0].removeprefix('ninja + ')}" if found else MISSING
+            parts.append(f'<text x="{_LEFT + 8}" y="{y + 10}">{escape(row)}</text>')
+            parts.append(
+                f'<rect x="{left:.1f}" y="{y}" width="{right - left:.1f}" height="{_BAR - 3}" fill="{color}"/>'
+            )
+            parts.append(f'<text x="{right + 4:.1f}" y="{y + 10}">{escape(said)}</text>')
+            y += _BAR
+        y += 8
+    return "\n".join([*parts, "</svg>", ""])
+
+
 def plot(kernel: str, columns: dict[str, Rows]) -> str:
     """An SVG of the CPU seconds of each column in each row, on a logarithmic scale."""
     rows = [row for row in _rows(columns) if not any("same" in one.get(row, {}) for one in columns.values())]
@@ -152,8 +193,7 @@ def plot(kernel: str, columns: dict[str, Rows]) -> str:
         return _WIDTH * math.log10(max(value, _LOWEST) / _LOWEST) / decades
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {height}">',
-        f"<title>{escape(kernel)}: CPU seconds</title><style>{_STYLE}</style>",
+        *_opened(f"{kernel}: CPU seconds", _LEFT + _WIDTH + _RIGHT, height),
         f'<text x="{_LEFT}" y="14">CPU seconds, logarithmic scale</text>',
     ]
     for i in range(decades + 1):
@@ -187,6 +227,11 @@ def tables(results: dict[str, Any]) -> str:
         f"The further torch version is `{results['more']}`. Each entry: CPU seconds (wall seconds; compile actions "
         "that ran). All columns of a kernel ran on one machine, one after the other.",
         "",
+        f"![The best peer's CPU seconds in relation to ours, by kernel and change](images/{_SUMMARY.name})",
+        "",
+        "The picture has the best peer's CPU seconds in relation to ours, and which peer that is. To the right of 1 "
+        "ours takes less.",
+        "",
         *bars(results),
     ]
     for kernel, title in _TITLES.items():
@@ -202,14 +247,18 @@ def page(text: str, results: dict[str, Any]) -> str:
     return before + tables(results) + rest.partition(END)[2]
 
 
+def written() -> dict[Path, str]:
+    """The page and its plots, as the results have them."""
+    results = json.loads(RESULTS.read_text("utf-8"))
+    plots = {IMAGES / f"performance_{name}.svg": plot(name, results[name]) for name in _TITLES if name in results}
+    return {PAGE: page(PAGE.read_text("utf-8"), results), _SUMMARY: summary(results), **plots}
+
+
 def main() -> None:
     """Write the page and its plots."""
-    results = json.loads(RESULTS.read_text("utf-8"))
-    PAGE.write_text(page(PAGE.read_text("utf-8"), results), "utf-8")
     IMAGES.mkdir(exist_ok=True)
-    for kernel in _TITLES:
-        if kernel in results:
-            (IMAGES / f"performance_{kernel}.svg").write_text(plot(kernel, results[kernel]), "utf-8")
+    for path, text in written().items():
+        path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -129,6 +130,28 @@ def test_a_plot_is_xml_with_a_bar_for_each_column_and_row() -> None:
     said = [one.text for one in root.findall("{*}text")]
     assert said.count("failed") == 1
     assert said.count("missing") == 3
+
+
+def test_the_summary_has_a_bar_on_the_side_of_who_took_less() -> None:
+    light = {_OURS: {"cold matrix": _cost(20)}, _PEER: {"cold matrix": _cost(10)}}
+    root = ET.fromstring(page.summary(_results(norm=_kernel(), light=light)))  # noqa: S314  (likewise)
+    bars = [(one.attrib["fill"], float(one.attrib["x"]), float(one.attrib["width"])) for one in root.findall("{*}rect")]
+    assert len(bars) == 2 * 4
+    middle = bars[0][1]
+    assert [bar[1] + bar[2] > middle for bar in bars] == [True, False, True, *[False] * 5]
+    assert bars[4][1:] == (middle - 70, 70.0)  # half of ours
+    assert bars[4][0] != bars[0][0]
+    said = [one.text for one in root.findall("{*}text")]
+    assert said.count("missing") == 5
+    assert {"1.9 cmake", "30.0 cmake", "0.5 ninja"} <= set(said)
+
+
+def test_the_page_and_its_plots_are_those_of_the_results() -> None:
+    if os.environ.get("UPDATE_EXPECTED"):
+        page.main()
+    texts = page.written()
+    assert {path.name: path.read_text("utf-8") for path in texts} == {path.name: text for path, text in texts.items()}
+    assert {path.name for path in page.IMAGES.glob("performance_*")} == {path.name for path in texts} - {page.PAGE.name}
 
 
 def test_a_plot_of_failures_alone_is_drawn_too() -> None:

@@ -207,6 +207,22 @@ def test_no_code_is_broken_across_lines(page: str) -> None:
     assert [line for line in lines if line.count("`") % 2] == []
 
 
+def test_the_picture_of_the_index_shows_what_the_readme_lists() -> None:
+    [listed] = [body for body in fences(README, "text") if body.startswith("variant ")]
+    picture = (ROOT / "docs" / "images" / "shared.svg").read_text(encoding="utf-8")
+    heights = [int(height) for height in re.findall(r'<rect [^>]*height="(\d+)"', picture)]
+    assert len(heights) == listed.count(" compiled")
+    assert sum(height > min(heights) for height in heights) == listed.count(" shared")
+    variants = re.findall(r'<text x="0"[^>]*>(?:torch )?(.*)</text>', picture)[:-1]
+    assert variants == [line.removeprefix("torch ").partition("  ")[0] for line in listed.splitlines()[1:]]
+
+
+def test_the_index_lists_every_page_once() -> None:
+    listed = re.findall(r"^- \[[^\n]*?\]\((.*?)\)", PAGES["docs/index.md"], re.MULTILINE)
+    others = [page.removeprefix("docs/") if "/" in page else f"../{page}" for page in PAGES if page != "docs/index.md"]
+    assert sorted(listed) == sorted(others)
+
+
 def test_readme_is_one_screen_after_the_other() -> None:
     lines = README.splitlines()
     assert len(lines) <= 120

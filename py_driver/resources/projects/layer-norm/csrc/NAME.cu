@@ -291,8 +291,8 @@ int planned_forward(std::int64_t columns, bool aligned, Call call) {
 template <typename T, class Result, class Call>
 Result planned_backward(std::int64_t columns, bool aligned, Call call) {
   constexpr int kEach = kKeptBackward / Pack<T, true>::size;
-  return planned<T, Result, Share<32, kEach>, Share<128, kEach>, Share<512, kEach>, Share<1024, kEach>>(columns, aligned,
-                                                                                                        call);
+  return planned<T, Result, Share<32, kEach>, Share<128, kEach>, Share<512, kEach>, Share<1024, kEach>>(
+      columns, aligned, call);
 }
 
 template <class Result, class Call>
