@@ -261,8 +261,8 @@ struct Share {
   static constexpr int kEach = kEach_;
 };
 
-// Calls `call` with the plan for rows of a length: the first of the shares that is large enough, so these are ordered by
-// their size. `aligned`: whether all rows can be read 16 bytes at a time.
+// Calls `call` with the plan for rows of a length, by the first of the shares that is large enough. `aligned`: whether
+// all rows can be read 16 bytes at a time.
 template <typename T, class Result, class... Shares, class Call>
 Result planned(std::int64_t columns, bool aligned, Call call) {
   if (!aligned) {
