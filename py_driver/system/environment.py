@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,7 +54,18 @@ def curated(environ: Mapping[str, str] | None = None, extra: Mapping[str, str] |
         for name, value in environ.items()
         if name in _NAMES or name.lower() in _PROXIES or name.startswith(_PREFIXES)
     }
-    return dict(sorted({**kept, **(extra or {})}.items()))
+    return dict(sorted({**_name(kept), **kept, **(extra or {})}.items()))
+
+
+def _name(environ: Mapping[str, str]) -> dict[str, str]:
+    """A name for a user whom the system has none for, as in many containers: Bazel does not start without one."""
+    if environ.get("USER"):
+        return {}
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return {"USER": f"user{os.getuid()}"}
+    return {}
 
 
 def bare(extra: Mapping[str, str]) -> dict[str, str]:
