@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -112,6 +113,14 @@ def test_the_caller_gives_what_the_workflow_takes() -> None:
     asked = [JOBS[name].get("permissions", load(WORKFLOW)["permissions"]) for name in JOBS]
     assert {one: level for each in asked for one, level in each.items()} == job["permissions"]
     assert load(CALLER)["permissions"] == {}
+
+
+def test_the_page_says_what_the_workflow_takes_and_does() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    first = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
+    called = load(WORKFLOW)["on"]["workflow_call"]
+    assert first == [*JOBS, *called["inputs"]]
+    assert all(f"`{name}`" in page for name in called["secrets"])
 
 
 def test_only_publishing_may_sign_and_has_the_token() -> None:
@@ -243,6 +252,18 @@ def test_a_project_without_mistakes_is_planned(with_environment: Runner, variant
     assert with_environment.failed is None
     assert with_environment.said == []
     assert {one["name"]: one["select"] for one in json.loads(outputs["matrix"])} == matrix
+    assert outputs["kernel"] == "relu"
+
+
+def test_several_kernels_are_an_error(with_environment: Runner) -> None:
+    kernels = with_environment.workspace / "kernels"
+    shutil.copytree(kernels / "relu", kernels / "other")
+    with_environment.contexts["inputs"]["directory"] = "kernels"
+    with_environment.run(JOBS["check"])
+    assert with_environment.failed is not None
+    said, code = with_environment.failed
+    assert said.splitlines()[-1] == "::error::`directory` holds several kernels; call the workflow once for each"
+    assert code == 1
 
 
 def test_a_mistake_is_annotated_and_ends_the_job(with_environment: Runner) -> None:
