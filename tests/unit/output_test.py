@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from py_driver.errors import Code, Diagnostic, DriverError, Note, Span
-from py_driver.output import Output, annotation
+from py_driver.output import Output, annotation, printable
 
 RED, YELLOW, BOLD, GREEN, DIM, END = "\033[1;31m", "\033[33m", "\033[1m", "\033[32m", "\033[2m", "\033[0m"
 
@@ -109,6 +111,16 @@ def test_a_message_stays_in_its_annotation(message: str, line: str) -> None:
     assert annotation("error", message, None, "E001") == line
     assert "\n" not in line
     assert "\r" not in line
+
+
+@given(message=st.text(), title=st.text(min_size=1))
+def test_every_text_comes_back(message: str, title: str) -> None:
+    name, properties, data = read(annotation("notice", message, None, title))
+    assert (name, properties, data) == (
+        "notice",
+        {"title": printable(title)},
+        "\n".join(map(printable, message.split("\n"))),
+    )
 
 
 def test_a_file_whose_name_has_a_line_break_begins_no_command(repository: Path) -> None:
