@@ -87,10 +87,10 @@ def test_jobs_check_build_and_compare(runner: Runner) -> None:
     called = [name for name, _ in built.used]
     assert called == [
         "actions/checkout@v5",
-        "actions/cache/restore@v4",
-        "actions/cache/save@v4",
-        "actions/upload-artifact@v4",
-        "actions/upload-artifact@v4",
+        "actions/cache/restore@v5",
+        "actions/cache/save@v5",
+        "actions/upload-artifact@v6",
+        "actions/upload-artifact@v6",
     ]
     restored, saved, *uploaded = (given for _, given in built.used[1:])
     assert saved == {name: restored[name] for name in ("path", "key")}

@@ -214,7 +214,7 @@ def test_the_action_sets_up_a_remote_cache(headers: str, runner: Runner, tmp_pat
     if headers:
         assert stat.S_IMODE((place / "headers").stat().st_mode) == 0o600
     [(action, asked)] = runner.used
-    assert action == "actions/cache/restore@v4"
+    assert action == "actions/cache/restore@v5"
     assert asked["path"] == str(runner.temp / "rules_torch_kernels")
     assert asked["key"] == f"{asked['restore-keys']}{'a' * 40}"
     assert asked["restore-keys"].startswith("driver-cpu-")
