@@ -10,7 +10,8 @@ import threading
 import time
 import unicodedata
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -93,6 +94,43 @@ def _columns(text: str) -> int:
     return len(text) + wide - sum(unicodedata.category(c) in {"Mn", "Me"} for c in text)
 
 
+def _in_repository(file: str) -> str:
+    """The path of a file from the root of the repository that it is in; in none, as it was given."""
+    path = Path(os.path.abspath(file))  # noqa: PTH100  (without `..`, and with links as they are)
+    root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
+    return path.relative_to(root).as_posix() if root else file
+
+
+def annotation(
+    level: Literal["error", "warning", "notice"], message: str, span: Span | None = None, title: str = ""
+) -> str:
+    """A line for GitHub Actions, which then shows the message beside the line of the file.
+
+    Args:
+        level: how bad it is.
+        message: what it is; may have several lines.
+        span: where; what is in no file of this machine, as a header of a toolchain, stands before the message.
+        title: of the message.
+    """
+    properties: dict[str, str | int] = {}
+    if span is not None and os.path.lexists(span.file):
+        properties = {"file": _in_repository(span.file), "line": span.line, "col": span.column}
+    elif span is not None:
+        message = ":".join(str(one) for one in (span.file, span.line, span.column) if one) + f": {message}"
+    # The runner undoes this. A carriage return is no printable character, and `:` and `,` end a property.
+    data = "%0A".join(printable(line).replace("%", "%25") for line in message.split("\n"))
+    ends = str.maketrans({"%": "%25", ":": "%3A", ",": "%2C"})
+    known = {name: printable(str(one)).translate(ends) for name, one in {**properties, "title": title}.items() if one}
+    return f"::{level}{' ' if known else ''}{','.join(f'{name}={one}' for name, one in known.items())}::{data}"
+
+
+def _annotated(d: Diagnostic) -> str:
+    """An error as an annotation."""
+    lines = [f"{d.message} ({d.label})" if d.label else d.message, *([f"help: {d.help}"] if d.help else [])]
+    lines += [f"in {', '.join(d.variants)}"] if d.variants else []
+    return annotation("error", "\n".join(lines), d.span, d.code.number)
+
+
 class Task:
     """A piece of work whose progress is shown; made by Output.task. Its methods may be called from any thread."""
 
@@ -126,6 +164,10 @@ class Task:
 class Output:
     """Where a run of the driver prints.
 
+    Attributes:
+        live: whether stderr has a line that changes.
+        annotates: whether errors and notes are also printed to stdout, as annotations for GitHub Actions.
+
     Args:
         out: stream for data (default: stdout).
         err: stream for people (default: stderr).
@@ -143,6 +185,7 @@ class Output:
         self._err = sys.stderr if err is None else err
         self._color = {id(s): _wants_color(s, environ) for s in (self._out, self._err)}
         self.live = self._err.isatty() and environ.get("TERM") != "dumb"
+        self.annotates = False
         self._line = ""
         self._lock = threading.RLock()
 
@@ -196,6 +239,8 @@ class Output:
         """Print what is worth knowing about a build.toml to stderr."""
         for note in notes:
             self.say(f"{self._style(self._err, 'note', 'yellow')}: {printable(str(note))}")
+            if self.annotates:
+                self.data(annotation("warning" if note.code else "notice", note.message, note.span))
 
     def quote(self, text: str) -> None:
         """Print what a compiler said to stderr, with the colours that compilers use."""
@@ -216,6 +261,8 @@ class Output:
                 self.quote(diagnostic.text)
             else:
                 self.say(self._render(diagnostic))
+            if self.annotates:
+                self.data(_annotated(diagnostic))
         if len(failure.diagnostics) > 1 and not failure.diagnostics[0].text:
             self.say(f"{len(failure.diagnostics)} errors")
         codes = dict.fromkeys(diagnostic.code.number for diagnostic in failure.diagnostics)

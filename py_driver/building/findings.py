@@ -91,6 +91,11 @@ class Finding:
     archs: tuple[str, ...]
     sources: tuple[str, ...]
 
+    @property
+    def span(self) -> Span | None:
+        """Where it is, if there is a place."""
+        return Span(file=self.file, line=self.line, column=self.column) if self.file else None
+
     def where(self, told: Telling) -> str:
         """In which variants it was said, for which architectures; empty if that says nothing new."""
         places = []
@@ -294,7 +299,7 @@ def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic,
         Diagnostic(
             code=one.code,
             message=one.message,
-            span=Span(file=one.file, line=one.line, column=one.column) if one.file else None,
+            span=one.span,
             text=text_of(one, told),
             variants=one.variants,
         )

@@ -15,6 +15,7 @@ from py_driver.building.compiler_text import Severity
 from py_driver.building.executed import read_records
 from py_driver.building.findings import KILLED, Telling, as_diagnostics, findings, text_of
 from py_driver.building.history import read_told, write_told
+from py_driver.output import annotation
 from py_driver.system.memory import machine_memory
 
 if TYPE_CHECKING:
@@ -113,6 +114,10 @@ class Teller:
     def _show(self, found: Iterable[Finding]) -> None:
         for one in found:
             self.output.quote(text_of(one, Telling(verbose=self.choices.verbose)))
+            if self.output.annotates:
+                self.output.data(
+                    annotation("warning" if one.severity is Severity.WARNING else "notice", one.message, one.span)
+                )
 
     def _warnings(self, build: _Build, events: Events) -> list[Finding]:
         """What compilers printed that is no error: in this build, or when they made what was there before it."""

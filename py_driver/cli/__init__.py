@@ -177,6 +177,22 @@ def add_variants(parser: argparse.ArgumentParser, default: str, *, several: bool
     )
 
 
+def add_format(parser: argparse.ArgumentParser, json: str) -> None:
+    """Add the arguments of commands whose errors have places in files: for whom the result is printed.
+
+    Args:
+        parser: of the command.
+        json: the help of `--json`.
+    """
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--json", action="store_true", help=json)
+    group.add_argument(
+        "--annotations",
+        choices=("github",),
+        help="also print errors, warnings and notes to stdout in the form that GitHub Actions shows beside the line",
+    )
+
+
 def release(text: str) -> str:
     """A version of torch from the command line."""
     if not re.fullmatch(r"[0-9]{1,4}\.[0-9]{1,4}", text, re.ASCII):
@@ -301,4 +317,5 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
     args.command = rest
     if name is None:
         parser.error("a command is missing")
+    output.annotates = getattr(args, "annotations", None) is not None
     return load_command(name).run(args, output)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, CudaCompile, Cxx, Headers
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
+from py_driver.cli import COMMANDS, add_format, add_variants, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
@@ -193,7 +193,7 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("build", help=COMMANDS["build"], description=sentence("build"))
     add_arguments(parser, several=True)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    add_format(parser, "print the result as JSON instead of a table")
     parser.add_argument(
         "--report",
         metavar="FILE.html",

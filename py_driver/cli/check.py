@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import COMMANDS, add_project, releases_of, sentence
+from py_driver.cli import COMMANDS, add_format, add_project, releases_of, sentence
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import printable
@@ -36,7 +36,7 @@ def add(subparsers: Subparsers) -> None:
         "report those that compile faster",
     )
     parser.add_argument("--fix", action="store_true", help="with --headers, write the smaller headers into the sources")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_format(parser, "print the result as JSON")
 
 
 class Checked(NamedTuple):

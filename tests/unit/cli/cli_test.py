@@ -83,6 +83,33 @@ def test_invalid_project(
     assert {path: path.read_bytes() for path in copy.rglob("BUILD*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("directory", INVALID, ids=lambda path: path.name)
+def test_annotations_change_nothing_but_stdout(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    copy = tmp_path / "k" / directory.name
+    shutil.copytree(directory, copy, symlinks=True)
+    monkeypatch.chdir(tmp_path / "k")
+    plain = __main__.main(["check", directory.name]), capsys.readouterr()
+    status, printed = __main__.main(["check", directory.name, "--annotations", "github"]), capsys.readouterr()
+    assert (status, printed.err) == (plain[0], plain[1].err)
+    assert plain[1].out == ""
+    count = len(re.findall(r"^(error\[|note: )", printed.err, re.MULTILINE))
+    lines = printed.out.splitlines()
+    assert len(lines) == count
+    place = rf"file=k/{directory.name}/[^,:]+,line=\d+,col=\d+"
+    assert [
+        one for one in lines if not re.match(rf"::(error|warning|notice) (?:{place})?,?(?:title=E\d+)?::.", one)
+    ] == []
+
+
+def test_annotations_are_no_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("check", "build"):
+        assert __main__.main([command, str(project), "--json", "--annotations", "github"]) == Code.USAGE.exit_code
+        assert "argument --annotations: not allowed with argument --json" in capsys.readouterr().err
+
+
 def test_fix_needs_headers(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["check", str(project), "--fix"]) == Code.USAGE.exit_code
     assert "write `driver check --headers --fix`" in capsys.readouterr().err
