@@ -155,9 +155,7 @@ def main() -> None:
     parser.add_argument("--mirror", required=True, help="the address of a Debian archive")
     parser.add_argument("--bazel", required=True, type=Path, help="the program for machines without apt")
     parser.add_argument("--bind", action="append", default=[], help="a directory that every machine has, too")
-    parser.add_argument(
-        "--python", action="append", default=[], metavar="TITLE=DIR", help="another Python"
-    )
+    parser.add_argument("--python", action="append", default=[], metavar="TITLE=DIR", help="another Python")
     parser.add_argument("--no-test", action="store_true", help="leave out `driver test`, which installs torch")
     args = parser.parse_args()
     machines = [

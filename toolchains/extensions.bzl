@@ -1,7 +1,7 @@
 """The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
 
-load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cc:flags.bzl", "CPU")
+load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/gcc:repository.bzl", "gcc_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
