@@ -40,7 +40,7 @@ _driver() {
         esac
         at=$((at + 1))
     done
-    local words=""
+    local list=""
     case "$name $prev" in
 @VALUES@
     esac
@@ -51,7 +51,7 @@ _driver() {
     fi
     COMPREPLY=()
     case "$kind" in
-        words) COMPREPLY=( $(compgen -W "$words" -- "$cur") ) ;;
+        words) COMPREPLY=( $(compgen -W "$list" -- "$cur") ) ;;
         variants) COMPREPLY=( $(compgen -W "$(@LIST@)" -- "$cur") ) ;;
         directories | files)
             compopt -o filenames 2>/dev/null
@@ -64,6 +64,40 @@ _driver() {
     esac
 }
 complete -F _driver driver
+"""
+
+
+_ZSH: Final = """\
+#compdef driver
+_driver() {
+    local cur="${words[CURRENT]}" prev="${words[CURRENT-1]}" name="" kind="" list="" at=2
+    while [ "$at" -lt "$CURRENT" ]; do
+        case "${words[at]}" in
+            -*) ;;
+            *) name="${words[at]}"; break ;;
+        esac
+        at=$((at + 1))
+    done
+    case "$cur" in
+        --*=*) prev="${cur%%=*}"; compset -P '*=' ;;
+    esac
+    case "$name $prev" in
+@VALUES@
+    esac
+    if [ -z "$kind" ]; then
+        case "$name" in
+@COMMANDS@
+        esac
+    fi
+    case "$kind" in
+        words) compadd -- ${(f)list} ;;
+        variants) compadd -- ${(f)"$(@LIST@)"} ;;
+        directories) _files -/ ;;
+        files) _files ;;
+    esac
+}
+whence compdef >/dev/null || { autoload -U compinit; compinit; }
+compdef _driver driver
 """
 
 
@@ -159,12 +193,13 @@ def _values(command: str, action: argparse.Action) -> Values:
     return Values(_FILES if is_file else _NOTHING)
 
 
+def _filled(script: str, commands: dict[str, Described]) -> str:
+    values, alone = "\n".join(_arms(commands)), "\n".join(_alone(commands))
+    return script.replace("@VALUES@", values).replace("@COMMANDS@", alone).replace("@LIST@", _LIST)
+
+
 def _bash(commands: dict[str, Described]) -> str:
-    return (
-        _BASH.replace("@VALUES@", "\n".join(_arms(commands)))
-        .replace("@COMMANDS@", "\n".join(_alone(commands)))
-        .replace("@LIST@", _LIST)
-    )
+    return _filled(_BASH, commands)
 
 
 def _arms(commands: dict[str, Described]) -> Iterator[str]:
@@ -186,12 +221,11 @@ def _alone(commands: dict[str, Described]) -> Iterator[str]:
 def _set(values: Values) -> str:
     """What tells the shell of values: words stand on a line each, as IFS says."""
     words = "\\n".join(values.words)
-    return f"kind={values.kind}" + (f" words=$'{words}'" if values.words else "")
+    return f"kind={values.kind}" + (f" list=$'{words}'" if values.words else "")
 
 
 def _zsh(commands: dict[str, Described]) -> str:
-    start = "autoload -U +X compinit bashcompinit\nwhence compdef >/dev/null || compinit\nbashcompinit\n"
-    return f"#compdef driver\n{start}{_bash(commands)}"
+    return _filled(_ZSH, commands)
 
 
 def _fish(commands: dict[str, Described]) -> str:
