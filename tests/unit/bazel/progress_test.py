@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from terminal import Terminal
 
 from py_driver.bazel.console import Console
 from py_driver.bazel.progress import Progress, Running, picture, seconds_left
+from py_driver.errors import ExitCode
 from py_driver.output import Output, Size, Task, cut
 
+_ROOT = Path(__file__).parents[3]
 _RELU = Running("Compiling csrc/relu.cu for 9.0", 12)
 _GELU = Running("Compiling csrc/gelu.cu for 10.0", 75)
 _UP = "\x1b[1A\x1b[K"
@@ -188,3 +194,35 @@ def test_colours_of_a_pipe(force: str, coloured: bool) -> None:  # noqa: FBT001 
     err = io.StringIO()
     Output(io.StringIO(), err, {"CLICOLOR_FORCE": force}).warn("no")
     assert ("\x1b[33m" in err.getvalue()) is coloured
+
+
+_BAZEL = """\
+#!/bin/sh
+test "$1" = --version && echo "bazel 7.7.1" && exit
+case "$*" in *--curses=yes*) ;; *) exit 2 ;; esac
+trap 'exit 8' INT
+printf '[3 / 9] Compiling csrc/relu.cu for 9.0; 12s linux-sandbox\\n' >&2
+while :; do sleep .05; done
+"""
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_leaves_a_clean_terminal(tmp_path: Path) -> None:
+    program = tmp_path / "bazel"
+    program.write_text(_BAZEL)
+    program.chmod(0o755)
+    project = shutil.copytree(_ROOT / "tests" / "e2e" / "projects" / "universal", tmp_path / "project")
+    own = {"RULES_TORCH_KERNELS_BAZEL": str(program), "RULES_TORCH_KERNELS_CACHE": str(tmp_path / "cache")}
+    with Terminal() as terminal:
+        command = [sys.executable, "-m", "py_driver", "build", str(project)]
+        driver = terminal.start(command, _ROOT, {**os.environ, **own})
+        bar = "[######              ] 3 of 9 actions"
+        terminal.read_until(lambda: terminal.shown()[-2:] == ["  Compiling csrc/relu.cu for 9.0  12 s", bar], 30)
+        terminal.type(b"\x03")
+        terminal.read_until(lambda: driver.poll() is not None, 20)
+        lines = terminal.shown()
+        assert driver.returncode == ExitCode.INTERRUPT, lines
+        assert lines[-2:] == ["Stopping Bazel ...", "interrupted"]
+        assert not any("Compiling" in line or "actions" in line for line in lines[1:])
+        assert terminal.screen.cursor.x == 0
+        assert not terminal.screen.cursor.hidden
