@@ -11,10 +11,10 @@ import time
 import unicodedata
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from py_driver.errors import Diagnostic, DriverError, Note, Span
 
@@ -26,6 +26,9 @@ _COMPILER_HEAD = re.compile(
 )
 _COMPILER_CARET = re.compile(r"^ *(?:\| )? *[~^][~^ ]*$")
 _NO_TERMINAL = 80
+_NO_LINES = 24
+_ECHO = len("^C")
+"""Columns that stay free beside a live line, for what a terminal prints when a user types Ctrl-C."""
 _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
 _UPDATE_LENGTH = 100
@@ -49,12 +52,12 @@ def open_standard_streams() -> None:
 
 
 def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
-    """Whether to colour a stream: NO_COLOR wins over FORCE_COLOR, which wins over isatty."""
+    """Whether to colour a stream: NO_COLOR wins over FORCE_COLOR and CLICOLOR_FORCE, these over CLICOLOR and isatty."""
     if environ.get("NO_COLOR"):
         return False
-    if environ.get("FORCE_COLOR"):
+    if environ.get("FORCE_COLOR") or environ.get("CLICOLOR_FORCE", "0") not in {"", "0"}:
         return True
-    return stream.isatty() and environ.get("TERM") != "dumb"
+    return environ.get("CLICOLOR") != "0" and stream.isatty() and environ.get("TERM") != "dumb"
 
 
 def terminal_width() -> int:
@@ -131,6 +134,28 @@ def _annotated(d: Diagnostic) -> str:
     return annotation("error", "\n".join(lines), d.span, d.code.number)
 
 
+def cut(text: str, columns: int) -> str:
+    """A printable text that takes at most so many columns of a terminal; one that is cut ends with dots."""
+    if _columns(text) <= columns:
+        return text
+    dots = "..."[: max(columns, 0)]
+    while text and _columns(text) + len(dots) > columns:
+        text = text[:-1]
+    return text + dots
+
+
+class Size(NamedTuple):
+    """What a terminal has room for.
+
+    Attributes:
+        columns: of a line.
+        lines: of the screen.
+    """
+
+    columns: int
+    lines: int
+
+
 class Task:
     """A piece of work whose progress is shown; made by Output.task. Its methods may be called from any thread."""
 
@@ -145,16 +170,31 @@ class Task:
 
     def update(self, text: str) -> None:
         """Show how far the work is, e.g. `12 of 90 MB`; shown at most ten times a second (every 10 s when plain)."""
-        now = time.monotonic()
         text = text if len(text) <= _UPDATE_LENGTH else text[: _UPDATE_LENGTH - 3] + "..."
+        if self._is_due():
+            took = f"[{time.monotonic() - self._start:.0f} s]"
+            if self._output.live:
+                self._output.line(f"{self._title}: {text}  {took}")
+            else:
+                self._output.say(f"  {text}  {took}")
+
+    def draw(self, picture: Callable[[Size], Sequence[str]]) -> None:
+        """Show how far the work is in lines at the bottom of a terminal, at most ten times a second.
+
+        Args:
+            picture: the lines for a terminal with that much room.
+        """
+        if self._output.live and self._is_due():
+            self._output.lines(picture(self._output.room()))
+
+    def _is_due(self) -> bool:
+        """Whether it is time to show something again; if so, it is shown now."""
+        now = time.monotonic()
         with self._lock:
             if now - self._shown < (_LIVE_SECONDS if self._output.live else _PLAIN_SECONDS):
-                return
+                return False
             self._shown = now
-        if self._output.live:
-            self._output.line(f"{self._title}: {text}  [{now - self._start:.0f} s]")
-        else:
-            self._output.say(f"  {text}  [{now - self._start:.0f} s]")
+        return True
 
     def done(self, text: str) -> None:
         """Say how the work ended."""
@@ -171,7 +211,7 @@ class Output:
     Args:
         out: stream for data (default: stdout).
         err: stream for people (default: stderr).
-        environ: environment to take NO_COLOR, FORCE_COLOR and TERM from.
+        environ: environment to take NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, CLICOLOR and TERM from.
     """
 
     def __init__(
@@ -186,7 +226,7 @@ class Output:
         self._color = {id(s): _wants_color(s, environ) for s in (self._out, self._err)}
         self.live = self._err.isatty() and environ.get("TERM") != "dumb"
         self.annotates = False
-        self._line = ""
+        self._lines: tuple[str, ...] = ()
         self._lock = threading.RLock()
 
     def _style(self, stream: IO[str], text: str, style: str) -> str:
@@ -194,8 +234,7 @@ class Output:
 
     def data(self, text: str) -> None:
         """Print a line of data to stdout."""
-        with self._lock:
-            self.line("")
+        with self._lock, self._above():
             print(text, file=self._out, flush=True)
 
     def json(self, value: object) -> None:
@@ -206,21 +245,44 @@ class Output:
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print a line for people to stderr."""
-        with self._lock:
-            self.line("")
-            with suppress(OSError):  # nobody can be told that nobody can be told
-                print(self._style(self._err, text, style) if style else text, file=self._err, flush=True)
+        with self._lock, self._above(), suppress(OSError):  # nobody can be told that nobody can be told
+            print(self._style(self._err, text, style) if style else text, file=self._err, flush=True)
 
     def line(self, text: str) -> None:
         """Replace the live line at the bottom of a terminal; nothing happens where stderr is none."""
-        if not self.live:
-            return
+        if self.live:
+            self.lines([cut(text, self.room().columns)] if text else [])
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Replace the live lines at the bottom of a terminal; nothing happens where stderr is none.
+
+        The cursor stands behind the last of them, and is never hidden: the terminal is usable whatever ends the driver.
+        """
         with self._lock:
-            if text or self._line:
-                text = text[: terminal_width() - 1]
-                self._err.write(f"\r\033[K{text}")
+            if not self.live or not (lines or self._lines):
+                return
+            up = len(self._lines) - 1
+            start = "\r" + (f"\033[{up}A" if up > 0 else "")
+            with suppress(OSError):
+                self._err.write(start + "\n".join(f"{line}\033[K" for line in lines) + "\033[J")
                 self._err.flush()
-                self._line = text
+            self._lines = tuple(lines)
+
+    def room(self) -> Size:
+        """What a live line has room for; a terminal may be resized at any time."""
+        try:
+            columns, lines = os.get_terminal_size(self._err.fileno())
+        except (OSError, ValueError):
+            columns, lines = 0, 0
+        return Size(max((columns or _NO_TERMINAL) - 1 - _ECHO, 1), lines or _NO_LINES)
+
+    @contextmanager
+    def _above(self) -> Iterator[None]:
+        """Take the live lines away, and show them again below what is printed meanwhile."""
+        lines = self._lines
+        self.lines([])
+        yield
+        self.lines(lines)
 
     @contextmanager
     def task(self, title: str) -> Iterator[Task]:

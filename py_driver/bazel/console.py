@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
+from py_driver.bazel.progress import Progress, Running, picture, seconds_left
 from py_driver.bazel.rc import Settings
 from py_driver.errors import Code, Diagnostic, Span
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from py_driver.output import Output, Task
 
 _PROGRESS = re.compile(r"^\[([\d,]+) / ([\d,]+)\] ?(.*)$")
+_CURSOR = re.compile(r"^(?:\r|\x1b\[\d*[AK])+")
+_COUNT = re.compile(r"^(\d+) actions?\b")
+_RUNNING = re.compile(r"^(?!\[\w+\] )(.+?); (\d+)s(?: |$)")
 _STAGE = re.compile(r"^(Computing main repo mapping|Loading|Analyzing|Fetching)\b:? ?(.*)$")
 _IDLE = re.compile(r"^(?:checking cached actions|no actions? running|\[for (?:tool|host)\]|\d+ actions?(?:,.*)?)?$")
 _BUSY = re.compile(r"^Another command \(pid=(\d+)\) is running")
@@ -34,12 +39,17 @@ _NO_SPACE = "No space left on device"
 _CODES = {code.number: code for code in Code}
 
 
+ACTIONS_SHOWN = 100
+"""So many actions at most Bazel lists for a terminal."""
+
+
 class Console:
     """Sorts the lines of one run of Bazel.
 
     Args:
         output: where to show warnings, test results and that Bazel waits for another command.
         task: where to show progress.
+        planned: seconds that the actions are expected to take; 0 if that is not known.
 
     Attributes:
         errors: blocks of lines that begin with `ERROR:`, as Bazel wrote them, each once.
@@ -47,9 +57,13 @@ class Console:
         settings: what it takes from files like ~/.bazelrc.
     """
 
-    def __init__(self, output: Output, task: Task) -> None:
+    def __init__(self, output: Output, task: Task, planned: float = 0.0) -> None:
         self._output = output
         self._task = task
+        self._planned = planned
+        self._began: tuple[float, int] | None = None
+        self._now = Progress(0, 0)
+        self._awaited = 0
         self._block: list[str] | None = None
         self._seen: set[str] = set()
         self._blocks: list[list[str]] = []
@@ -64,22 +78,61 @@ class Console:
 
     def feed(self, line: str) -> None:
         """Take the next line, without its line break."""
+        if self._output.live:
+            line = _CURSOR.sub("", line)
         if _NO_SPACE in line:
             self.no_space = True
+        if self._awaited and self._action(line):
+            return
         if not (self.settings.feed(line) or self._progress(line) or self._event(line)):
             self._rest(line)
 
     def _progress(self, line: str) -> bool:
         if match := _PROGRESS.match(line):
             done, total, what = match.groups()
-            what = what.partition(";")[0].strip()
-            self._task.update(f"{done} of {total} actions" + ("" if _IDLE.match(what) else f": {what}"))
+            if self._output.live:
+                self._live(int(done.replace(",", "")), int(total.replace(",", "")), what)
+            else:
+                what = what.partition(";")[0].strip()
+                self._task.update(f"{done} of {total} actions" + ("" if _IDLE.match(what) else f": {what}"))
         elif match := _STAGE.match(line):
             self._task.update(f"{match[1].lower()} {match[2]}".strip())
         else:
             return False
         self._block = None
         return True
+
+    def _live(self, done: int, total: int, what: str) -> None:
+        """Take the first line of those with which Bazel shows its actions; it has the action in it if that is alone."""
+        self._now = Progress(done, total)
+        self._awaited = min(int(count[1]), ACTIONS_SHOWN) if (count := _COUNT.match(what)) else 0
+        if not self._awaited:
+            self._show(what)
+
+    def _action(self, line: str) -> bool:
+        """Take a line about an action; whether it is one."""
+        if not line.startswith("    "):
+            self._awaited = 0
+            self._show("")
+            return False
+        self._awaited -= 1
+        self._show(line.strip())
+        return True
+
+    def _show(self, what: str) -> None:
+        """Show the actions when the last of them has come, which has its seconds if it runs."""
+        if match := _RUNNING.match(what):
+            self._now = self._now._replace(running=(*self._now.running, Running(match[1], int(match[2]))))
+        if self._awaited:
+            return
+        now = self._now
+        if self._began is None and now.running:
+            self._began = (time.monotonic(), now.done)
+        if self._began is not None and self._planned:
+            start, before = self._began
+            left = seconds_left(self._planned, time.monotonic() - start, now.done - before, now.total - before)
+            now = now._replace(left=left)
+        self._task.draw(lambda size: picture(now, size))
 
     def _event(self, line: str) -> bool:
         kind, colon, text = f"{line} ".partition(": ")

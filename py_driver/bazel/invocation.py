@@ -191,6 +191,7 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
     options: Iterable[str] = (),
     check: bool = True,
     explain: Explain | None = None,
+    planned: float = 0.0,
 ) -> Completed:
     """Let Bazel build targets.
 
@@ -203,10 +204,13 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         options: see `building` and `verifying`.
         check: raise the failure, instead of returning it.
         explain: says what actions that failed are about.
+        planned: seconds that the actions are expected to take; 0 if that is not known.
 
     Raises:
         DriverError: see `py_driver.bazel.run`.
     """
     args = ["build", "--experimental_convenience_symlinks=ignore", *options, *labels]
     environment = {_PYTHON_VARIABLE: os.environ.get(_PYTHON_VARIABLE, sys.executable)}
-    return run_bazel(bazel, args, root, output, env=environment, title=title, check=check, explain=explain)
+    return run_bazel(
+        bazel, args, root, output, env=environment, title=title, check=check, explain=explain, planned=planned
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from py_driver.bazel.console import Console, own_diagnostics
+from py_driver.bazel.console import ACTIONS_SHOWN, Console, own_diagnostics
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.rc import OPTION as ANNOUNCE
 from py_driver.bazel.sandbox import is_hermetic, settings_file
@@ -50,12 +50,14 @@ _FAILURES = {
 # Without path conversion events name files of this machine, where with it they name blobs of a remote cache.
 _OPTIONS = (
     "--color=no",
-    "--curses=no",
     "--show_progress_rate_limit=0.2",
     "--nobuild_event_json_file_path_conversion",
     ANNOUNCE,
     "--ui_event_filters=+info",
 )
+_PLAIN = ("--curses=no",)
+_LIVE = ("--curses=yes", f"--ui_actions_shown={ACTIONS_SHOWN}", "--terminal_columns=1000")
+"""Each action that runs has a line of its own, and none is cut."""
 _LABELS_SHOWN = 5
 _ALONE = "to build on this machine without it: --remote-cache= --remote-executor="
 _FULL_DISK = (
@@ -97,7 +99,7 @@ class Completed:
     failure: DriverError | None = None
 
 
-def run(  # noqa: PLR0913  (the four that a program needs, and four options)
+def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     bazel: Bazel,
     args: Sequence[str],
     cwd: Path,
@@ -107,6 +109,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and four options)
     title: str = "bazel",
     check: bool = True,
     explain: Explain | None = None,
+    planned: float = 0.0,
 ) -> Completed:
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
@@ -121,6 +124,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and four options)
         title: what the work is called.
         check: raise the failure, instead of returning it.
         explain: says what actions that failed are about; without it, their errors are shown as Bazel wrote them.
+        planned: seconds that the actions are expected to take; 0 if that is not known.
 
     Returns:
         What came of it.
@@ -133,8 +137,9 @@ def run(  # noqa: PLR0913  (the four that a program needs, and four options)
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
         settings = [settings_file(cache_root())] if is_hermetic(cwd) else []
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
+        command += _LIVE if output.live else _PLAIN
         command += [f"--build_event_json_file={events_file}", *args[1:]]
-        console = Console(output, task)
+        console = Console(output, task, planned)
         with stdout_file.open("wb") as stdout:
             try:
                 process = subprocess.Popen(

@@ -229,7 +229,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
         if not options.local:  # a build for daily work takes seconds, and says what it did
             output.say(describe(ahead.estimate, len(chosen), jobs))
         project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
-        done, counted, done_steps = _run(server, project, options, output)
+        done, counted, done_steps = _run(server, project, ahead.estimate, options, output)
         cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
     placed = places_of(counted, done_steps)
     learn(prepared, ahead, placed)
@@ -245,7 +245,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
 
 
 def _run(
-    server: Server, project: Project, options: Options, output: Output
+    server: Server, project: Project, ahead: Estimate, options: Options, output: Output
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
     teller = Teller(projects=[project], choices=options.choices, output=output)
@@ -256,7 +256,14 @@ def _run(
         title = f"building {project.plan.name}"
         root, explain = project.workspace.root, teller.explain
         done = build_targets(
-            server.bazel, root, [*project.variants], output, title=title, options=args, explain=explain
+            server.bazel,
+            root,
+            [*project.variants],
+            output,
+            title=title,
+            options=args,
+            explain=explain,
+            planned=ahead.seconds,
         )
         teller.warn(done.events)
         server.built_in(done.events.exec_root)

@@ -162,11 +162,12 @@ def _build(
         ahead = [look_ahead(one.task, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
         works = [Work(one.project.plan.module, its.steps, its.history) for one, its in zip(those, ahead, strict=True)]
-        output.say(describe(together(works, jobs=jobs, memory=memory), variants, jobs))
+        expected = together(works, jobs=jobs, memory=memory)
+        output.say(describe(expected, variants, jobs))
         teller = Teller(
             projects=[one.project for one in those], choices=replace(choices, keep_going=True), output=output
         )
-        done, steps = _run(server, root, those, options, teller)
+        done, steps = _run(server, root, those, options, teller, expected.seconds)
         if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
             raise done.failure
         results: dict[Path, Result] = {}
@@ -182,8 +183,8 @@ def _build(
     return results
 
 
-def _run(
-    server: Server, root: Path, those: Sequence[Placed[Prepared]], options: Options, teller: Teller
+def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
+    server: Server, root: Path, those: Sequence[Placed[Prepared]], options: Options, teller: Teller, planned: float
 ) -> tuple[Completed, dict[Path, tuple[list[CellSteps], list[CellStep]]]]:
     """Let Bazel build all of it; what came of that, and the steps of each project's variants that were built."""
     output, explain = teller.output, teller.explain
@@ -194,7 +195,15 @@ def _run(
         title = f"building {len(those)} project{'s' * (len(those) != 1)}"
         args = [*args, KEEP_GOING]
         done = build_targets(
-            server.bazel, root, labels, output, title=title, options=args, check=False, explain=explain
+            server.bazel,
+            root,
+            labels,
+            output,
+            title=title,
+            options=args,
+            check=False,
+            explain=explain,
+            planned=planned,
         )
         if done.failure is None:
             teller.warn(done.events)

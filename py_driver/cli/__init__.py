@@ -36,6 +36,7 @@ COMMANDS = {
     "build": "build variants into build/",
     "cache": "show what lies in the cache, remove what nothing needs, or serve a remote cache",
     "check": "report all mistakes in build.toml and in the files that it lists",
+    "completion": "print what makes a shell complete commands, options and their values",
     "demo": "build a project and run its example with the built variants",
     "device": "show the GPU, what it can do, and which tools are there",
     "explain": "explain an error and say how to correct it",

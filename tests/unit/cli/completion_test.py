@@ -1,0 +1,92 @@
+"""What a shell completes: in a real bash."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from py_driver import __main__, cli
+from py_driver.errors import Code
+
+ROOT = Path(__file__).parents[3]
+TINY = ROOT / "tests" / "e2e" / "projects" / "tiny"
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    command = [sys.executable, "-m", "py_driver", "completion", "bash"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def complete(script: str, *words: str, cwd: Path = TINY) -> list[str]:
+    """What bash offers for the last of some words."""
+    program = (
+        f'driver() {{ {shlex.quote(sys.executable)} {shlex.quote(str(ROOT / "driver"))} "$@"; }}\n{script}\n'
+        f"COMP_WORDS=(driver {shlex.join(words)})\nCOMP_CWORD={len(words)}\n"
+        '_driver\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile"], input=program, cwd=cwd, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.split("\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["bu"], ["build"]),
+        (["--v"], ["--version"]),
+        (["build", "--var"], ["--variant"]),
+        (["build", "--headers", ""], ["needed", "full"]),
+        (["build", "--headers", "=", "f"], ["full"]),
+        (["build", "--headers", "="], ["needed", "full"]),
+        (["build", "cs"], ["csrc"]),
+        (["build", "--json", "cs"], ["csrc"]),
+        (["build", "--matrix", "bui"], ["build.toml"]),
+        (["build", "--jobs", ""], [""]),
+        (["cache", ""], ["serve"]),
+        (["completion", "f"], ["fish"]),
+        (["explain", "unknown-k"], ["unknown-key"]),
+        (["init", "--template", "ele"], ["elementwise"]),
+        (["nothing", ""], [""]),
+    ],
+    ids=" ".join,
+)
+def test_bash(script: str, words: list[str], offered: list[str]) -> None:
+    assert complete(script, *words) == offered
+
+
+def test_bash_knows_all_commands_and_errors(script: str) -> None:
+    assert complete(script, "") == [*cli.COMMANDS, "--help", "--version"]
+    assert complete(script, "explain", "E") == [code.number for code in Code]
+
+
+def test_bash_knows_the_variants_of_a_project(script: str, tmp_path: Path) -> None:
+    variants = complete(script, "build", "--variant", "torch213-")
+    assert "torch213-cxx11-cpu-x86_64-linux" in variants
+    assert all(one.startswith("torch213-cxx11-c") for one in variants)
+    assert complete(script, "build", "--variant", "", cwd=tmp_path) == [""]
+
+
+def test_directories_with_blanks(script: str, tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a file").touch()
+    assert complete(script, "check", "a", cwd=tmp_path) == ["a b"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_command_and_option_is_there(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    option = "-l changed-since" if shell == "fish" else "--changed-since"
+    assert all(name in text for name in (*cli.COMMANDS, option))
+
+
+def test_another_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["completion", "tcsh"]) == 2
+    assert "invalid choice: 'tcsh'" in capsys.readouterr().err
