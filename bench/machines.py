@@ -156,6 +156,7 @@ def main() -> None:
     parser.add_argument("--bazel", required=True, type=Path, help="the program for machines without apt")
     parser.add_argument("--bind", action="append", default=[], help="a directory that every machine has, too")
     parser.add_argument("--python", action="append", default=[], metavar="TITLE=DIR", help="another Python")
+    parser.add_argument("--only", default="", help="the machines whose title has this")
     parser.add_argument("--no-test", action="store_true", help="leave out `driver test`, which installs torch")
     args = parser.parse_args()
     machines = [
@@ -173,7 +174,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Releases)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     output, rows = Output(), []
-    for machine in machines:
+    for machine in (one for one in machines if args.only in one.title):
         result = tried(machine, args, f"http://127.0.0.1:{server.server_address[1]}")
         output.json(result)
         rows.append([machine.title, *(str(result.get(step, "-")) for step in (*_STEPS, "megabytes", "failed"))])

@@ -49,7 +49,7 @@ def _seen(terminal: Terminal) -> bool:
 
 
 def test_a_build(project: Path) -> None:
-    with Terminal(100, 40) as terminal:
+    with Terminal(160, 40) as terminal:
         program = terminal.start([*_COMMAND, str(project)], ROOT, os.environ)
         terminal.read_until(lambda: _seen(terminal) or program.poll() is not None, _SECONDS)
         assert program.poll() is None
@@ -66,18 +66,18 @@ def test_a_build(project: Path) -> None:
 def test_an_error_stands_above(project: Path) -> None:
     with (project / "csrc" / "one.cpp").open("a", encoding="utf-8") as source:
         source.write("int broken() { return nothing; }\n")
-    with Terminal(100, 40) as terminal:
+    with Terminal(160, 40) as terminal:
         program = terminal.start([*_COMMAND, str(project)], ROOT, os.environ)
         terminal.read_until(lambda: program.poll() is not None, _SECONDS)
         lines = terminal.shown()
         assert program.returncode == 5, lines
-        assert any(re.search(r"csrc/one\.cpp:\d+:\d+: error: .*'nothing'", line) for line in lines)
+        assert any(re.search(r"csrc/one\.cpp:\d+:\d+: error: .*'nothing'", line) for line in lines), lines
         assert any(line.startswith("error[E401]: ") for line in lines)
         assert not any(_BAR.search(line) or _ACTION.search(line) for line in lines)
 
 
 def test_ctrl_c(project: Path) -> None:
-    with Terminal(100, 40) as terminal:
+    with Terminal(160, 40) as terminal:
         program = terminal.start([*_COMMAND, str(project)], ROOT, os.environ)
         terminal.read_until(lambda: _seen(terminal) or program.poll() is not None, _SECONDS)
         terminal.type(b"\x03")
