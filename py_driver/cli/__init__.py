@@ -35,6 +35,7 @@ COMMANDS = {
     "bench": "build the variant that this machine runs, check it, and time it beside its reference",
     "build": "build variants into build/",
     "cache": "serve a remote cache on this machine",
+    "card": "show what a kernel offers, as the card of its repository or as a page",
     "check": "report all mistakes in build.toml and in the files that it lists",
     "demo": "build a project and run its example with the built variants",
     "device": "show the GPU, what it can do, and which tools are there",
@@ -175,6 +176,13 @@ def add_variants(parser: argparse.ArgumentParser, default: str, *, several: bool
         help="select the variants for a CPU, e.g. aarch64 for Arm servers; repeatable (default: x86_64, or whatever is "
         "built already)",
     )
+
+
+def page(text: str) -> Path:
+    """The path of a page from the command line."""
+    if Path(text).suffix != ".html":
+        raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
+    return Path(text)
 
 
 def release(text: str) -> str:

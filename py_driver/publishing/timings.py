@@ -17,12 +17,12 @@ class Against(NamedTuple):
     """How a workload compares with its reference.
 
     Attributes:
-        mean: median time of the reference, in milliseconds.
+        median: time of the reference, in milliseconds.
         ratio: how many times as fast as the reference the kernel is.
         verdict: that in a word.
     """
 
-    mean: float
+    median: float
     ratio: float
     verdict: str
 
@@ -43,6 +43,18 @@ class Timing(NamedTuple):
     low: float
     iqr: float
     against: Against | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The workload as a value for JSON."""
+        value = {"workload": self.workload, "mean-ms": self.mean, "min-ms": self.low, "iqr-ms": self.iqr}
+        if not self.against:
+            return value
+        return {
+            **value,
+            "reference-ms": self.against.median,
+            "speed": self.against.ratio,
+            "verdict": self.against.verdict,
+        }
 
 
 class Figures(NamedTuple):
@@ -119,7 +131,7 @@ def _timing(one: Mapping[str, Any]) -> Timing:
     if "times" in one and "reference" in one:
         reference = checked(one["reference"])
         ratio, word = verdict(checked(one["times"]), reference)
-        against = Against(mean=reference["median_us"] / 1000, ratio=ratio, verdict=word)
+        against = Against(median=reference["median_us"] / 1000, ratio=ratio, verdict=word)
     return Timing(workload=plain(one["workload"]), mean=mean, low=low, iqr=iqr, against=against)
 
 
