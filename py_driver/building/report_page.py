@@ -117,4 +117,21 @@ def as_html(report: Report, template: str) -> str:
     """
     names = columns(report)
     drawn = [(step, runs(step, names)) for step in report.steps]
-    return draw(template, report=report, columns=names, drawn=drawn, kinds=list(Did))
+    line = report.timeline
+    return draw(
+        template,
+        report=report,
+        columns=names,
+        drawn=drawn,
+        kinds=list(Did),
+        ticks=ticks(line.seconds) if line else [],
+        critical=[bar for bar in line.bars if bar.critical] if line else [],
+    )
+
+
+def ticks(seconds: float) -> list[float]:
+    """Points of a time line to write a number at, from 0: at most eight, at 1, 2 or 5 of a power of ten."""
+    pace = next(
+        pace for power in range(-3, 9) for pace in (10**power, 2 * 10**power, 5 * 10**power) if pace * 7 >= seconds
+    )
+    return [at * pace for at in range(8) if at * pace <= seconds]
