@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from py_driver.bazel.spawns import Spawn
     from py_driver.building.executed import CellStep, Place
 
+_CLOCK = 0.01
+"""By how many seconds an end may lie after the beginning of what waited for it: they are measured one by one."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bar:
@@ -72,6 +75,7 @@ class _Ran:
 
     @property
     def end(self) -> float:
+        """When it ended."""
         return self.start + self.seconds
 
 
@@ -90,7 +94,7 @@ def make_timeline(steps: Iterable[tuple[Place, CellStep]]) -> Timeline | None:
             for place, step in steps
             if step.did is Did.RUN and step.spawn and step.spawn.start is not None
         ),
-        key=lambda one: (one.start, one.end, step_name(one.place), one.variant),
+        key=lambda one: (one.start, one.end, _name(one.place), one.variant),
     )
     if not ran:
         return None
@@ -119,7 +123,7 @@ def make_timeline(steps: Iterable[tuple[Place, CellStep]]) -> Timeline | None:
     )
 
 
-def step_name(place: Place) -> tuple[str, ...]:
+def _name(place: Place) -> tuple[str, ...]:
     """What sorts actions that began at the same time."""
     return place.source, place.section, place.mnemonic, place.arch or ""
 
@@ -143,7 +147,7 @@ def _longest(ran: Sequence[_Ran]) -> frozenset[int]:
     for at, one in enumerate(ran):
         # What was made for another variant is read under a path of its own, with the same content.
         inputs = one.spawn.call.inputs.items() if one.spawn.call else ()
-        found = {maker for pair in inputs for maker in makers.get(pair, ()) if ran[maker].end <= one.end}
+        found = {maker for pair in inputs for maker in makers.get(pair, ()) if ran[maker].end <= one.start + _CLOCK}
         last = max(found, key=lambda maker: costs[maker], default=None)
         before.append(last)
         costs.append(one.seconds + (costs[last] if last is not None else 0.0))

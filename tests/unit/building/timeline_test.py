@@ -65,6 +65,11 @@ def test_what_another_variant_made_counts_by_its_content() -> None:
     assert [critical for *_, critical in told(make_timeline([first, (place, cell)]))] == [True, False]
 
 
+def test_what_ended_later_was_not_waited_for() -> None:
+    steps = [step("a", 0, 2), step("b", 1, 5, reads=("a",))]
+    assert [critical for *_, critical in told(make_timeline(steps))] == [False, True]
+
+
 def test_only_what_ran_at_a_known_time_is_there() -> None:
     assert make_timeline([]) is None
     assert make_timeline([step("a", None, 2), step("b", 1, 2, did=Did.SHARED), step("c", 1, 0, did=Did.CACHED)]) is None
