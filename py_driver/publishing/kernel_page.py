@@ -195,10 +195,10 @@ def _by_torch(cell: Cell) -> tuple[bool, list[int], bool]:
 
 
 def _by_backend(backend: str) -> tuple[int, list[int]]:
-    """The key that sorts columns: as the backends are listed, then by version."""
+    """The key that sorts columns: as the backends are listed, the newest version first."""
     known = backend_of(backend)
     families = list(BUILT)
     if known is None:
         return len(families), []
     version = known.version_of(backend) or "0"
-    return families.index(known.family), [int(part) for part in version.split(".")]
+    return families.index(known.family), [-int(part) for part in version.split(".")]

@@ -17,11 +17,13 @@ class Against(NamedTuple):
     """How a workload compares with its reference.
 
     Attributes:
-        median: time of the reference, in milliseconds.
+        own: median time of the kernel, in milliseconds.
+        median: that of the reference.
         ratio: how many times as fast as the reference the kernel is.
         verdict: that in a word.
     """
 
+    own: float
     median: float
     ratio: float
     verdict: str
@@ -49,12 +51,8 @@ class Timing(NamedTuple):
         value = {"workload": self.workload, "mean-ms": self.mean, "min-ms": self.low, "iqr-ms": self.iqr}
         if not self.against:
             return value
-        return {
-            **value,
-            "reference-ms": self.against.median,
-            "speed": self.against.ratio,
-            "verdict": self.against.verdict,
-        }
+        own, median, ratio, word = self.against
+        return {**value, "median-ms": own, "reference-median-ms": median, "speed": ratio, "verdict": word}
 
 
 class Figures(NamedTuple):
@@ -129,9 +127,10 @@ def _timing(one: Mapping[str, Any]) -> Timing:
         raise ValueError
     against = None
     if "times" in one and "reference" in one:
-        reference = checked(one["reference"])
-        ratio, word = verdict(checked(one["times"]), reference)
-        against = Against(median=reference["median_us"] / 1000, ratio=ratio, verdict=word)
+        times, reference = checked(one["times"]), checked(one["reference"])
+        ratio, word = verdict(times, reference)
+        own, median = times["median_us"] / 1000, reference["median_us"] / 1000
+        against = Against(own=own, median=median, ratio=ratio, verdict=word)
     return Timing(workload=plain(one["workload"]), mean=mean, low=low, iqr=iqr, against=against)
 
 

@@ -192,14 +192,32 @@ def test_same_project_gives_the_same_page(project: Path, tmp_path: Path) -> None
     assert as_html(looked_at(other)) == first
 
 
+def test_bars_are_as_long_as_what_was_measured(project: Path) -> None:
+    timing = {"mean_ms": 9.0, "min_ms": 0.4, "iqr_ms": 0.1}
+    times = {"median_us": 500, "interval_us": [490, 510]}
+    results = [
+        {"workload": "alone", "timingResults": {**timing, "mean_ms": 0.25}},
+        {"workload": "both", "timingResults": {**timing, "mean_ms": 0.5}, "times": times}
+        | {"reference": {"median_us": 1000, "interval_us": [990, 1010]}},
+    ]
+    machine = {"gpu": "G", "pytorchVersion": "2.13", "backend": "CUDA"}
+    (project / "benchmarks").mkdir()
+    (project / "benchmarks" / "x.json").write_text(json.dumps({"machineInfo": machine, "results": results}))
+    text = as_html(looked_at(project))
+    assert '<rect y="2" height="6" width="25.00">' in text
+    assert '<rect class="faster" y="1" height="4" width="50.00">' in text
+    assert '<rect class="reference" y="6" height="3" width="100.00">' in text
+    assert "0.5 ms, 2.00x" in Page(text).text
+
+
 def test_matrix_has_the_newest_torch_first_and_each_variant_once() -> None:
     kernel = looked_at(ROOT / "examples" / "relu")
     matrix = matrix_of(kernel.variants)
     titles = [line.title for line in matrix.lines]
     assert titles[:2] == ["2.15", "2.14"]
     assert titles[-4:] == ["2.5", "2.5 (cxx98)", "2.4", "2.4 (cxx98)"]
-    assert matrix.columns[:3] == ("cpu", "cu118", "cu121")
-    assert matrix.columns[-1] == "rocm72"
+    assert matrix.columns[:3] == ("cpu", "cu135", "cu132")
+    assert matrix.columns[-3:] == ("cu118", "rocm72", "rocm71")
     assert matrix.cpus == ("x86_64", "aarch64")
     placed = [one.row.name for line in matrix.lines for field in line.fields for one in field]
     assert sorted(placed) == sorted(one.row.name for one in kernel.variants)

@@ -38,7 +38,8 @@ def test_reference_is_compared(interval: tuple[int, int], word: str, speed: floa
         "mean-ms": 0.5,
         "min-ms": 0.4,
         "iqr-ms": 0.1,
-        "reference-ms": 0.5 * speed,
+        "median-ms": 0.5,
+        "reference-median-ms": 0.5 * speed,
         "speed": speed,
         "verdict": word,
     }
