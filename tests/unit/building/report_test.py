@@ -346,8 +346,10 @@ def test_page_escapes_and_needs_nothing() -> None:
     name = "<script>alert('&\"')</script>\u202e\n.cu"
     paths = _phases("1", "80", source=name)
     header = f'# 1 "projects/p/{name}"\n# 1 "x/include/<b>.h" 1\nx\n# 2 "projects/p/{name}" 2\n'
-    report = _report([_record("<i>cell", *paths)], [_spawn(paths[0], digest="d")], {"d": header.encode()})
+    spawns = [_spawn(paths[0], digest="d"), replace(_spawn(paths[1], seconds=1.0), start=1.0)]
+    report = _report([_record("<i>cell", *paths)], spawns, {"d": header.encode()})
     page = _page(report)
+    assert '<rect class="critical"' in page
     parsed = _parsed(page)
     assert {"script", "i", "b", "link", "img", "iframe"}.isdisjoint(parsed.tags)
     assert {"svg", "title", "table"} <= set(parsed.tags)
