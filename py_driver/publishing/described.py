@@ -202,7 +202,7 @@ def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
             [built] = read_variants(directory, plan, present(directory, plan, [variant.name]))
             state = State.BUILT
         except DriverError as failure:
-            state, problem = State.CHANGED, failure.diagnostics[0].message.removeprefix(f"{place} ")
+            state, problem = State.CHANGED, failure.diagnostics[0].message.replace(f"{place} ", "it ", 1)
     planned = {"backend": {"archs": list(variant.archs or ())}}
     signed = [f"{BUILD}/{variant.name}/{SIGNATURE}"]
     return DescribedVariant(

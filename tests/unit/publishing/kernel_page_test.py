@@ -133,12 +133,21 @@ def test_variant_that_changed_is_not_on_the_card(project: Path, capsys: pytest.C
     assert "`torch-cpu`" in said.out
     assert "`torch-cuda`" not in said.out
     assert (
-        "build/torch-cuda is not on the card: has changed since it was built: weights.bin has other bytes" in said.err
+        "build/torch-cuda is not on the card: it has changed since it was built: weights.bin has other bytes"
+        in said.err
     )
     assert "build/somebody's is not on the card: it is no variant of the project" in said.err
     page = page_of(project)
     assert page.marks == {"torch-cpu": "built", "torch-cuda": "changed"}
     assert "weights.bin has other bytes" in page.text
+
+
+def test_variant_for_this_machine_alone_is_not_on_the_card(project: Path) -> None:
+    file = project / "build" / "torch-cuda" / "metadata.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "only-archs": ["9.0"]}))
+    [_, variant] = looked_at(project).variants
+    assert variant.state is State.CHANGED
+    assert variant.problem == "it was built with `--archs 9.0`, for this machine's use only"
 
 
 def test_all_text_is_escaped(project: Path) -> None:
