@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.session import environment
 from py_driver.errors import Code, error
-from py_driver.publishing.card import BENCHMARKS
+from py_driver.publishing.card_files import BENCHMARKS
+from py_driver.publishing.timings import checked
 from py_driver.system.files import reading
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _WORKER: Final = "rules_torch_kernels.bench"
-
-SAME: Final = "same"
-FASTER: Final = "faster"
-SLOWER: Final = "slower"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,22 +190,6 @@ def _again(made: DevBuild) -> str:
     return f"see whether it can be imported: driver run {directory} -- python -c 'import {made.module}'"
 
 
-def verdict(times: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, str]:
-    """How two measurements compare: how many times as fast the first one is, and in a word.
-
-    It is `same` unless the intervals of the medians are apart.
-
-    Args:
-        times: of what is compared.
-        other: of what it is compared with.
-    """
-    ratio = other["median_us"] / times["median_us"] if times["median_us"] else 0.0
-    (low, high), (other_low, other_high) = times["interval_us"], other["interval_us"]
-    if high < other_low:
-        return ratio, FASTER
-    return ratio, SLOWER if low > other_high else SAME
-
-
 def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Benchmarks:
     """Benchmarks beside those of an earlier run.
 
@@ -235,25 +216,13 @@ def times_of(path: Path) -> dict[str, Mapping[str, Any]]:
     with reading(path):
         text = path.read_bytes()
     try:
-        found = {one["workload"]: _checked(one["times"]) for one in json.loads(text)["results"] if "times" in one}
+        found = {one["workload"]: checked(one["times"]) for one in json.loads(text)["results"] if "times" in one}
     except (ValueError, LookupError, TypeError, RecursionError):
         advice = "name a file that `driver bench --output` wrote"
         raise error(Code.WRONG_TYPE, f"{path} has no benchmarks of `driver bench`", help=advice) from None
     if not found:
         raise error(Code.WRONG_TYPE, f"{path} has no workload with times", help="write it again: driver bench --output")
     return found
-
-
-def _checked(times: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
-    """Times as they are, if they are those.
-
-    Raises:
-        ValueError: they are not; LookupError and TypeError, likewise.
-    """
-    low, high = times["interval_us"]
-    if not all(isinstance(one, int | float) and 0 <= one < float("inf") for one in (low, high, times["median_us"])):
-        raise ValueError
-    return {**times}
 
 
 def _client_form(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from py_driver.authoring.benchmark import FASTER, SAME, verdict
+from py_driver.publishing.timings import FASTER, SAME, verdict
 
 if TYPE_CHECKING:
     from py_driver.authoring.benchmark import Benchmarks

@@ -23,10 +23,10 @@ _ARGUMENTS, _ENVIRONMENT, _INPUTS = 1, 2, 4
 _LISTED_OUTPUTS, _MNEMONIC, _ACTUAL_OUTPUTS, _RUNNER, _CACHE_HIT, _DIGEST, _METRICS = 5, 10, 11, 12, 13, 19, 20
 # ... of EnvironmentVariable,
 _NAME, _VALUE = 1, 2
-# ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration.
+# ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration and Timestamp.
 _PATH, _FILE_DIGEST = 1, 2
 _HASH = 1
-_TOTAL_TIME = 1
+_TOTAL_TIME, _START_TIME = 1, 20
 _SECONDS, _NANOSECONDS = 1, 2
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -64,6 +64,7 @@ class Spawn:
         key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
         runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
         seconds: how long it ran; None if it was not run.
+        start: when it began, in seconds of Unix time; None if it was not run, or Bazel does not say.
         outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
         call: how it is called; None if nobody asked for that.
     """
@@ -72,8 +73,14 @@ class Spawn:
     key: str = ""
     runner: str = ""
     seconds: float | None = None
+    start: float | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     call: Call | None = None
+
+
+def without_configuration(path: str) -> str:
+    """The path of an output as `Call.inputs` names it: without the directory of its configuration."""
+    return _OUTPUT.sub("", path)
 
 
 def options(log: Path) -> list[str]:
@@ -112,7 +119,7 @@ def _spawn(content: bytes) -> Spawn:
     texts = {_MNEMONIC: "", _RUNNER: ""}
     outputs: dict[str, str] = {}
     listed: list[str] = []
-    key, hit, seconds = "", False, 0.0
+    key, hit, seconds, start = "", False, 0.0, None
     for number, value in _fields(content, 0, len(content)):
         if isinstance(value, int):
             hit = bool(value) if number == _CACHE_HIT else hit
@@ -125,13 +132,15 @@ def _spawn(content: bytes) -> Spawn:
         elif number == _DIGEST:
             key = _string(content, value, _HASH)
         elif number == _METRICS:
-            seconds = _duration(content, value)
+            seconds = _seconds(content, value, _TOTAL_TIME) or 0.0
+            start = _seconds(content, value, _START_TIME)
     again = hit or texts[_RUNNER] == _DEDUPLICATED
     return Spawn(
         mnemonic=texts[_MNEMONIC],
         key=key,
         runner=texts[_RUNNER],
         seconds=None if again else seconds,
+        start=None if again else start,
         outputs={**dict.fromkeys(listed, ""), **outputs},
     )
 
@@ -153,7 +162,7 @@ def _call(content: bytes) -> Call:
             if external := _REPOSITORY.match(path):
                 repositories.setdefault(external[1], hashlib.sha256()).update(content[value])
             else:
-                inputs[_OUTPUT.sub("", path)] = _string(content, value, _FILE_DIGEST, _HASH)
+                inputs[without_configuration(path)] = _string(content, value, _FILE_DIGEST, _HASH)
     inputs |= {name: digest.hexdigest()[:20] for name, digest in repositories.items()}
     return Call(command=tuple(command), environment=environment, inputs=inputs)
 
@@ -209,9 +218,10 @@ def _string(content: bytes, place: slice, *way: int) -> str:
     return _text(content, place)
 
 
-def _duration(content: bytes, metrics: slice) -> float:
-    place = _part(content, metrics, _TOTAL_TIME)
+def _seconds(content: bytes, metrics: slice, number: int) -> float | None:
+    """A duration or a point in time; None if there is none."""
+    place = _part(content, metrics, number)
     if place is None:
-        return 0.0
-    parts = {number: value for number, value in _fields(content, place.start, place.stop) if isinstance(value, int)}
+        return None
+    parts = {one: value for one, value in _fields(content, place.start, place.stop) if isinstance(value, int)}
     return parts.get(_SECONDS, 0) + parts.get(_NANOSECONDS, 0) / 1e9

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from py_driver.building.executed import CellSteps, Did, places_of
 from py_driver.building.phases import phases
 from py_driver.building.rerun_reasons import Misses, place_key
+from py_driver.building.timeline import make_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from py_driver.building.executed import CellStep, Place
     from py_driver.building.rerun_reasons import Calls
+    from py_driver.building.timeline import Timeline
 
     Read = Callable[[str], bytes | None]
     Group = list[tuple[Place, CellStep]]
@@ -202,6 +204,7 @@ class Report:
         steps: by source, section and phase.
         sources: in the order in which the cells name them.
         totals: by mnemonic.
+        timeline: when its actions ran; None if none did.
     """
 
     name: str
@@ -209,6 +212,7 @@ class Report:
     steps: tuple[Step, ...]
     sources: tuple[Source, ...]
     totals: Mapping[str, Total]
+    timeline: Timeline | None
 
 
 def _by_number(arch: str) -> tuple[int, str]:
@@ -249,11 +253,11 @@ def make_report(
         read: the content of a file that the build made, by its SHA-256; None if it is not there.
         earlier: how steps were called in earlier builds.
     """
-    steps = list(steps)
+    placed = places_of(cells, list(steps))
     same: dict[str, Group] = {}
     sources: dict[str, Group] = {}
     kinds: dict[str, list[CellStep]] = {}
-    for place, step in places_of(cells, steps):
+    for place, step in placed:
         same.setdefault(step.key, []).append((place, step))
         sources.setdefault(place.source, []).append((place, step))
         kinds.setdefault(place.mnemonic, []).append(step)
@@ -269,7 +273,14 @@ def make_report(
         for source, group in sources.items()
     )
     totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}
-    return Report(name=name, cells=tuple(cells), steps=tuple(found), sources=made, totals=totals)
+    return Report(
+        name=name,
+        cells=tuple(cells),
+        steps=tuple(found),
+        sources=made,
+        totals=totals,
+        timeline=make_timeline(placed),
+    )
 
 
 def _known(group: Group, mnemonic: str) -> dict[tuple[str, str], dict[str, str]]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.invocation import kept_results
 from py_driver.building.executed import Did
+from py_driver.building.pages import check_place, draw
 from py_driver.errors import Code, error
 from py_driver.output import printable
 from py_driver.resources import resource
-from py_driver.system.files import is_directory, is_file, write
+from py_driver.system.files import is_file, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,18 +31,10 @@ def check_page(page: Path) -> None:
         DriverError: FOREIGN_FILE or PERMISSION.
     """
     facts = page.with_suffix(".json")
-    for path in (page, facts):
-        if is_directory(path):
-            raise error(Code.FOREIGN_FILE, f"{path} is a directory", help="choose another name for the report")
     if is_file(facts) and not is_file(page):
         message = f"{facts} exists, and {page} does not: it may not be a report"
         raise error(Code.FOREIGN_FILE, message, help="move it away, or choose another name for the report")
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise error(Code.PERMISSION, f"cannot make {page.parent}: {problem.strerror}") from None
-    if not os.access(page.parent, os.W_OK | os.X_OK):
-        raise error(Code.PERMISSION, f"cannot write {page}: its directory is not writable")
+    check_place(page, facts)
 
 
 def own_page(page: Path, project: str, taken: set[Path]) -> Path:
@@ -123,15 +115,23 @@ def as_html(report: Report, template: str) -> str:
         report: of a build.
         template: `resources/report.html.j2`.
     """
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  (slow to load, and few builds need it)
-
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )
     names = columns(report)
     drawn = [(step, runs(step, names)) for step in report.steps]
-    return environment.from_string(template).render(report=report, columns=names, drawn=drawn, kinds=list(Did))
+    line = report.timeline
+    return draw(
+        template,
+        report=report,
+        columns=names,
+        drawn=drawn,
+        kinds=list(Did),
+        ticks=ticks(line.seconds) if line else [],
+        critical=[bar for bar in line.bars if bar.critical] if line else [],
+    )
+
+
+def ticks(seconds: float) -> list[float]:
+    """Points of a time line to write a number at, from 0: at most eight, at 1, 2 or 5 of a power of ten."""
+    pace = next(
+        pace for power in range(-3, 9) for pace in (10**power, 2 * 10**power, 5 * 10**power) if pace * 7 >= seconds
+    )
+    return [at * pace for at in range(8) if at * pace <= seconds]

@@ -35,6 +35,7 @@ COMMANDS = {
     "bench": "build the variant that this machine runs, check it, and time it beside its reference",
     "build": "build variants into build/",
     "cache": "show what lies in the cache, remove what nothing needs, or serve a remote cache",
+    "card": "show what a kernel offers, as the card of its repository or as a page",
     "check": "report all mistakes in build.toml and in the files that it lists",
     "completion": "print what makes a shell complete commands, options and their values",
     "demo": "build a project and run its example with the built variants",
@@ -192,6 +193,13 @@ def add_format(parser: argparse.ArgumentParser, json: str) -> None:
         choices=("github",),
         help="also print errors, warnings and notes to stdout in the form that GitHub Actions shows beside the line",
     )
+
+
+def page(text: str) -> Path:
+    """The path of a page from the command line."""
+    if Path(text).suffix != ".html":
+        raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
+    return Path(text)
 
 
 def release(text: str) -> str:

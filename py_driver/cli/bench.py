@@ -181,7 +181,7 @@ def _row(one: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
 
 def _speed(times: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """How much faster something is: `1.31x`, or `same` where the intervals meet."""
-    from py_driver.authoring.benchmark import SAME, verdict  # noqa: PLC0415
+    from py_driver.publishing.timings import SAME, verdict  # noqa: PLC0415
 
     ratio, word = verdict(times, other)
     return word if word == SAME else f"{ratio:.2f}x"

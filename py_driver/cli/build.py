@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, CudaCompile, Cxx, Headers
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import COMMANDS, add_format, add_variants, releases_of, sentence, words_of
+from py_driver.cli import COMMANDS, add_format, add_variants, page, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
@@ -39,13 +39,6 @@ def positive(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 9999")
     return int(text)
-
-
-def page(text: str) -> Path:
-    """The path of a page from the command line."""
-    if Path(text).suffix != ".html":
-        raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
-    return Path(text)
 
 
 def archs_of(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import COMMANDS, sentence
 from py_driver.cli.run import add_local, add_under, check_project, ran
 from py_driver.errors import Code, error
+from py_driver.publishing.card_files import TESTS
 from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
-
-TESTS = "tests"
-"""The directory of a project with its tests."""
 
 _SETTINGS = (
     ("pytest.toml", ""),

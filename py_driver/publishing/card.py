@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -10,25 +9,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import tomli
 
 from py_driver import __version__
+from py_driver.building.variant_dir import BUILD
 from py_driver.errors import DriverError
 from py_driver.manifest.model import TVM_FFI
 from py_driver.matrix.backends import ARCH, arch_order
 from py_driver.matrix.cells import parse
-from py_driver.publishing.public_api import offers, schemas
+from py_driver.publishing.card_files import BENCHMARKS
+from py_driver.publishing.public_api import offers, schemas, summary
 from py_driver.publishing.templates import render
+from py_driver.publishing.timings import figures
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.cells import Cell
+    from py_driver.publishing.public_api import Offer
+    from py_driver.publishing.timings import Figures
 
 CARD: Final = "README.md"
 """Its path in the repository."""
-
-BENCHMARKS: Final = "benchmarks"
-"""The directory of a project with benchmark scripts, and with what `kernels benchmark --output FILE.json` wrote."""
 
 MADE: Final = "Made with rules_torch_kernels"
 """By this a card is known as one of these."""
@@ -37,7 +38,7 @@ _OTHER: Final = "other"
 _ARCH: Final = re.compile(ARCH)
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """A variant in the table.
 
     Attributes:
@@ -51,42 +52,54 @@ class _Row(NamedTuple):
     archs: tuple[str, ...]
 
 
-class _Timing(NamedTuple):
-    """A workload in a benchmark's report; milliseconds.
+class Facts(NamedTuple):
+    """What a card says.
 
     Attributes:
-        workload: its name.
-        mean: of all runs.
-        low: the shortest.
-        iqr: interquartile range.
+        manifest: of the project.
+        bound: what the kernel is bound to: PyTorch or tvm-ffi.
+        licence: as the card's metadata has it.
+        repo_id: where it is published; empty if nobody said.
+        rows: the variants.
+        compiled: whether one of them is compiled.
+        python: the Python packages that it needs.
+        summary: what it is, in the words of its package; empty if it says nothing.
+        offers: its functions and classes.
+        schemas: of its ops.
+        reports: of its benchmarks.
+        made: by what the card was made.
     """
 
-    workload: str
-    mean: float
-    low: float
-    iqr: float
+    manifest: Manifest
+    bound: str
+    licence: Mapping[str, str]
+    repo_id: str
+    rows: Sequence[Row]
+    compiled: bool
+    python: Sequence[str]
+    summary: str
+    offers: Sequence[Offer]
+    schemas: Sequence[str]
+    reports: Sequence[Figures]
+    made: str
+
+    @property
+    def loading(self) -> str:
+        """The code that loads it: from the Hub, or from `build/` if nobody said where it is published."""
+        module, version = self.manifest.module, self.manifest.version
+        if self.repo_id:
+            return f'import kernels\n\n{module} = kernels.get_kernel("{self.repo_id}", version={version})'
+        return f'from pathlib import Path\n\nimport kernels\n\n{module} = kernels.get_local_kernel(Path("{BUILD}"))'
 
 
-class _Figures(NamedTuple):
-    """A benchmark's report.
-
-    Attributes:
-        machine: GPU, torch and backend.
-        timings: a workload each.
-    """
-
-    machine: str
-    timings: tuple[_Timing, ...]
-
-
-def make_card(
+def card_facts(
     manifest: Manifest, repo_id: str, variants: Mapping[str, Mapping[str, Any]], files: Mapping[str, str]
-) -> bytes:
-    """Make the card.
+) -> Facts:
+    """What a card says.
 
     Args:
         manifest: of the project.
-        repo_id: where it is published.
+        repo_id: where it is published; empty if nobody said.
         variants: what the metadata.json of each variant says, by identifier.
         files: the texts of the project's binding, of its Python files and of its benchmarks' reports, by their paths.
     """
@@ -94,9 +107,8 @@ def make_card(
     python = {path.removeprefix(root): text for path, text in files.items() if path.startswith(root)}
     binding = [files[one.value] for one in manifest.framework.src if one.value in files]
     reports = [text for path, text in sorted(files.items()) if PurePosixPath(path).parent.name == BENCHMARKS]
-    rows = [_row(name, metadata) for name, metadata in sorted(variants.items())]
-    card = render(
-        "card.md.j2",
+    rows = [make_row(name, metadata) for name, metadata in sorted(variants.items())]
+    return Facts(
         manifest=manifest,
         bound="tvm-ffi" if manifest.framework.table == TVM_FFI else "PyTorch",
         licence=_licence(manifest.license),
@@ -104,12 +116,21 @@ def make_card(
         rows=rows,
         compiled=any(row.cell and not row.cell.is_noarch for row in rows),
         python=[name for depends in manifest.depends.values() for name in depends.python],
+        summary=summary(python),
         offers=offers(python),
         schemas=schemas(binding),
-        reports=[report for text in reports if (report := _figures(text))],
+        reports=[report for text in reports if (report := figures(text))],
         made=f"{MADE} {__version__}",
     )
-    return card.encode(errors="replace")
+
+
+def make_card(facts: Facts) -> bytes:
+    """Make the card.
+
+    Args:
+        facts: what it says.
+    """
+    return render("card.md.j2", **facts._asdict(), loading=facts.loading).encode(errors="replace")
 
 
 def _licence(name: str) -> dict[str, str]:
@@ -120,7 +141,13 @@ def _licence(name: str) -> dict[str, str]:
     return {"license": _OTHER} if name.lower() == _OTHER else {"license": _OTHER, "license_name": name}
 
 
-def _row(name: str, metadata: Mapping[str, Any]) -> _Row:
+def make_row(name: str, metadata: Mapping[str, Any]) -> Row:
+    """A variant in the table.
+
+    Args:
+        name: its identifier.
+        metadata: what its metadata.json says.
+    """
     backend = metadata.get("backend")
     archs = backend.get("archs") if isinstance(backend, dict) else None
     listed = archs if isinstance(archs, list) else []
@@ -129,26 +156,4 @@ def _row(name: str, metadata: Mapping[str, Any]) -> _Row:
         cell = parse(name)
     except DriverError:
         cell = None
-    return _Row(name=name, cell=cell, archs=tuple(sorted(known, key=arch_order)))
-
-
-def _figures(text: str) -> _Figures | None:
-    """What a report of `kernels benchmark` says (kernels 0.17, `BenchmarkResult.to_payload`); None for other JSON."""
-    try:
-        report = json.loads(text)
-        machine = report["machineInfo"]
-        timings = tuple(
-            _Timing(
-                _plain(one["workload"]), *(float(one["timingResults"][key]) for key in ("mean_ms", "min_ms", "iqr_ms"))
-            )
-            for one in report["results"]
-        )
-        where = f"{machine['gpu']}, torch {machine['pytorchVersion']}, {machine['backend']}"
-    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
-        return None
-    return _Figures(machine=_plain(where), timings=timings) if timings else None
-
-
-def _plain(text: str) -> str:
-    """Text that stays within its cell of a table."""
-    return " ".join(str(text).split()).replace("|", "/").replace("`", "'")
+    return Row(name=name, cell=cell, archs=tuple(sorted(known, key=arch_order)))

@@ -56,6 +56,11 @@ def statement_path(variant: str) -> str:
     return f"provenance/{variant}.intoto.json"
 
 
+def document_paths(variant: str) -> tuple[str, str]:
+    """Where the statement and the SBOM of a variant are in a repository."""
+    return statement_path(variant), f"sbom/{variant}.cdx.json"
+
+
 def documents(manifest: Manifest, built: BuiltVariant, archives: Sequence[Entry], sources: Sources) -> list[File]:
     """The statement and the SBOM of a variant.
 
@@ -65,9 +70,10 @@ def documents(manifest: Manifest, built: BuiltVariant, archives: Sequence[Entry]
         archives: all that it was built with.
         sources: what git says of the project.
     """
+    statement, sbom = document_paths(built.name)
     return [
-        make_file(statement_path(built.name), _text(_statement(manifest, built, archives, sources))),
-        make_file(f"sbom/{built.name}.cdx.json", _text(_sbom(manifest, built, archives))),
+        make_file(statement, _text(_statement(manifest, built, archives, sources))),
+        make_file(sbom, _text(_sbom(manifest, built, archives))),
     ]
 
 

@@ -28,6 +28,7 @@ _OPENINGS: Final = (("def", "("), ("def", "(", "torch", "::", "schema", "("))
 _LONGEST: Final = max(map(len, _OPENINGS))
 
 _INIT: Final = "__init__.py"
+_TEST: Final = "test_"
 _METHODS: Final = ("__init__", "forward")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -87,6 +88,33 @@ def offers(files: Mapping[str, str]) -> list[Offer]:
         if node is not None:
             with suppress(RecursionError):
                 found.append(Offer(signature="\n".join(_signature(node, name)), summary=_summary(node)))
+    return found
+
+
+def summary(files: Mapping[str, str]) -> str:
+    """What a Python package says of itself: the first paragraph of its docstring, in one line; empty if it has none.
+
+    Args:
+        files: the texts of its Python files by their paths within the package.
+    """
+    module = _parsed(files.get(_INIT, ""))
+    return _summary(module) if module else ""
+
+
+def tests(text: str) -> list[str]:
+    """The tests that a file of pytest's has: functions `test_*`, and those of classes `Test*`; as pytest names them.
+
+    Args:
+        text: of the file.
+    """
+    module = _parsed(text)
+    found = []
+    for node in module.body if module else ():
+        if isinstance(node, _Function) and node.name.startswith(_TEST):
+            found.append(node.name)
+        elif isinstance(node, ast.ClassDef) and node.name.startswith(_TEST.title().rstrip("_")):
+            own = (one for one in node.body if isinstance(one, _Function) and one.name.startswith(_TEST))
+            found += [f"{node.name}::{one.name}" for one in own]
     return found
 
 
@@ -168,6 +196,6 @@ def _call(node: _Function, name: str) -> str:
     return f"{name}({ast.unparse(node.args)}){returns}"
 
 
-def _summary(node: _Function | ast.ClassDef) -> str:
+def _summary(node: _Function | ast.ClassDef | ast.Module) -> str:
     text = ast.get_docstring(node) or ""
     return " ".join(text.split("\n\n", 1)[0].split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from py_driver.matrix.select import ANY
 from py_driver.plan.metadata import CXX, METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
-from py_driver.publishing.card import BENCHMARKS, CARD, MADE, make_card
+from py_driver.publishing.card import CARD, MADE, card_facts, make_card
+from py_driver.publishing.card_files import benchmarks, texts
 from py_driver.publishing.git import sources
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
 from py_driver.publishing.release import Changes, changes, make_file, read_variants, target
-from py_driver.system.files import contains, is_file, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,12 +31,10 @@ if TYPE_CHECKING:
     from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
-    from py_driver.plan.project import Project
     from py_driver.publishing.release import BuiltVariant, File
 
 _MAIN = "main"
 _LIBRARY = ".so"
-_LARGE = 1 << 20
 _VARIANT = rf"{BUILD}/([a-z0-9_-]+)/{re.escape(METADATA)}"
 
 
@@ -148,7 +145,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
             message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"
             raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
-        scripts, notes = _benchmarks(directory, "*.py")
+        scripts, notes = benchmarks(directory, "*.py")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)
         message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"
         goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)
@@ -160,7 +157,8 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
                 goals, notes = [goal], [*notes, refused]
             else:
-                card = make_card(manifest, repo_id, _described(hub, heads, branch, built), _texts(project))
+                described = _described(hub, heads, branch, built)
+                card = make_card(card_facts(manifest, repo_id, described, texts(project)))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
             done = tuple(_bring_all(hub, heads, goals, options))
@@ -290,32 +288,3 @@ def _described(
     with tempfile.TemporaryDirectory() as place:
         hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(place))
         return {name: read_metadata(Path(place, BUILD, name)) or {} for name in others} | here
-
-
-def _texts(project: Project) -> dict[str, str]:
-    """What the card is made from, by path: the binding, Python files, and reports of benchmarks."""
-    names = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
-    names |= {file.path for file in _benchmarks(project.directory, "*.json")[0]}
-    found = {}
-    for name in sorted(names):
-        path = project.directory / name
-        with reading(path):
-            found[name] = path.read_text(encoding="utf-8-sig", errors="replace")
-    return found
-
-
-def _benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
-    """Files of a project's benchmarks, and notes of those that are links out of it or large."""
-    found, notes = [], []
-    root = os.path.realpath(directory)
-    for path in sorted((directory / BENCHMARKS).glob(pattern)):
-        name = f"{BENCHMARKS}/{path.name}"
-        if not is_file(path):
-            continue
-        if not contains(root, os.path.realpath(path)):
-            notes.append(f"{name} is not published: it is not in the project")
-        elif path.stat().st_size > _LARGE:
-            notes.append(f"{name} is not published: it is larger than {_LARGE >> 20} MiB")
-        else:
-            found.append(make_file(name, path))
-    return found, notes

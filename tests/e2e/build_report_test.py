@@ -177,6 +177,31 @@ def test_equal_ptx_is_found(reported: Reported) -> None:
     assert "sm_80 and sm_86 have equal PTX." in _text(reported.page)
 
 
+def test_time_line_has_each_action_that_ran(reported: Reported) -> None:
+    line = reported.facts["timeline"]
+    ran = [
+        (step["source"], step["section"], step["mnemonic"], step["arch"], part["variant"], part["seconds"])
+        for step in reported.facts["steps"]
+        for part in step["cells"]
+        if part["did"] == "run"
+    ]
+    bars = line["bars"]
+    places = ("source", "section", "mnemonic", "arch", "variant", "seconds")
+    assert sorted(map(repr, ran)) == sorted(repr(tuple(bar[key] for key in places)) for bar in bars)
+    assert bars[0]["start"] == 0
+    assert [bar["start"] for bar in bars] == sorted(bar["start"] for bar in bars)
+    assert max(bar["start"] + bar["seconds"] for bar in bars) == pytest.approx(line["seconds"], abs=0.01)
+    assert {bar["lane"] for bar in bars} == set(range(line["lanes"]))
+    chain = [bar for bar in bars if bar["critical"]]
+    assert sum(bar["seconds"] for bar in chain) == pytest.approx(line["critical"], abs=0.01)
+    assert max(bar["seconds"] for bar in bars) <= line["critical"] <= line["seconds"] + 0.01
+    # It begins with what reads sources alone.
+    assert chain[0]["mnemonic"] in {"CudaPreprocess", "KernelCxxPreprocess"}
+    assert len({bar["source"] for bar in chain}) == 1
+    assert len(chain) > 1
+    assert f"It is {line['critical']:.1f} of {line['seconds']:.1f} s." in _text(reported.page)
+
+
 def test_page_is_whole_and_needs_nothing(reported: Reported) -> None:
     text = _text(reported.page)
     for name in (*_CELLS, _ALONE, _TORCH, "CudaPreprocess"):
@@ -193,6 +218,8 @@ def test_second_build_runs_nothing(reported: Reported, base: Path) -> None:
     assert {text["share"] for source in again.facts["sources"] for text in source["texts"]} == {None}
     assert _source(again, _ALONE)["ptx"][0]["unknown"] == ["sm_80", "sm_86"]
     assert "unknown" in _text(again.page)
+    assert again.facts["timeline"] is None
+    assert "No action ran, or Bazel did not say when." in _text(again.page)
 
 
 def test_monolithic_compile_is_one_step_and_its_contents_are_unknown(reported: Reported, base: Path) -> None:

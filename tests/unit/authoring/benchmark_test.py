@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rules_torch_kernels.timing import Times, measure, spread
 
-from py_driver.authoring.benchmark import FASTER, SAME, SLOWER, Benchmarks, compared, times_of, verdict
+from py_driver.authoring.benchmark import Benchmarks, compared, times_of
 from py_driver.authoring.ceilings import rate_of, share_of
 from py_driver.authoring.device import throttled_by
 from py_driver.authoring.picture import picture
 from py_driver.errors import Code, DriverError
+from py_driver.publishing.timings import FASTER, SAME, SLOWER, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

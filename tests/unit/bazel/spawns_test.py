@@ -73,6 +73,15 @@ def test_processes_are_read_one_after_another(tmp_path: Path) -> None:
     assert list(read_spawns(tmp_path / "missing")) == []
 
 
+def test_start_is_told_of_what_ran(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    metrics = _field(20, _field(1, _field(1, 3)) + _field(20, _field(1, 1_700_000_000) + _field(2, 500_000_000)))
+    log.write_bytes(_log(metrics, _field(12, "disk cache hit") + _field(13, 1) + metrics))
+    ran, hit = read_spawns(log)
+    assert (ran.start, ran.seconds) == (1_700_000_000.5, 3.0)
+    assert (hit.start, hit.seconds) == (None, None)
+
+
 def test_calls_are_told_if_asked_for(tmp_path: Path) -> None:
     log = tmp_path / "log"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from py_driver.bazel.spawns import Spawn
 from py_driver.building import build as building
 from py_driver.building.executed import count_steps, trace_steps
 from py_driver.building.report import Report, as_json, header_share, make_report, ptx_code
-from py_driver.building.report_page import as_html, columns, runs
+from py_driver.building.report_page import as_html, columns, runs, ticks
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
@@ -174,7 +175,7 @@ def test_steps_are_in_the_order_of_the_phases() -> None:
 def test_json_has_the_documented_shape() -> None:
     phases = _phases("1", "80")
     value = as_json(_report([_record("x", *phases)], [_spawn(phases[0], digest="d")], {"d": TEXT.encode()}))
-    assert list(value) == ["version", "name", "cells", "steps", "sources", "totals"]
+    assert list(value) == ["version", "name", "cells", "steps", "sources", "totals", "timeline"]
     assert value["version"] == 1
     assert list(value["cells"][0]) == ["variant", "run", "shared", "cached", "seconds"]
     assert list(value["steps"][0]) == ["source", "section", "mnemonic", "arch", "cells"]
@@ -186,8 +187,16 @@ def test_json_has_the_documented_shape() -> None:
     assert list(source["texts"][0]["share"]["headers"][0]) == ["name", "lines", "size", "percent"]
     assert list(source["ptx"][0]) == ["section", "cells", "archs", "unknown", "equal"]
     assert list(value["totals"]["CudaAssemble"]) == ["run", "shared", "cached", "seconds"]
+    assert value["timeline"] is None
+    spawns = [replace(_spawn(phases[0], seconds=1.0), start=5.0)]
+    line = as_json(_report([_record("x", *phases)], spawns))["timeline"]
+    assert list(line) == ["seconds", "lanes", "critical", "bars"]
+    place = ["source", "section", "mnemonic", "arch", "variant"]
+    assert list(line["bars"][0]) == [*place, "start", "seconds", "lane", "critical"]
     page = (ROOT / "docs" / "build-report.md").read_text(encoding="utf-8")
     keys = {
+        *line,
+        *line["bars"][0],
         *value,
         *value["steps"][0],
         *source,
@@ -337,8 +346,10 @@ def test_page_escapes_and_needs_nothing() -> None:
     name = "<script>alert('&\"')</script>\u202e\n.cu"
     paths = _phases("1", "80", source=name)
     header = f'# 1 "projects/p/{name}"\n# 1 "x/include/<b>.h" 1\nx\n# 2 "projects/p/{name}" 2\n'
-    report = _report([_record("<i>cell", *paths)], [_spawn(paths[0], digest="d")], {"d": header.encode()})
+    spawns = [_spawn(paths[0], digest="d"), replace(_spawn(paths[1], seconds=1.0), start=1.0)]
+    report = _report([_record("<i>cell", *paths)], spawns, {"d": header.encode()})
     page = _page(report)
+    assert '<rect class="critical"' in page
     parsed = _parsed(page)
     assert {"script", "i", "b", "link", "img", "iframe"}.isdisjoint(parsed.tags)
     assert {"svg", "title", "table"} <= set(parsed.tags)
@@ -354,6 +365,45 @@ def test_same_build_gives_the_same_page() -> None:
     pages = {_page(_report(records, order)) for order in (spawns, spawns[::-1])}
     assert len(pages) == 1
     _parsed(pages.pop())
+
+
+def test_pictures_come_first_and_then_the_tables() -> None:
+    phases = _phases("1", "80")
+    spawns = [replace(_spawn(path, seconds=1.0), start=float(at)) for at, path in enumerate(phases)]
+    page = _page(_report([_record("x", *phases)], spawns))
+    titles = ["The matrix", "The time line", "Variants", "Actions by kind", "All actions"]
+    places = [page.index(f"<h2>{title}</h2>") for title in titles]
+    assert places == sorted(places)
+    assert page.count("<svg") == 2
+    assert places[2] > page.rindex("</svg>")
+
+
+def test_time_line_is_drawn() -> None:
+    phases = _phases("1", "80")
+    spawns = [
+        replace(_spawn(phases[0], seconds=2.0), start=100.0),
+        replace(_spawn(phases[1], seconds=6.0), start=102.0),
+    ]
+    page = _page(_report([_record("x", *phases)], spawns))
+    parsed = " ".join("".join(_parsed(page).text).split())
+    assert '<rect class="bar" x="0.0" y="22" width="249.0"' in page
+    assert '<rect class="critical" x="250.0" y="22" width="749.0"' in page
+    assert "CudaDeviceCompile sm_80 of a.cu for x: from 2.00 s on, 6.00 s; on the critical path" in parsed
+    assert "It is 6.0 of 8.0 s." in parsed
+    assert "No action ran, or Bazel did not say when." in _page(_report([_record("x", *phases)], []))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "points"),
+    [
+        (0.0, [0.0]),
+        (7.0, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]),
+        (7.5, [0, 2, 4, 6]),
+        (3600.0, [0, 1000, 2000, 3000]),
+    ],
+)
+def test_ticks(seconds: float, points: list[float]) -> None:
+    assert ticks(seconds) == points
 
 
 def test_page_of_nothing() -> None:

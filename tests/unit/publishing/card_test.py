@@ -8,7 +8,7 @@ import pytest
 
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
-from py_driver.publishing.card import make_card
+from py_driver.publishing.card import card_facts, make_card
 
 _SPAN = Source("build.toml", "").span(0, 1)
 _CELL = "torch213-cxx11-rocm72-x86_64-linux"
@@ -24,7 +24,7 @@ def card(variants: dict[str, dict[str, Any]], files: dict[str, str] | None = Non
         python_root="torch-ext/re_lu",
         license="MIT",
     )
-    return make_card(manifest, "me/re-lu", variants, files or {}).decode()
+    return make_card(card_facts(manifest, "me/re-lu", variants, files or {})).decode()
 
 
 @pytest.mark.parametrize(

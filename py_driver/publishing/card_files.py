@@ -1,0 +1,83 @@
+"""The files of a project that its card is made from: its binding, Python files, tests and benchmarks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from py_driver.publishing.release import make_file
+from py_driver.system.files import contains, is_file, reading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from py_driver.plan.project import Project
+    from py_driver.publishing.release import File
+
+BENCHMARKS: Final = "benchmarks"
+"""The directory of a project with benchmark scripts, and with what `kernels benchmark --output FILE.json` wrote."""
+
+TESTS: Final = "tests"
+"""The directory of a project with its tests."""
+
+_LARGE: Final = 1 << 20
+
+
+def texts(project: Project) -> dict[str, str]:
+    """What the card is made from, by path: the binding, Python files, and reports of benchmarks.
+
+    Raises:
+        DriverError: PERMISSION if one of them cannot be read.
+    """
+    names = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
+    names |= {file.path for file in benchmarks(project.directory, "*.json")[0]}
+    return _read(project.directory, names)
+
+
+def texts_of_tests(directory: Path) -> dict[str, str]:
+    """The files of a project's tests, by path, that pytest looks for.
+
+    Raises:
+        DriverError: PERMISSION if one of them cannot be read.
+    """
+    found = {file.path for pattern in ("**/test_*.py", "**/*_test.py") for file in _own(directory, TESTS, pattern)[0]}
+    return _read(directory, found)
+
+
+def benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
+    """Files of a project's benchmarks, and notes of those that are links out of it or large.
+
+    Args:
+        directory: of the project.
+        pattern: of the names of files.
+
+    Raises:
+        DriverError: PERMISSION if one of them cannot be read.
+    """
+    return _own(directory, BENCHMARKS, pattern)
+
+
+def _read(directory: Path, names: set[str]) -> dict[str, str]:
+    found = {}
+    for name in sorted(names):
+        path = directory / name
+        with reading(path):
+            found[name] = path.read_text(encoding="utf-8-sig", errors="replace")
+    return found
+
+
+def _own(directory: Path, place: str, pattern: str) -> tuple[list[File], list[str]]:
+    """Files of a directory of a project, and notes of those that are links out of the project or large."""
+    found, notes = [], []
+    root = os.path.realpath(directory)
+    for path in sorted((directory / place).glob(pattern)):
+        name = path.relative_to(directory).as_posix()
+        if not is_file(path):
+            continue
+        if not contains(root, os.path.realpath(path)):
+            notes.append(f"{name} is not published: it is not in the project")
+        elif path.stat().st_size > _LARGE:
+            notes.append(f"{name} is not published: it is larger than {_LARGE >> 20} MiB")
+        else:
+            found.append(make_file(name, path))
+    return found, notes

@@ -1,0 +1,231 @@
+"""All that can be said of a kernel before somebody uses it: the card, and what lies in `build/`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.building.variant_dir import BUILD, SIGNATURE, present, read_metadata
+from py_driver.building.workspace import one_at_a_time
+from py_driver.errors import DriverError
+from py_driver.plan.plan import make_plan
+from py_driver.plan.project import MANIFEST, load
+from py_driver.publishing.card import Facts, Row, card_facts, make_row
+from py_driver.publishing.card_files import benchmarks, texts, texts_of_tests
+from py_driver.publishing.git import sources
+from py_driver.publishing.provenance import Sources, document_paths
+from py_driver.publishing.public_api import tests
+from py_driver.publishing.release import BUILDER, read_variants, target
+from py_driver.system.files import is_directory, is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan, Variant
+    from py_driver.plan.project import Project
+    from py_driver.publishing.release import BuiltVariant
+
+
+class State(StrEnum):
+    """What `build/` has of a variant.
+
+    Attributes:
+        BUILT: all of it, as it was built from what the project is now.
+        CHANGED: something else than was built, or of other sources.
+        MISSING: nothing.
+    """
+
+    BUILT = "built"
+    CHANGED = "changed"
+    MISSING = "not built"
+
+
+class DescribedVariant(NamedTuple):
+    """A variant of the project.
+
+    Attributes:
+        row: its name, its cell, and its GPU architectures: those that it has, or is to have.
+        is_default: whether `driver build` builds it without `--variant`.
+        state: what `build/` has of it.
+        problem: what is wrong with that; empty if nothing is.
+        built: its files and what its metadata.json says; None unless it is built.
+        documents: the files that say what it was built from: those in the project, and its signature.
+    """
+
+    row: Row
+    is_default: bool
+    state: State
+    problem: str
+    built: BuiltVariant | None
+    documents: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Of all its files, in bytes."""
+        return sum(file.size for file in self.built.files) if self.built else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The variant as a value for JSON."""
+        cell = self.row.cell
+        return {
+            "variant": self.row.name,
+            "torch": cell.torch if cell else None,
+            "stable-abi": bool(cell and cell.stable),
+            "cxx-abi": cell.abi if cell else None,
+            "backend": cell.backend if cell else None,
+            "cpu": cell.cpu if cell else None,
+            "archs": list(self.row.archs),
+            "default": self.is_default,
+            "state": self.state.value,
+            "problem": self.problem or None,
+            "id": self.built.metadata["id"] if self.built else None,
+            "size": self.size if self.built else None,
+            "files": [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in self.files],
+            "documents": list(self.documents),
+        }
+
+    @property
+    def files(self) -> tuple[Any, ...]:
+        """Its files; none unless it is built."""
+        return self.built.files if self.built else ()
+
+
+class Described(NamedTuple):
+    """A kernel.
+
+    Attributes:
+        facts: what its card says, of the variants that are built.
+        variants: all variants, default ones first.
+        foreign: what else is in `build/`.
+        tests: the names of its tests, by file.
+        scripts: its benchmarks.
+        sources: what git says of its sources.
+        differs: the first file that differs from the commit; empty if none does.
+        unknown: why git says nothing; empty if it does.
+    """
+
+    facts: Facts
+    variants: tuple[DescribedVariant, ...]
+    foreign: tuple[str, ...]
+    tests: Mapping[str, list[str]]
+    scripts: tuple[str, ...]
+    sources: Sources
+    differs: str
+    unknown: str
+
+    @property
+    def built(self) -> tuple[DescribedVariant, ...]:
+        """The variants that are built."""
+        return tuple(one for one in self.variants if one.built)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What of `build/` the card is silent about, and why."""
+        found = [f"{BUILD}/{one.row.name} is not on the card: {one.problem}" for one in self.variants if one.problem]
+        return found + [f"{BUILD}/{name} is not on the card: it is no variant of the project" for name in self.foreign]
+
+    def as_json(self) -> dict[str, Any]:
+        """The kernel as a value for JSON."""
+        facts, manifest = self.facts, self.facts.manifest
+        return {
+            "name": manifest.name.value,
+            "version": manifest.version,
+            "license": manifest.license,
+            "summary": facts.summary,
+            "source": manifest.source,
+            "upstream": manifest.upstream,
+            "repo-id": facts.repo_id or None,
+            "load": facts.loading,
+            "functions": [one._asdict() for one in facts.offers],
+            "ops": list(facts.schemas),
+            "variants": [one.as_json() for one in self.variants],
+            "foreign": list(self.foreign),
+            "benchmarks": [
+                {
+                    "machine": report.machine,
+                    "workloads": [one.as_json() for one in report.timings],
+                }
+                for report in facts.reports
+            ],
+            "benchmark-scripts": list(self.scripts),
+            "tests": {name: list(found) for name, found in self.tests.items()},
+            "builder": BUILDER,
+            "commit": self.sources.commit or None,
+            "dirty": self.sources.dirty,
+        }
+
+
+def describe(
+    directory: Path, releases: Releases, output: Output, *, repo_id: str = "", strict_archs: bool = False
+) -> Described:
+    """Look at a project and its `build/`; nothing is built or run.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where it is said that another run builds the project.
+        repo_id: where it is published, instead of what build.toml says.
+        strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
+
+    Raises:
+        DriverError: USAGE if `repo_id` is no name of a repository; PERMISSION; what reading the project raises.
+    """
+    project = load(directory, releases)
+    manifest = project.manifest
+    where = target(manifest, repo_id, "")[0] if repo_id or manifest.hub.repo_id else ""
+    plan = make_plan(project, releases.matrix, strict_archs=strict_archs)
+    with one_at_a_time(plan, output):
+        variants = tuple(_variant(directory, plan, one) for one in plan.variants)
+    metadata = {one.row.name: one.built.metadata for one in variants if one.built}
+    commit, differs, unknown = _sources(directory, {MANIFEST, *plan.files})
+    return Described(
+        facts=card_facts(manifest, where, metadata, texts(project)),
+        variants=variants,
+        foreign=_foreign(project, plan),
+        tests={name: tests(text) for name, text in texts_of_tests(directory).items()},
+        scripts=tuple(file.path for file in benchmarks(directory, "benchmark*.py")[0]),
+        sources=commit,
+        differs=differs,
+        unknown=unknown,
+    )
+
+
+def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
+    """What `build/` has of a variant."""
+    place = directory / BUILD / variant.name
+    state, problem, built = State.MISSING, "", None
+    if is_directory(place):
+        try:
+            [built] = read_variants(directory, plan, present(directory, plan, [variant.name]))
+            state = State.BUILT
+        except DriverError as failure:
+            state, problem = State.CHANGED, failure.diagnostics[0].message.replace(f"{place} ", "it ", 1)
+    planned = {"backend": {"archs": list(variant.archs or ())}}
+    signed = [f"{BUILD}/{variant.name}/{SIGNATURE}"]
+    return DescribedVariant(
+        row=make_row(variant.name, (read_metadata(place) if built else None) or planned),
+        is_default=variant.bundled,
+        state=state,
+        problem=problem,
+        built=built,
+        documents=tuple(one for one in (*document_paths(variant.name), *signed) if is_file(directory / one)),
+    )
+
+
+def _foreign(project: Project, plan: Plan) -> tuple[str, ...]:
+    """What is in `build/` and no variant."""
+    build = project.directory / BUILD
+    there = [path.name for path in build.iterdir()] if is_directory(build) else []
+    known = {one.name for one in plan.variants}
+    return tuple(sorted(name for name in there if name not in known and not name.startswith(".")))
+
+
+def _sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str, str]:
+    """The commit of a project, the first file that differs from it, and why git says nothing."""
+    try:
+        return *sources(directory, files), ""
+    except DriverError as failure:
+        return Sources(), "", failure.diagnostics[0].message

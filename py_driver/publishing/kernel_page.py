@@ -1,0 +1,204 @@
+"""The page of a kernel: what is known of it, laid out for people. One file that needs nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver import __version__
+from py_driver.building.pages import check_place, draw
+from py_driver.errors import Code, error
+from py_driver.matrix.backends import BUILT, arch_order, backend_of
+from py_driver.matrix.cells import CPUS
+from py_driver.publishing.described import State
+from py_driver.publishing.release import BUILDER
+from py_driver.resources import resource
+from py_driver.system.files import is_file, reading, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from py_driver.matrix.cells import Cell
+    from py_driver.publishing.described import Described, DescribedVariant
+
+_OURS: Final = '<meta name="generator" content="rules_torch_kernels '
+"""By this a page is known as one of these."""
+
+_HEAD: Final = 1000
+_UNITS: Final = ("bytes", "kB", "MB", "GB")
+_THOUSAND: Final = 1000
+
+
+class Line(NamedTuple):
+    """A row of the matrix.
+
+    Attributes:
+        title: the torch that its variants are for.
+        fields: the variants of each column: one for each CPU.
+    """
+
+    title: str
+    fields: tuple[tuple[DescribedVariant, ...], ...]
+
+
+class Matrix(NamedTuple):
+    """The variants, by torch and backend.
+
+    Attributes:
+        columns: the backends.
+        lines: the rows, the newest torch first.
+        cpus: those that variants are for.
+    """
+
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    cpus: tuple[str, ...]
+
+
+class DeviceCode(NamedTuple):
+    """The GPU architectures of a backend.
+
+    Attributes:
+        backend: which.
+        archs: all that its variants have, each with whether a variant that is built has it.
+    """
+
+    backend: str
+    archs: tuple[tuple[str, bool], ...]
+
+
+def check_page(page: Path) -> None:
+    """Make the directory of a page, and refuse a place that cannot hold one, or holds something else.
+
+    Raises:
+        DriverError: FOREIGN_FILE or PERMISSION.
+    """
+    check_place(page)
+    if is_file(page):
+        with reading(page), page.open("rb") as file:
+            head = file.read(_HEAD)
+        if _OURS.encode() not in head:
+            message = f"{page} exists, and `driver card` did not write it"
+            raise error(Code.FOREIGN_FILE, message, help="move it away, or choose another name for the page")
+
+
+def write_page(page: Path, kernel: Described) -> None:
+    """Write the page of a kernel.
+
+    Args:
+        page: its path.
+        kernel: what is known of it.
+
+    Raises:
+        DriverError: see `check_page` and `system.files.write`.
+    """
+    check_page(page)
+    write(page, as_html(kernel).encode())
+
+
+def as_html(kernel: Described) -> str:
+    """The page of a kernel.
+
+    Args:
+        kernel: what is known of it.
+    """
+    manifest = kernel.facts.manifest
+    return draw(
+        resource("kernel.html.j2"),
+        kernel=kernel,
+        facts=kernel.facts,
+        manifest=manifest,
+        matrix=matrix_of(kernel.variants),
+        codes=codes_of(kernel.variants),
+        links=[
+            (title, place)
+            for title, place in (("source", manifest.source), ("upstream", manifest.upstream))
+            if place is not None
+        ],
+        kernels=[
+            f"{one.repo_id} {one.version if one.version is not None else one.revision}"
+            for depends in manifest.depends.values()
+            for one in depends.kernels
+        ],
+        largest=max((one.size for one in kernel.variants), default=0),
+        total=sum(one.size for one in kernel.variants),
+        amount=amount,
+        State=State,
+        builder=BUILDER,
+        version=__version__,
+    )
+
+
+def amount(size: int) -> str:
+    """A number of bytes for people: `56.0 kB`."""
+    value, unit = float(size), 0
+    while value >= _THOUSAND and unit + 1 < len(_UNITS):
+        value, unit = value / _THOUSAND, unit + 1
+    return f"{value:.{1 if unit else 0}f} {_UNITS[unit]}"
+
+
+def matrix_of(variants: Iterable[DescribedVariant]) -> Matrix:
+    """The matrix of a project.
+
+    Args:
+        variants: all of them.
+    """
+    placed = [(cell, one) for one in variants if (cell := one.row.cell)]
+    columns = sorted({cell.backend for cell, _ in placed}, key=_by_backend)
+    titles = dict.fromkeys(_title(cell) for cell in sorted((cell for cell, _ in placed), key=_by_torch, reverse=True))
+    lines = []
+    for title in titles:
+        fields = (
+            tuple(one for cell, one in placed if (_title(cell), cell.backend) == (title, column)) for column in columns
+        )
+        lines.append(Line(title=title, fields=tuple(fields)))
+    cpus = tuple(cpu for cpu in CPUS if any(cell.cpu == cpu for cell, _ in placed))
+    return Matrix(columns=tuple(columns), lines=tuple(lines), cpus=cpus)
+
+
+def codes_of(variants: Iterable[DescribedVariant]) -> list[DeviceCode]:
+    """The GPU architectures of each backend of a project.
+
+    Args:
+        variants: all of them.
+    """
+    found: dict[str, dict[str, bool]] = {}
+    for one in variants:
+        if one.row.cell and one.row.archs:
+            archs = found.setdefault(one.row.cell.backend, {})
+            for arch in one.row.archs:
+                archs[arch] = archs.get(arch, False) or one.built is not None
+    return [
+        DeviceCode(
+            backend=backend,
+            archs=tuple((arch, found[backend][arch]) for arch in sorted(found[backend], key=arch_order)),
+        )
+        for backend in sorted(found, key=_by_backend)
+    ]
+
+
+def _title(cell: Cell) -> str:
+    """The torch that a variant is for."""
+    if cell.tvm_ffi:
+        return f"tvm-ffi {cell.tvm_ffi}"
+    if cell.torch is None:
+        return "any torch"
+    if cell.stable:
+        return f"{cell.torch} and later (stable ABI)"
+    return cell.torch if cell.abi == "cxx11" else f"{cell.torch} ({cell.abi})"
+
+
+def _by_torch(cell: Cell) -> tuple[bool, list[int], bool]:
+    """The key that sorts rows: those that fit many releases last, and so first in the matrix."""
+    release = [int(part) for part in (cell.torch or cell.tvm_ffi or "0").split(".")]
+    return cell.stable or cell.is_noarch, release, cell.abi == "cxx11"
+
+
+def _by_backend(backend: str) -> tuple[int, list[int]]:
+    """The key that sorts columns: as the backends are listed, the newest version first."""
+    known = backend_of(backend)
+    families = list(BUILT)
+    if known is None:
+        return len(families), []
+    version = known.version_of(backend) or "0"
+    return families.index(known.family), [-int(part) for part in version.split(".")]

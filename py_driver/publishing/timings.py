@@ -1,0 +1,139 @@
+"""Times of benchmarks, read from the reports of `kernels benchmark` and `driver bench`, and how two compare. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SAME: Final = "same"
+FASTER: Final = "faster"
+SLOWER: Final = "slower"
+
+
+class Against(NamedTuple):
+    """How a workload compares with its reference.
+
+    Attributes:
+        own: median time of the kernel, in milliseconds.
+        median: that of the reference.
+        ratio: how many times as fast as the reference the kernel is.
+        verdict: that in a word.
+    """
+
+    own: float
+    median: float
+    ratio: float
+    verdict: str
+
+
+class Timing(NamedTuple):
+    """A workload in a benchmark's report; milliseconds.
+
+    Attributes:
+        workload: its name.
+        mean: of all runs.
+        low: the shortest.
+        iqr: interquartile range.
+        against: its reference, in a report of `driver bench` that has one.
+    """
+
+    workload: str
+    mean: float
+    low: float
+    iqr: float
+    against: Against | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The workload as a value for JSON."""
+        value = {"workload": self.workload, "mean-ms": self.mean, "min-ms": self.low, "iqr-ms": self.iqr}
+        if not self.against:
+            return value
+        own, median, ratio, word = self.against
+        return {**value, "median-ms": own, "reference-median-ms": median, "speed": ratio, "verdict": word}
+
+
+class Figures(NamedTuple):
+    """A benchmark's report.
+
+    Attributes:
+        machine: GPU, torch and backend.
+        timings: a workload each.
+    """
+
+    machine: str
+    timings: tuple[Timing, ...]
+
+
+def verdict(times: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, str]:
+    """How two measurements compare: how many times as fast the first one is, and in a word.
+
+    It is `same` unless the intervals of the medians are apart.
+
+    Args:
+        times: of what is compared.
+        other: of what it is compared with.
+    """
+    ratio = other["median_us"] / times["median_us"] if times["median_us"] else 0.0
+    (low, high), (other_low, other_high) = times["interval_us"], other["interval_us"]
+    if high < other_low:
+        return ratio, FASTER
+    return ratio, SLOWER if low > other_high else SAME
+
+
+def checked(times: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
+    """Times as they are, if they are those.
+
+    Raises:
+        ValueError: they are not; LookupError and TypeError, likewise.
+    """
+    low, high = times["interval_us"]
+    if not all(isinstance(one, int | float) and 0 <= one < float("inf") for one in (low, high, times["median_us"])):
+        raise ValueError
+    return {**times}
+
+
+def figures(text: str) -> Figures | None:
+    """What a report says, of `kernels benchmark` (kernels 0.17, `BenchmarkResult.to_payload`) or `driver bench`.
+
+    Workloads without times are left out.
+
+    Args:
+        text: of the report.
+
+    Returns:
+        None for other JSON, and for a report without times.
+    """
+    try:
+        report = json.loads(text)
+        machine = report["machineInfo"]
+        timings = tuple(_timing(one) for one in report["results"] if "timingResults" in one)
+        where = f"{machine['gpu']}, torch {machine['pytorchVersion']}, {machine['backend']}"
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return None
+    return Figures(machine=plain(where), timings=timings) if timings else None
+
+
+def _timing(one: Mapping[str, Any]) -> Timing:
+    """A workload.
+
+    Raises:
+        ValueError: it is none; LookupError, TypeError and OverflowError, likewise.
+    """
+    mean, low, iqr = (float(one["timingResults"][key]) for key in ("mean_ms", "min_ms", "iqr_ms"))
+    if not all(0 <= value < float("inf") for value in (mean, low, iqr)):
+        raise ValueError
+    against = None
+    if "times" in one and "reference" in one:
+        times, reference = checked(one["times"]), checked(one["reference"])
+        ratio, word = verdict(times, reference)
+        own, median = times["median_us"] / 1000, reference["median_us"] / 1000
+        against = Against(own=own, median=median, ratio=ratio, verdict=word)
+    return Timing(workload=plain(one["workload"]), mean=mean, low=low, iqr=iqr, against=against)
+
+
+def plain(text: object) -> str:
+    """Text that stays within its cell of a table."""
+    return " ".join(str(text).split()).replace("|", "/").replace("`", "'")
