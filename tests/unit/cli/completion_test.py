@@ -49,7 +49,7 @@ def complete(script: str, *words: str, cwd: Path = TINY) -> list[str]:
         (["build", "--json", "cs"], ["csrc"]),
         (["build", "--matrix", "bui"], ["build.toml"]),
         (["build", "--jobs", ""], [""]),
-        (["cache", ""], ["serve"]),
+        (["cache", ""], ["info", "prune", "clean", "serve"]),
         (["completion", "f"], ["fish"]),
         (["explain", "unknown-k"], ["unknown-key"]),
         (["init", "--template", "ele"], ["elementwise"]),
