@@ -31,7 +31,6 @@ _PACKAGES = "python3,python3-venv,ca-certificates,dash"
 _EXPIRED = 'Acquire::Check-Valid-Until "false"'
 _NO_APT = ("apt", "apt-get", "apt-config", "apt-cache", "dpkg", "dpkg-deb")
 _SETTINGS = ("PIP_", "NODE_", "SSL_", "REQUESTS_", "CURL_", "npm_config_")
-_OTHER_PYTHON = "/opt/python"
 _BUILD = "driver build scale --torch 2.13 --backend cpu --backend cu130"
 _STEPS = {
     "install": "python3 -m venv venv && venv/bin/pip install -q /opt/{wheel} && torch-kernels --version",
@@ -94,7 +93,7 @@ def root_of(machine: Machine, args: argparse.Namespace) -> Path:
         options = ["--mode=root", "--variant=minbase", f"--include={_PACKAGES}", f"--aptopt={_EXPIRED}"]
         source = f"deb {args.mirror} {machine.suite} main"
         subprocess.run(["mmdebstrap", "--quiet", *options, machine.suite, root, source], check=True, stdout=sys.stderr)
-    for directory in ("home/author", "disk", _OTHER_PYTHON[1:], *(path[1:] for path in args.bind)):
+    for directory in ("home/author", "disk", *(path[1:] for path in (*args.bind, machine.python) if path)):
         (root / directory).mkdir(parents=True, exist_ok=True)
     shutil.copy(args.wheel, root / "opt" / args.wheel.name)
     for name in ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt"):
@@ -106,12 +105,12 @@ def root_of(machine: Machine, args: argparse.Namespace) -> Path:
 
 def entered(machine: Machine, root: Path, place: Path, args: argparse.Namespace, releases: str) -> list[str]:
     """What comes before a shell command that runs on a machine."""
-    path = [f"{machine.place}/venv/bin", *([f"{_OTHER_PYTHON}/bin"] if machine.python else []), "/usr/bin", "/bin"]
+    path = [f"{machine.place}/venv/bin", *([f"{machine.python}/bin"] if machine.python else []), "/usr/bin", "/bin"]
     settings = {"HOME": "/home/author", "PATH": ":".join(path), "LANG": "C.UTF-8"}
     settings |= {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     binds = [("--ro-bind", root, "/"), ("--bind", place, machine.place)]
     binds += [("--ro-bind", one, one) for one in args.bind]
-    binds += [("--ro-bind", machine.python, _OTHER_PYTHON)] if machine.python else []
+    binds += [("--ro-bind", machine.python, machine.python)] if machine.python else []
     if not machine.apt:
         settings |= {"BAZELISK_BASE_URL": releases, "RULES_TORCH_KERNELS_DEBIAN_MIRROR": args.mirror}
         tools = [f"/usr/bin/{name}" for name in _NO_APT if (root / "usr" / "bin" / name).exists()]

@@ -1,0 +1,237 @@
+# ruff: noqa: INP001  (a program of its own)
+"""What builds of many projects take on many machines, by simulation: python bench/simulation.py.
+
+The driver's own plan says which actions there are and which of them are one (py_driver/building/expected.py), and its
+estimate runs them on as many workers as are given (estimate.py). simulation.json has the seconds of each action of the
+kernels below, as the driver measured them when it built one variant of each with `--jobs 1` and `--jobs 2`, and how
+long these builds took: by that the simulation is compared with what was.
+
+    python bench/simulation.py KERNEL JOBS REPORT    puts a build into simulation.json, by the JSON of its report
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from py_driver.building.estimate import History, Known, Work, together  # noqa: E402  (no installed package)
+from py_driver.building.expected import Settings, Step, expected_steps  # noqa: E402
+from py_driver.matrix.releases import Releases  # noqa: E402
+from py_driver.output import Output  # noqa: E402
+from py_driver.plan.plan import plan_directory  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from py_driver.plan.plan import Plan
+
+DATA: Final = ROOT / "bench" / "simulation.json"
+KERNELS: Final = ROOT / "bench" / "kernels"
+MEASURED: Final = "torch213-cxx11-cu130-x86_64-linux"
+COPIES: Final = 4
+"""Projects of each kernel: names differ, so no two projects share an action."""
+
+VARIANTS: Final = 40
+EDITED: Final = "norm"
+WORKERS: Final = (2, 8, 64, 512)
+NEW: Final = "2.15"
+"""The release that is new to a matrix without it."""
+
+OVERHEAD: Final = 0.3
+"""Seconds that an action takes besides, on a worker: to be taken, to get its inputs, to send its outputs. Assumed."""
+
+TAIL: Final = 5
+"""Actions of a variant that compile nothing: its id, its link, its check, its files, its metadata."""
+
+TAIL_SECONDS: Final = 0.2
+WORKER_HOUR: Final = 0.05
+"""Dollars for an hour of a processor. Assumed."""
+
+RESULT_MEGABYTES: Final = 0.85
+RESULT_BLOBS: Final = 2.7
+"""Of an action: see "What a large cache needs" in docs/remote.md."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a build of all projects took.
+
+    Attributes:
+        run: actions that ran, those that compile nothing included.
+        seconds: until the end, for each number of workers.
+        work: seconds of all that ran.
+    """
+
+    run: int
+    seconds: tuple[float, ...]
+    work: float
+
+    @property
+    def dollars(self) -> float:
+        """What the processors cost while they worked."""
+        return self.work / 3600 * WORKER_HOUR
+
+
+def read_data() -> dict[str, Any]:
+    """What was measured, by kernel."""
+    data: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return data
+
+
+def settings_of(releases: Releases) -> Settings:
+    """The settings of a build without any option."""
+    return Settings(
+        split=True,
+        whole=(),
+        needed=True,
+        gcc=False,
+        standards={one.version: one.cxx_standard for one in releases.matrix.torch},
+        toolchains=releases.toolchain_digests,
+        rules="",
+    )
+
+
+def key_of(step: Step) -> str:
+    """What simulation.json has the seconds of an action by."""
+    return "|".join((step.section, step.source, step.mnemonic, step.arch or ""))
+
+
+def history_of(steps: Iterable[Step], seconds: dict[str, float], overhead: float = 0.0, *, done: bool) -> History:
+    """What is known of the actions of a kernel: how long they take, and whether there are results of them."""
+    return {
+        step.place: Known(
+            reads=(step.reads,) * done,
+            key="",
+            seconds=seconds[key_of(step)] + overhead if key_of(step) in seconds else 0.0,
+        )
+        for step in steps
+    }
+
+
+def steps_of(plan: Plan, names: Sequence[str], releases: Releases, edited: str = "") -> list[Step]:
+    """The actions of some variants; `edited` is a file whose text is another one."""
+    root = KERNELS / plan.name
+    files = {name: (root / name).read_bytes() + b"\nint edited;\n" * (name == edited) for name in plan.files}
+    chosen = [variant for variant in plan.variants if variant.name in names]
+    return expected_steps(plan, chosen, files, settings_of(releases))
+
+
+def outcome(works: Sequence[Work], variants: int, workers: Sequence[int] = WORKERS) -> Outcome:
+    """Run what has to run, on each number of workers.
+
+    Args:
+        works: the projects.
+        variants: how many of all of them are made anew.
+        workers: the numbers.
+    """
+    runs = [together(works, jobs=count, memory=None) for count in workers]
+    alone = together(works, jobs=1, memory=None)
+    tail = variants * TAIL * (TAIL_SECONDS + OVERHEAD)
+    seconds = tuple(
+        one.seconds + max(tail / count, TAIL * (TAIL_SECONDS + OVERHEAD) * bool(variants))
+        for one, count in zip(runs, workers, strict=True)
+    )
+    return Outcome(run=alone.run + variants * TAIL, seconds=seconds, work=alone.seconds + tail)
+
+
+def validated() -> list[tuple[str, int, float, float]]:
+    """Kernel, jobs, seconds as measured, seconds as simulated: of the builds that simulation.json was made of."""
+    releases, found = Releases(), []
+    for kernel, builds in read_data().items():
+        every = steps_of(plan_directory(KERNELS / kernel, releases), [MEASURED], releases)
+        for jobs, build in builds.items():
+            steps = [step for step in every if key_of(step) in build["actions"]]
+            work = Work(kernel, steps, history_of(steps, build["actions"], done=False))
+            found.append((kernel, int(jobs), build["seconds"], together([work], jobs=int(jobs), memory=None).seconds))
+    return found
+
+
+def simulated() -> dict[str, Outcome]:
+    """What all projects take: cold, after an edit of one file in one of them, and after a new release of torch."""
+    releases = Releases()
+    cold, edit, new = [], [], []
+    edited = added = 0
+    for kernel, builds in read_data().items():
+        plan = plan_directory(KERNELS / kernel, releases)
+        every = [one.name for one in plan.variants if one.cell.cpu == releases.matrix.cpu and one.archs]
+        later = [name for name in every if name.startswith(f"torch{NEW.replace('.', '')}-")]
+        names = [name for name in every if name not in later and "-cu" in name][:VARIANTS]
+        seconds = builds[min(builds)]["actions"]
+        old, more = (steps_of(plan, chosen, releases) for chosen in (names, [*names, *later]))
+        file = next(source for group in plan.groups for source in group.sources if source.endswith(".cu"))
+        known = history_of(old, seconds, OVERHEAD, done=True)
+        for copy in range(COPIES):
+            project = f"{kernel}_{copy}"
+            cold.append(Work(project, old, history_of(old, seconds, OVERHEAD, done=False)))
+            new.append(Work(project, more, known))
+            added += len(later)
+        if kernel == EDITED:
+            edit.append(Work(kernel, steps_of(plan, names, releases, file), known))
+            edited = len(names)
+    return {
+        "cold": outcome(cold, VARIANTS * len(cold)),
+        f"a file of `{EDITED}` is edited": outcome(edit, edited),
+        f"torch {NEW} is new": outcome(new, added),
+    }
+
+
+def table() -> str:
+    """The tables of docs/remote.md."""
+    heads = " | ".join(f"{count} workers" for count in WORKERS)
+    lines = [
+        f"| | actions | {heads} | processors | cache, at most | writes |\n",
+        f"|---{'|---:' * (len(WORKERS) + 4)}|\n",
+    ]
+    for title, one in simulated().items():
+        times = " | ".join(_duration(seconds) for seconds in one.seconds)
+        cost = f"{one.work / 3600:.1f} h, {one.dollars:.2f} USD"
+        size, writes = one.run * RESULT_MEGABYTES / 1000, one.run * (1 + RESULT_BLOBS)
+        lines.append(f"| {title} | {one.run:,} | {times} | {cost} | {size:.1f} GB | {writes:,.0f} |\n")
+    lines += ["\n", "| kernel | `--jobs` | measured | simulated | |\n", "|---|---:|---:|---:|---:|\n"]
+    for kernel, jobs, measured, found in validated():
+        lines.append(
+            f"| {kernel} | {jobs} | {measured:.1f} s | {found:.1f} s | {100 * (found / measured - 1):+.0f} % |\n"
+        )
+    return "".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def measure(kernel: str, jobs: str, report: Path) -> None:
+    """Put a build into the data.
+
+    Args:
+        kernel: its name.
+        jobs: how many actions ran at once.
+        report: the JSON of `driver build --report`.
+    """
+    data = read_data() if DATA.is_file() else {}
+    told = json.loads(report.read_text(encoding="utf-8"))["timeline"]
+    actions = {
+        "|".join((one["section"], one["source"], one["mnemonic"], one["arch"] or "")): round(one["seconds"], 2)
+        for one in told["bars"]
+    }
+    data.setdefault(kernel, {})[jobs] = {"seconds": round(told["seconds"], 2), "actions": actions}
+    DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Print the tables, or take a build into the data."""
+    if len(sys.argv) > 1:
+        measure(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    else:
+        Output().data(table().rstrip())
+
+
+if __name__ == "__main__":
+    main()
