@@ -74,6 +74,24 @@ def is_hermetic(workspace: Path) -> bool:
     return settings.is_file() and _HERMETIC in settings.read_text(encoding="utf-8", errors="replace").split()
 
 
+def _files() -> list[str]:
+    """What an action sees of this machine, besides its shell."""
+    return [path for path in worker_files() if path != _SHELL]
+
+
+def settings_place(cache: Path) -> Path:
+    """The directory of `settings_file` for this machine as it is, whether it is there or not.
+
+    Args:
+        cache: directory of the driver's cache.
+
+    Raises:
+        DriverError: SET_UP if this machine lacks a file that actions need.
+    """
+    facts = [(path, found.st_size, found.st_mtime_ns) for path in _files() for found in [os.stat(path)]]  # noqa: PTH116
+    return cache / "sandbox" / hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
 def settings_file(cache: Path) -> Path:
     """A .bazelrc that has an action see no more of this machine than `worker_files`; made if it is not there.
 
@@ -83,10 +101,8 @@ def settings_file(cache: Path) -> Path:
     Raises:
         DriverError: SET_UP if this machine lacks one of them; NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    files = [path for path in worker_files() if path != _SHELL]
-    facts = [(path, found.st_size, found.st_mtime_ns) for path in files for found in [os.stat(path)]]  # noqa: PTH116
-    root = cache / "sandbox"
-    place = root / hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+    files, place = _files(), settings_place(cache)
+    root = place.parent
     library = str(place / "lib").replace(":", "\\:")
     options = [f"build {shlex.quote(f'--sandbox_add_mount_pair={library}:{target}')}\n" for target in _MOUNTED]
     with storage_errors(place):

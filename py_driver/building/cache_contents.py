@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.bazel import bazelisk
 from py_driver.bazel.find import OUTPUT_VARIABLE
-from py_driver.bazel.sandbox import settings_file
+from py_driver.bazel.sandbox import settings_place
 from py_driver.debian import provide as debian
 from py_driver.errors import Code, error
 from py_driver.fetch.store import unpinned
@@ -40,7 +40,12 @@ _PLACE: Final = "DO_NOT_BUILD_HERE"
 _SECOND: Final = re.compile("[0-9a-f]{12}-[0-9]+")
 """An output base that is only for builds at the same time, where the user wants Bazel's outputs elsewhere."""
 
-_RULES: Final = re.compile(r'^    path = "(.*)",$', re.MULTILINE)
+_RULES: Final = re.compile(r'^module\(name = "kernel_projects"\)\n(?:.*\n)*?    path = "(.*)",$', re.MULTILINE)
+"""What the driver writes into the module of a workspace; nothing else there is the driver's."""
+
+_MADE: Final = re.compile("[0-9a-f]{12}|[0-9][0-9.]*-[0-9a-f]{12}|bazelisk-[0-9][0-9.]*")
+"""How the driver calls directories with a setting of the sandbox, and with a Bazel."""
+
 _SCRATCH: Final = ("bazel", "names", "verify", "sandbox")
 """Directories of the cache in which runs put something together."""
 
@@ -77,7 +82,8 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     lost = [base for base, place in bases.items() if place in left or not place.is_dir()]
     links = [link for link in _links(root) if not link.exists() or link.resolve() in lost]
     sandbox = root / "sandbox"
-    settings = _others(sandbox, settings_file(root).parent) if sandbox.is_dir() else []
+    settings = _others(sandbox, settings_place(root)) if sandbox.is_dir() else []
+    results = [root / "actions"] if (root / "actions" / "cas").is_dir() else []
     runs = [path for name in _SCRATCH for path in _children(root / name) if is_leftover(path)]
     store = unpinned(root, {key for entry in lock.entries for key in (entry.key, entry.sha256)})
     bazels = [debian.place_of(root), bazelisk.place_of(root)]
@@ -85,7 +91,7 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
     return [
         _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
-        _part("results", "results of actions", [root / "actions"], made=[root / "actions"]),
+        _part("results", "results of actions", results, made=results),
         _part("output", "what Bazel unpacked and built", [*ours, *lost], spare=[*lost, *links], made=ours),
         _part("workspaces", "projects, as Bazel sees them", [root / "workspaces"], spare=left, made=workspaces),
         _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", *bazels)),
@@ -155,7 +161,8 @@ def _children(directory: Path) -> list[Path]:
 
 def _others(directory: Path, *current: Path) -> list[Path]:
     """The directories in one besides those that are used now."""
-    return [path for path in _children(directory) if path.is_dir() and path not in current and not is_leftover(path)]
+    found = [path for path in _children(directory) if _MADE.fullmatch(path.name) and path not in current]
+    return [path for path in found if path.is_dir() and not path.is_symlink()]
 
 
 def _workspaces(root: Path) -> tuple[list[Path], list[Path]]:
@@ -164,8 +171,9 @@ def _workspaces(root: Path) -> tuple[list[Path], list[Path]]:
     left: list[Path] = []
     for workspace in _children(root / "workspaces"):
         module = workspace / "MODULE.bazel"
-        rules = _RULES.search(module.read_text(encoding="utf-8")) if module.is_file() else None
-        (here if rules and Path(rules[1]).is_dir() else left).append(workspace)
+        text = module.read_text(encoding="utf-8", errors="replace") if module.is_file() else ""
+        if rules := _RULES.search(text):
+            (here if Path(rules[1]).is_dir() else left).append(workspace)
     return here, left
 
 
@@ -186,7 +194,7 @@ def _bases(root: Path) -> Iterator[Path]:
 def _workspace_of(base: Path) -> Path | None:
     """Of which workspace an output base is; None if it is none, so that nothing else is ever removed."""
     try:
-        return Path((base / _PLACE).read_text(encoding="utf-8").strip())
+        return Path((base / _PLACE).read_text(encoding="utf-8", errors="surrogateescape").strip())
     except OSError:
         return None
 

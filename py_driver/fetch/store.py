@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
+_NAME: Final = re.compile(r"([0-9a-f]{64})(?:\.zip)?")
 _LOCK_POLL_SECONDS: Final = 0.1
 """How often a process that waits for another one's download looks again; short, as it is all it costs to be stopped."""
 
@@ -31,9 +33,10 @@ def unpinned(root: Path, keys: Collection[str]) -> list[Path]:
     """
     base = root / "store"
     kept = [path for kind in ("sha256", "slim") if (base / kind).is_dir() for path in (base / kind).iterdir()]
-    found = [path for path in kept if path.name.removesuffix(".zip") not in keys]
+    found = [path for path in kept if (name := _NAME.fullmatch(path.name)) and name[1] not in keys]
     if (base / "partial").is_dir():
-        found += [path for path in (base / "partial").iterdir() if not is_taken(base / "lock" / path.name)]
+        begun = [path for path in (base / "partial").iterdir() if _NAME.fullmatch(path.name)]
+        found += [path for path in begun if not is_taken(base / "lock" / path.name)]
     return sorted(found)
 
 

@@ -28,6 +28,7 @@ _ELSEWHERE: Final = "/"
 
 _MARKER = "complete"
 _DAY = 86400
+_NAME = re.compile("[a-z]+-[0-9a-f]{12}")
 _LINES_SHOWN = 3
 _NETWORK = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError", "Network is unreachable")
 
@@ -82,7 +83,7 @@ def unused(venvs: Path, days: int) -> list[Path]:
     """
     found = []
     for root in sorted(venvs.iterdir()) if venvs.is_dir() else []:
-        if not root.is_dir() or Path(sys.prefix).resolve() == root.resolve():
+        if not _NAME.fullmatch(root.name) or not root.is_dir() or Path(sys.prefix).resolve() == root.resolve():
             continue
         marker = root / _MARKER
         old = not marker.is_file() or marker.stat().st_mtime < time.time() - days * _DAY

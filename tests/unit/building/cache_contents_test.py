@@ -41,7 +41,8 @@ def put(path: Path, content: bytes = KILOBYTES) -> Path:
 
 
 def workspace(root: Path, name: str, rules: Path) -> Path:
-    put(root / "workspaces" / name / "MODULE.bazel", f'    path = "{rules}",\n'.encode())
+    module = f'module(name = "kernel_projects")\n\nlocal_path_override(\n    path = "{rules}",\n)\n'
+    put(root / "workspaces" / name / "MODULE.bazel", module.encode())
     return root / "workspaces" / name
 
 
@@ -112,22 +113,42 @@ def test_output_bases(cache: Path, tmp_path: Path) -> None:
 
 
 def test_other_bazels_and_environments(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = place_of(cache)
-    for place in (now, cache / "bazel" / "7.0.0-old"):
+    now, old = place_of(cache), cache / "bazel" / "7.0.0-0123456789ab"
+    for place in (now, old):
         put(place / "bazel")
     put(cache / "bazel" / "lock", b"")
     venvs = cache / "venvs"
-    for name in ("driver-new", "driver-old", "driver-half", "driver-this"):
-        put(venvs / name / "bin" / "python")
-        put(venvs / f"{name}.lock", b"")
-        if name != "driver-half":
-            put(venvs / name / "complete", b"")
-    for name in ("driver-old", "driver-this"):
-        os.utime(venvs / name / "complete", (1, time.time() - 40 * 86400))
-    monkeypatch.setattr(sys, "prefix", str(venvs / "driver-this"))
+    new, half, this, unused = (venvs / f"{name}-0123456789ab" for name in ("new", "half", "this", "unused"))
+    for venv in (new, half, this, unused):
+        put(venv / "bin" / "python")
+        put(venv.with_name(f"{venv.name}.lock"), b"")
+        if venv != half:
+            put(venv / "complete", b"")
+    for venv in (unused, this):
+        os.utime(venv / "complete", (1, time.time() - 40 * 86400))
+    monkeypatch.setattr(sys, "prefix", str(this))
     parts = parts_of(cache)
-    assert parts["bazel"].spare == (cache / "bazel" / "7.0.0-old",)
-    assert parts["python"].spare == (venvs / "driver-half", venvs / "driver-old")
+    assert parts["bazel"].spare == (old,)
+    assert parts["python"].spare == (half, unused)
+
+
+def test_what_is_not_the_drivers_stays(cache: Path, tmp_path: Path) -> None:
+    """A user may name a directory with other things in it."""
+    for name in (
+        "workspaces/mine/MODULE.bazel",
+        "workspaces/other/x",
+        "actions/mine",
+        "bazel/mine/x",
+        "sandbox/mine/x",
+    ):
+        put(cache / name)
+    for name in ("store/sha256/notes.txt", "store/partial/notes.txt", "venvs/mine/bin/python", "servers/notes.txt"):
+        put(cache / name)
+    put(cache / "workspaces" / "odd" / "MODULE.bazel", b"\xff\xfe")
+    outside = put(tmp_path / "outside" / "x").parent
+    (cache / "bazel" / "7.0.0-0123456789ab").symlink_to(outside)
+    (cache / "servers" / "link").symlink_to(outside)
+    assert [part for part in parts_of(cache).values() if part.spare or part.made] == []
 
 
 def test_what_a_run_works_in_is_not_spare(cache: Path) -> None:
@@ -141,7 +162,7 @@ def test_what_a_run_works_in_is_not_spare(cache: Path) -> None:
 
 
 def test_nothing_goes_while_a_build_runs(cache: Path) -> None:
-    results = put(cache / "actions" / "ac" / "1")
+    results = put(cache / "actions" / "cas" / "1")
     with turn(cache / "turns" / "builds", lambda _: None, places=4):
         with pytest.raises(DriverError) as refused:
             free(cache, [cache / "actions"])
@@ -157,7 +178,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> A
 
 
 def test_the_command(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put(cache / "actions" / "ac" / "1")
+    put(cache / "actions" / "cas" / "1")
     spare = put(cache / "store" / "sha256" / ("0" * 64))
     shown = {part["name"]: part for part in run(capsys, "info")["parts"]}
     assert shown["results"]["clean"]["paths"] == [str(cache / "actions")]
