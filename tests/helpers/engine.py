@@ -112,7 +112,7 @@ class Engine:
         place: the directory; a short path, since sockets are in it.
         programs: what it runs.
         changes: texts to put in the place of others in the units and in buildgrid.yml.
-        storage: the port of the storage.
+        storage: the port of the storage, which may be another engine's.
         scheduler: the port of the scheduler.
         running: what runs, by name.
     """
@@ -201,7 +201,8 @@ class Engine:
         (place / "socket").unlink(missing_ok=True)
         cache_line, worker_line = (shlex.join(self.text(word, own) for word in one) for one in (cache, worker))
         wait = f"until test -S {shlex.quote(str(place / 'socket'))}; do sleep 0.1; done"
-        self._start(name, [*_namespaces(), "sh", "-euc", f"{cache_line} &\n{wait}\n{worker_line}"])
+        both = f"{_again(cache_line)} &\n{wait}\n{_again(worker_line)}"
+        self._start(name, [*_namespaces(), "sh", "-uc", both])
         self._until(name, lambda: name in self.workers())
 
     def workers(self) -> set[str]:
@@ -275,6 +276,11 @@ def _namespaces() -> list[str]:
     """A command that runs another with mounts and processes of its own, which end with it."""
     own = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *own, "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
+
+
+def _again(line: str) -> str:
+    """A shell command that begins anew whenever it ends, as systemd does: `Restart=always`, `RestartSec=2`."""
+    return f"while true; do {line}; sleep 2; done"
 
 
 def _as_nobody() -> list[str]:
