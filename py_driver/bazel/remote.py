@@ -225,7 +225,11 @@ def bazel_options(remote: Remote, scratch: Path) -> list[str]:
     """
     options = [f"--remote_cache={remote.cache}"] if remote.cache else []
     if remote.executor:
-        options += [f"--remote_executor={remote.executor}", "--strategy=ZigBuild=remote", f"--remote_retries={_RETRIES}"]
+        options += [
+            f"--remote_executor={remote.executor}",
+            "--strategy=ZigBuild=remote",
+            f"--remote_retries={_RETRIES}",
+        ]
     options += [f"--remote_instance_name={remote.instance}"] if remote.instance else []
     options += [f"--remote_default_exec_properties={name}={value}" for name, value in remote.properties]
     helper = remote.helper
