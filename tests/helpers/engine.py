@@ -2,6 +2,8 @@
 
 Each worker is in namespaces of its own, so that it can be killed as a machine goes down: with all that it runs and has
 mounted. The commands are those of the units in docs/engine, with other paths and ports.
+
+    python tests/helpers/engine.py WORKERS       begins one and says how to build with it; until Ctrl-C
 """
 
 from __future__ import annotations
@@ -14,24 +16,28 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clone import ROOT, free_port
+ROOT: Final = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-from py_driver.bazel.cache_server import programs
-from py_driver.fetch.apt import Apt
-from py_driver.system.cache import cache_root
-from py_driver.system.scratch import scratch, settle
-from py_driver.system.venv import ensure_venv
+from clone import free_port  # noqa: E402  (this may be a program of its own, and the checkout is no installed package)
+
+from py_driver.bazel.cache_server import programs  # noqa: E402
+from py_driver.fetch.apt import Apt  # noqa: E402
+from py_driver.output import Output  # noqa: E402
+from py_driver.system.cache import cache_root  # noqa: E402
+from py_driver.system.scratch import scratch, settle  # noqa: E402
+from py_driver.system.venv import ensure_venv  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from py_driver.output import Output
 
 UNITS: Final = ROOT / "docs" / "engine"
 _FACTS: Final = Path(__file__).with_name("engine.toml")
@@ -286,3 +292,26 @@ def _again(line: str) -> str:
 def _as_nobody() -> list[str]:
     """A command that runs another as somebody who is not root, since PostgreSQL refuses that."""
     return [] if os.geteuid() else ["unshare", "--map-user=1000", "--map-group=1000"]
+
+
+def main() -> None:
+    """Run an engine with some workers until Ctrl-C."""
+    output = Output()
+    with tempfile.TemporaryDirectory(prefix="engine-") as place:
+        engine = Engine(place=Path(place), programs=install(output))
+        try:
+            engine.start_storage()
+            engine.start_database()
+            engine.start_scheduler()
+            for number in range(int(sys.argv[1])):
+                engine.start_worker(f"worker-{number}")
+            output.data(f"driver build DIR {shlex.join(engine.options)}")
+            signal.pause()
+        except KeyboardInterrupt:
+            output.say(f"actions of each worker: {engine.ran()}")
+        finally:
+            engine.close()
+
+
+if __name__ == "__main__":
+    main()
