@@ -19,6 +19,7 @@ _PROGRESS = re.compile(r"^\[([\d,]+) / ([\d,]+)\] ?(.*)$")
 _CURSOR = re.compile(r"^(?:\r|\x1b\[\d*[AK])+")
 _COUNT = re.compile(r"^(\d+) actions?\b")
 _RUNNING = re.compile(r"^(?!\[\w+\] )(.+?); (\d+)s(?: |$)")
+_QUEUED = re.compile(r"^(?:\[Sched\] (?!.*, [1-9][\d,]* running\))|[\d,]+ actions?, 0 running)")
 _STAGE = re.compile(r"^(Computing main repo mapping|Loading|Analyzing|Fetching)\b:? ?(.*)$")
 _IDLE = re.compile(r"^(?:checking cached actions|no actions? running|\[for (?:tool|host)\]|\d+ actions?(?:,.*)?)?$")
 _BUSY = re.compile(r"^Another command \(pid=(\d+)\) is running")
@@ -39,6 +40,9 @@ _NO_SPACE = "No space left on device"
 _CODES = {code.number: code for code in Code}
 
 
+_PATIENCE = 60.0
+"""Seconds in which no worker takes an action, after which somebody should look why."""
+
 ACTIONS_SHOWN = 100
 """So many actions at most Bazel lists for a terminal."""
 
@@ -50,6 +54,7 @@ class Console:
         output: where to show warnings, test results and that Bazel waits for another command.
         task: where to show progress.
         planned: seconds that the actions are expected to take; 0 if that is not known.
+        workers: what to say of the workers of an executor if they take no action; empty if there is no executor.
 
     Attributes:
         errors: blocks of lines that begin with `ERROR:`, as Bazel wrote them, each once.
@@ -57,10 +62,12 @@ class Console:
         settings: what it takes from files like ~/.bazelrc.
     """
 
-    def __init__(self, output: Output, task: Task, planned: float = 0.0) -> None:
+    def __init__(self, output: Output, task: Task, planned: float = 0.0, workers: str = "") -> None:
         self._output = output
         self._task = task
         self._planned = planned
+        self._workers = workers
+        self._queued: tuple[float, str] | None = None
         self._began: tuple[float, int] | None = None
         self._now = Progress(0, 0)
         self._awaited = 0
@@ -90,6 +97,7 @@ class Console:
     def _progress(self, line: str) -> bool:
         if match := _PROGRESS.match(line):
             done, total, what = match.groups()
+            self._watch(done, what)
             if self._output.live:
                 self._live(int(done.replace(",", "")), int(total.replace(",", "")), what)
             else:
@@ -101,6 +109,17 @@ class Console:
             return False
         self._block = None
         return True
+
+    def _watch(self, done: str, what: str) -> None:
+        """Say it, once, if none of the actions has begun for a while."""
+        now = time.monotonic()
+        if not self._workers or not _QUEUED.match(what):
+            self._queued = None
+        elif self._queued is None or self._queued[1] != done:
+            self._queued = (now, done)
+        elif now - self._queued[0] >= _PATIENCE:
+            self._output.warn(f"no action has begun for {now - self._queued[0]:.0f} s: {self._workers}")
+            self._workers = ""
 
     def _live(self, done: int, total: int, what: str) -> None:
         """Take the first line of those with which Bazel shows its actions; it has the action in it if that is alone."""

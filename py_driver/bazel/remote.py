@@ -26,6 +26,9 @@ _KEYS: Final = ("cache", "executor", "instance-name", "credential-helper", "head
 REMOTE_JOBS: Final = 100
 """Actions that an executor is given at once; as in `--config=remote-exec` of .bazelrc."""
 
+_RETRIES: Final = 10
+"""How often Bazel asks an executor again: for half a minute, in which it may restart. As in .bazelrc."""
+
 SOCKET_LENGTH: Final = 107
 """Bytes that the path of a Unix socket may have: `sun_path` of Linux is 108, with the zero at its end."""
 
@@ -221,7 +224,12 @@ def bazel_options(remote: Remote, scratch: Path) -> list[str]:
         DriverError: the file with headers is no longer what it was, see `read_headers`.
     """
     options = [f"--remote_cache={remote.cache}"] if remote.cache else []
-    options += [f"--remote_executor={remote.executor}", "--strategy=ZigBuild=remote"] if remote.executor else []
+    if remote.executor:
+        options += [
+            f"--remote_executor={remote.executor}",
+            "--strategy=ZigBuild=remote",
+            f"--remote_retries={_RETRIES}",
+        ]
     options += [f"--remote_instance_name={remote.instance}"] if remote.instance else []
     options += [f"--remote_default_exec_properties={name}={value}" for name, value in remote.properties]
     helper = remote.helper

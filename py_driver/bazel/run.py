@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -59,7 +60,11 @@ _PLAIN = ("--curses=no",)
 _LIVE = ("--curses=yes", f"--ui_actions_shown={ACTIONS_SHOWN}", "--terminal_columns=1000")
 """Each action that runs has a line of its own, and none is cut."""
 _LABELS_SHOWN = 5
+_LINES_SHOWN = 6
+_REMOTE = (34, 39)
 _ALONE = "to build on this machine without it: --remote-cache= --remote-executor="
+_NO_WORKER = re.compile(r"queued for too long|\bno (?:matching |available )?workers? ", re.IGNORECASE)
+_PROPERTY = "--remote_default_exec_properties="
 _FULL_DISK = (
     "free some space; Bazel keeps its files below ~/.cache/bazel, the driver below ~/.cache/rules_torch_kernels"
 )
@@ -139,7 +144,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += _LIVE if output.live else _PLAIN
         command += [f"--build_event_json_file={events_file}", *args[1:]]
-        console = Console(output, task, planned)
+        workers = _workers(args) if any(one.startswith("--remote_executor=") for one in args) else ""
+        console = Console(output, task, planned, workers)
         with stdout_file.open("wb") as stdout:
             try:
                 process = subprocess.Popen(
@@ -225,7 +231,7 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
         explained = explain(events, console.errors)
     else:
         for block in console.errors:
-            output.say(block)
+            output.say(_shortened(block) if exit_code in _REMOTE else block)
     if console.no_space:
         message = "a disk is full: Bazel, or a program it ran, found no space left"
         return error(Code.NO_SPACE, message, help=_FULL_DISK)
@@ -237,7 +243,25 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
         more = len(events.failed) - _LABELS_SHOWN
         message += f": {shown}" + (f" and {more} more" if more > 0 else "")
     message = explained.summary or message
-    advice = _ALONE if exit_code in {34, 39} else explained.help
+    advice = explained.help
+    if exit_code in _REMOTE:
+        advice = _ALONE
+        if any(_NO_WORKER.search(block) for block in console.errors):
+            message = "the executor has no worker that takes an action"
+            advice = f"compare what its workers have with [remote.exec-properties] (docs/remote.md); {_ALONE}"
     said = {one.code for one in explained.errors}
     rest = [one for one in own if one.code not in said]
     return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])
+
+
+def _shortened(block: str) -> str:
+    """An error with the first of its lines: Bazel writes one for each of thousands of files that a server refuses."""
+    lines = block.splitlines()
+    more = len(lines) - _LINES_SHOWN
+    return "\n".join([*lines[:_LINES_SHOWN], f"  and {more:,} more lines"]) if more > 1 else block
+
+
+def _workers(args: Sequence[str]) -> str:
+    """Why no worker of an executor may take an action."""
+    wanted = ", ".join(one.removeprefix(_PROPERTY) for one in args if one.startswith(_PROPERTY))
+    return "the executor has no worker that is free" + (f" and has {wanted}" if wanted else "")

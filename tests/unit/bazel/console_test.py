@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+import time
+
+import pytest
 
 from py_driver.bazel.console import Console, own_diagnostics
 from py_driver.errors import Code, Diagnostic, Span
 from py_driver.output import Output
-
-if TYPE_CHECKING:
-    import pytest
 
 _BUILD = """\
 Starting local Bazel server and connecting to it...
@@ -130,6 +129,36 @@ def test_waiting_for_another_command() -> None:
 def test_warnings_are_shown_once() -> None:
     _, _, said = _feed("WARNING: x is old\nDEBUG: f.bzl:1:2: hello\nWARNING: x is old\n")
     assert said == "warning: x is old\nf.bzl:1:2: hello\n"
+
+
+_QUEUED = """\
+[16 / 28] [Sched] Hashing a ... (3 actions, 0 running)
+[16 / 28] [Sched] Hashing a; 69s remote
+[16 / 28] [Sched] Hashing a; 129s remote
+"""
+_TAKEN = (
+    "[17 / 28] [Sched] Hashing a; 69s remote",
+    "[16 / 28] [Sched] Hashing a ... (3 actions, 1 running)",
+    "[16 / 28] a",
+)
+
+
+@pytest.mark.parametrize("between", ["", *_TAKEN])
+@pytest.mark.parametrize("workers", ["", "no worker is free"])
+def test_actions_that_no_worker_takes(monkeypatch: pytest.MonkeyPatch, between: str, workers: str) -> None:
+    first, *rest = _QUEUED.splitlines()
+    err = io.StringIO()
+    output = Output(io.StringIO(), err, {})
+    with output.task("t") as task:
+        console = Console(output, task, workers=workers)
+        for second, line in enumerate([first, between, *rest]):
+            monkeypatch.setattr(time, "monotonic", lambda now=61.0 * second: now)
+            console.feed(line)
+    expected = "warning: no action has begun for 122 s: no worker is free\n"
+    if between:
+        expected = expected.replace("122", "61")
+    assert err.getvalue().count("warning") == bool(workers)
+    assert not workers or expected in err.getvalue()
 
 
 def test_full_disk() -> None:

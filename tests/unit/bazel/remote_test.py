@@ -47,6 +47,7 @@ def test_the_configuration_and_what_comes_before_it(config: Path) -> None:
         "--remote_cache=grpcs://cache.example:9092",
         "--remote_executor=unix:///run/executor",
         "--strategy=ZigBuild=remote",
+        "--remote_retries=10",
         "--remote_instance_name=kernels",
         "--remote_default_exec_properties=OSFamily=linux",
         "--remote_default_exec_properties=Pool=large",

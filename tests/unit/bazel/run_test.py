@@ -92,6 +92,27 @@ def test_failure_can_be_returned(bazel: Callable[[str], Bazel], tmp_path: Path) 
     assert done.failure.exit_code is ExitCode.BUILD
 
 
+def test_an_executor_without_a_worker(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    output, err = _output()
+    script = (
+        "echo 'ERROR: a: Remote Execution Failure:' >&2; echo 'Operation has been queued for too long' >&2; exit 34"
+    )
+    with pytest.raises(DriverError) as caught:
+        run(bazel(script), ["build"], tmp_path, output)
+    [found] = caught.value.diagnostics
+    assert (found.code, found.message) == (Code.NO_NETWORK, "the executor has no worker that takes an action")
+    assert "[remote.exec-properties]" in found.help
+    assert "queued for too long" in err.getvalue()
+
+
+def test_a_long_error_of_a_server_is_cut(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    output, err = _output()
+    script = "(echo ERROR: a; seq 2000) >&2; exit 34"
+    with pytest.raises(DriverError):
+        run(bazel(script), ["build"], tmp_path, output)
+    assert err.getvalue().splitlines()[1:] == ["ERROR: a", *"12345", "  and 1,995 more lines"]
+
+
 def test_killed(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
     with pytest.raises(DriverError, match="ended by signal 9"):
         run(bazel("kill -9 $$"), ["build"], tmp_path, _output()[0])
