@@ -62,18 +62,21 @@ def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
     return tuple(one.version for one in untested if BUILT[one.family].in_phases)
 
 
-def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = False) -> list[Entry]:
-    """The archives that variants are built from.
+def archives(
+    plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = False, read: bool = False
+) -> list[Entry]:
+    """The archives that building variants needs.
 
     Args:
         plan: of the project.
         chosen: the variants.
         lock: what is pinned.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
+        read: whether only those count that the variants are made from; see `Lock.entries_for`.
     """
     linked = _linked(plan, chosen)
     depends = [name for group in linked for name in group.depends]
-    found = [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
+    found = [*lock.entries_for((variant.needs for variant in chosen), read=read), *lock.library_entries(depends)]
     if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
         found += lock.gcc_entries({variant.cell.cpu or MACHINE for variant in chosen})
     return list({entry.key: entry for entry in found}.values())
