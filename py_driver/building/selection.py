@@ -35,13 +35,15 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     """
     cells = [variant.cell for variant in plan.variants]
     default = {variant.cell for variant in plan.variants if variant.bundled}
-    near = [cell for cell in cells if cell.cpu in (None, *(words.cpus or (MACHINE,)))]
+    cpus = words.cpus or plan.cpus
+    near = [cell for cell in cells if cell.cpu in (None, *cpus)]
     far = [] if words.cpus else [cell for cell in cells if cell not in near]
-    if words.cpus and not near:
-        message = f"no variant is for the CPU `{words.cpus[0]}`"
+    if not near and not (patterns and far):
+        message = f"no variant is for the CPU `{cpus[0]}`"
         raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` says why")
-    # On another CPU those are the default that are it on this one.
-    default |= {cell for cell in cells if cell._replace(cpu=MACHINE) in default}
+    # On another CPU those are the default that are it on one of these.
+    usual = {cell._replace(cpu=None) for cell in default}
+    default |= {cell for cell in cells if cell._replace(cpu=None) in usual}
     bundled, others = ([cell for cell in near if (cell in default) is wanted] for wanted in (True, False))
     if words.torch or words.backends:
         bundled, others = narrow(words, bundled, others, default_first=not patterns)

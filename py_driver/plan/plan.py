@@ -125,6 +125,7 @@ class Plan(NamedTuple):
         notes: what is worth knowing and no error.
         only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
         is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.variation`.
+        cpus: that are meant where none is named.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Plan(NamedTuple):
     notes: tuple[Note, ...]
     only_archs: tuple[str, ...] = ()
     is_changed: bool = False
+    cpus: tuple[str, ...] = (MACHINE,)
 
     @property
     def sources(self) -> set[tuple[str, str]]:
@@ -196,6 +198,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         variants=variants,
         excluded=excluded,
         notes=project.notes,
+        cpus=matrix.cpus,
     )
 
 

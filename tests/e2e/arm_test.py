@@ -136,7 +136,7 @@ def test_a_library_is_for_arm_and_asks_for_old_systems(
                 assert tuple(map(int, number.split("."))) <= FLOORS[family], version.name
 
 
-def test_what_a_word_means(clone: Driver, relu: Built) -> None:
+def test_what_a_word_means(clone: Driver, relu: Built, tmp_path: Path) -> None:
     # Of the two CPUs the one of this machine is meant, unless the other one is named.
     listed = json.loads(clone.run("check", relu.project, "--json").stdout)["variants"]
     assert RELU in listed
@@ -145,6 +145,11 @@ def test_what_a_word_means(clone: Driver, relu: Built) -> None:
     words = ["--torch=2.10", "--backend=cpu", "--cpu=x86_64", "--cpu=aarch64", "--json"]
     both = json.loads(clone.run("build", relu.project, *words).stdout)
     assert steps(both) == (0, 0, sum(steps(relu.result)) + sum(steps(ours)))
+    (tmp_path / "my.toml").write_text('[platform]\ncpus = ["x86_64", "aarch64"]\n', encoding="utf-8")
+    words = [f"--matrix={tmp_path}/my.toml", "--torch=2.10", "--backend=cpu", "--json"]
+    meant = json.loads(clone.run("build", relu.project, *words).stdout)
+    assert [one["variant"] for one in meant["variants"]] == [one["variant"] for one in both["variants"]]
+    assert steps(meant) == steps(both)
 
 
 def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:

@@ -9,6 +9,7 @@ from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver.building.selection import choose
 from py_driver.errors import Code, DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import Words
 from py_driver.plan.buildfile import render
 
@@ -65,6 +66,23 @@ def test_this_machine_is_meant_unless_the_other_is_named(
 ) -> None:
     found = chosen(plan, *patterns, **words)
     assert {name.split("-")[-2] for name in found} == expected
+
+
+@pytest.mark.parametrize("cpus", [("x86_64", ARM), (ARM,)])
+def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cpus: tuple[str, ...]) -> None:
+    matrix = tmp_path / "my.toml"
+    matrix.write_text(f"[platform]\ncpus = {[*cpus]}\n", encoding="utf-8")
+    other = make(tmp_path, GENERAL + TORCH + CUDA + CPU, Releases(matrix))
+    assert {one.name for one in other.variants} == {one.name for one in plan.variants}
+    expected = chosen(plan, cpus=cpus)
+    assert {*chosen(other)} == {one.name for one in other.variants if one.bundled} == {*expected}
+    assert [one.bundled for one in other.variants] == sorted((one.bundled for one in other.variants), reverse=True)
+    assert {*chosen(other, torch=("2.10",))} == {*chosen(plan, torch=("2.10",), cpus=cpus)}
+    for cpu in ("x86_64", ARM):
+        assert {*chosen(other, cpus=(cpu,))} == {*chosen(plan, cpus=(cpu,))}
+        assert {*chosen(other, f"torch210-*-{cpu}-*")} == {*chosen(plan, f"torch210-*-{cpu}-*")}
+    bundle = render(other, "").partition('name = "all_variants"')[2].partition(")")[0]
+    assert bundle.count(f"-{ARM}-linux") == sum(ARM in one for one in expected) > 0
 
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
