@@ -42,6 +42,9 @@ _MODULE = ".abi3.so"
 _FRAMEWORK = "--framework"
 _ARCH = re.compile(ARCH)
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
+_ELF_MACHINE = slice(18, 20)
+_CPUS = {62: "x86_64", 183: "aarch64"}
+"""What the header of an ELF file calls the CPUs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +138,16 @@ def _metadata(directory: Path) -> dict[str, Any]:
     return metadata or {}
 
 
+def _cpu_of(library: Path) -> str:
+    """The CPU that a library is for; empty if it is none of ours."""
+    try:
+        with library.open("rb") as file:
+            header = file.read(_ELF_MACHINE.stop)
+    except OSError:
+        return ""  # the program says why
+    return _CPUS.get(int.from_bytes(header[_ELF_MACHINE], "little"), "")
+
+
 @cache
 def build_program(output: Output) -> Path:
     """The program, built by Bazel if it is not there; Bazel is asked once in a run of the driver.
@@ -161,6 +174,10 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     policy = module_root() / "rules" / "private" / "policy"
     flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
     flags |= {"--torch-exports": str(exports_file()), **options}
+    # The libraries of a torch for Arm and for x86_64 do not define the same.
+    if torch := options.get("--torch"):
+        wheel = releases.lock.torch_wheel(torch, options.get("--cpu") or _cpu_of(library))
+        flags |= {"--torch-wheel": wheel} if wheel else {}
     command = [str(program), str(library.resolve()), "--json"]
     command += [word for pair in flags.items() for word in pair]
     # Of a library that is in no variant's directory the backend is not known; the names of what it needs say the rest.

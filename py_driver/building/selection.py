@@ -35,13 +35,15 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     """
     cells = [variant.cell for variant in plan.variants]
     default = {variant.cell for variant in plan.variants if variant.bundled}
-    near = [cell for cell in cells if cell.cpu in (None, *(words.cpus or (MACHINE,)))]
+    cpus = words.cpus or plan.cpus
+    near = [cell for cell in cells if cell.cpu in (None, *cpus)]
     far = [] if words.cpus else [cell for cell in cells if cell not in near]
-    if words.cpus and not near:
-        message = f"no variant is for the CPU `{words.cpus[0]}`"
+    if not near and not (patterns and far):
+        message = f"no variant is for the CPU `{cpus[0]}`"
         raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` says why")
-    # On another CPU those are the default that are it on this one.
-    default |= {cell for cell in cells if cell._replace(cpu=MACHINE) in default}
+    # On another CPU those are the default that are it on one of these.
+    usual = {cell._replace(cpu=None) for cell in default}
+    default |= {cell for cell in cells if cell._replace(cpu=None) in usual}
     bundled, others = ([cell for cell in near if (cell in default) is wanted] for wanted in (True, False))
     if words.torch or words.backends:
         bundled, others = narrow(words, bundled, others, default_first=not patterns)
@@ -62,18 +64,21 @@ def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
     return tuple(one.version for one in untested if BUILT[one.family].in_phases)
 
 
-def archives(plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = False) -> list[Entry]:
-    """The archives that variants are built from.
+def archives(
+    plan: Plan, chosen: Sequence[Variant], lock: Lock, *, gcc: bool = False, read: bool = False
+) -> list[Entry]:
+    """The archives that building variants needs.
 
     Args:
         plan: of the project.
         chosen: the variants.
         lock: what is pinned.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
+        read: whether only those count that the variants are made from; see `Lock.entries_for`.
     """
     linked = _linked(plan, chosen)
     depends = [name for group in linked for name in group.depends]
-    found = [*lock.entries_for(variant.needs for variant in chosen), *lock.library_entries(depends)]
+    found = [*lock.entries_for((variant.needs for variant in chosen), read=read), *lock.library_entries(depends)]
     if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
         found += lock.gcc_entries({variant.cell.cpu or MACHINE for variant in chosen})
     return list({entry.key: entry for entry in found}.values())

@@ -82,7 +82,7 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
     own = releases.user_lock_file
     is_other = plan.only_archs or plan.is_changed
     checked_in = not label_prefix(project) and not plan.own_names and not is_other
-    if checked_in and own is None:
+    if checked_in and releases.user is None:
         build_file = project / "BUILD.bazel"
         text = build_file.read_text(encoding="utf-8") if build_file.is_file() else ""
         if text != render(plan, ""):
@@ -139,7 +139,7 @@ def _write_module(workspace: Path, root: Path, releases: Releases | None) -> Non
     """
     workspace.mkdir(parents=True, exist_ok=True)
     text = _MODULE.format(module=MODULE_NAME, path=json.dumps(str(root), ensure_ascii=False))
-    if releases and releases.user:
+    if releases and releases.user_lock_file:
         text += _EXTEND.format(module=MODULE_NAME)
         _put(workspace / "matrix.lock.json", json.dumps(releases.user_lock).encode())
         for name, content in releases.user_symbols().items():

@@ -78,7 +78,8 @@ def add_matrix(parser: argparse.ArgumentParser) -> None:
         "--matrix",
         metavar="FILE",
         type=Path,
-        help=f"a file with releases of your own, besides toolchains/matrix.toml (default: ${MATRIX_VARIABLE})",
+        help="a file with releases of your own, besides toolchains/matrix.toml, or with the CPUs of default variants "
+        f"(default: ${MATRIX_VARIABLE})",
     )
 
 
@@ -174,8 +175,8 @@ def add_variants(parser: argparse.ArgumentParser, default: str, *, several: bool
         action="append",
         default=[],
         choices=("x86_64", "aarch64"),
-        help="select the variants for a CPU, e.g. aarch64 for Arm servers; repeatable (default: x86_64, or whatever is "
-        "built already)",
+        help="select the variants for a CPU, e.g. aarch64 for Arm servers; repeatable (default: x86_64, or what "
+        "--matrix says, or whatever is built already)",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.errors import DriverError, ExitCode, as_json
 from py_driver.matrix.backends import BUILT
+from py_driver.matrix.cells import CPUS
 
 if TYPE_CHECKING:
     from py_driver.building.abi_check import Checked
@@ -46,6 +47,9 @@ def add(subparsers: Subparsers) -> None:
         "paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory that holds libraries"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--cpu", choices=CPUS, help="the CPU that the library must be for (default: the one that it is for)"
+    )
     parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch that loads the library, e.g. 2.13")
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of that torch")
     parser.add_argument(
@@ -72,6 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building.abi_check import build_program, check, expectations, find_libraries  # noqa: PLC0415  (slow)
 
     given = {
+        "--cpu": args.cpu,
         "--torch": args.torch,
         "--cxx-abi": args.cxx_abi,
         "--archs": args.archs,

@@ -64,9 +64,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
     every = (*releases.matrix.cells(), *((cell, False) for cell, _ in releases.matrix.tvm_ffi_cells()))
     default = {cell for cell, bundled in every if bundled}
+    usual, cpus = {cell._replace(cpu=None) for cell in default}, releases.matrix.cpus
     groups: tuple[list[str], ...] = ([], [], [], [])
     for cell, _ in every:
-        far, rare = cell.cpu != MACHINE, cell._replace(cpu=MACHINE) not in default
+        far, rare = cell.cpu not in cpus, cell._replace(cpu=None) not in usual
         groups[2 * far + rare].append(spell(cell))
     names = select(args.variants, *groups)
     lock = releases.lock

@@ -37,6 +37,19 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Lock or check; the exit code.
 
     Raises:
+        DriverError: see `_lock`.
+    """
+    releases = releases_of(args)
+    if releases.user and not releases.user_lock_file:
+        output.say(f"{releases.user} has no release and no library: there is nothing to lock")
+        return ExitCode.OK
+    return _lock(releases, args, output)
+
+
+def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
+    """Lock or check what releases ask for; the exit code.
+
+    Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
     from py_driver.matrix.lock_update import (  # noqa: PLC0415  (`--help` is fast)
@@ -48,7 +61,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     )
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
-    releases = releases_of(args)
     want, old = wanted(releases), {} if args.update else read(releases)
     new, missing = complete(want, old, {})
     if missing and not args.check:

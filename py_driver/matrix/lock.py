@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
+from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.matrix import TVM_FFI_PART
 
 if TYPE_CHECKING:
@@ -67,11 +68,13 @@ class Lock(NamedTuple):
         """All that sources may depend on besides torch: `libraries` and `implied`."""
         return {**self.libraries, **self.implied}
 
-    def entries_for(self, cells: Iterable[Cell]) -> list[Entry]:
+    def entries_for(self, cells: Iterable[Cell], *, read: bool = False) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.
 
         Args:
             cells: what is built; those without an extension need only the compiler.
+            read: whether only those count that the variants are made from. The compiler comes with the C++ library of
+                the machine that builds, which variants for another CPU do not read.
 
         Returns:
             The entries; versions that are not locked are left to Bazel, which names them.
@@ -81,7 +84,8 @@ class Lock(NamedTuple):
         backends = sorted({cell.backend for cell in chosen})
         toolkits = [one for one in map(self._toolkit, backends) if one is not None]
         found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for _, one in toolkits)])]
-        found += cc["gcc"]
+        if not read or not chosen or any((cell.cpu or MACHINE) == MACHINE for cell in chosen):
+            found += cc["gcc"]
         for cpu in sorted({cell.cpu or "" for cell in chosen}):
             found += cc["cross"].get(cpu, [])
         for version, cpu in sorted({(cell.torch, cell.cpu or "") for cell in chosen if cell.torch}):
@@ -131,6 +135,12 @@ class Lock(NamedTuple):
                 compiled = {key: value for key, value in one.items() if key != "libraries"}
                 found[backend.name_of(version)] = [compiled, *shared]
         return {name: hashlib.sha256(json.dumps(one).encode()).hexdigest() for name, one in found.items()}
+
+    def torch_wheel(self, version: str, cpu: str) -> str:
+        """The SHA-256 of the wheel of torch for a CPU; empty if none is locked."""
+        part = self.parts["torch"].get(version, {})
+        wheel = part.get("cross", {}).get(cpu) if cpu != MACHINE else part.get("archive")
+        return str(wheel["sha256"]) if wheel else ""
 
     def torch_release(self, version: str) -> str:
         """The release of torch that a version is locked to: `2.13.0` for `2.13`.

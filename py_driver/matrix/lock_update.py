@@ -122,9 +122,8 @@ def check_user_lock(releases: Releases) -> None:
     Raises:
         DriverError: STALE_LOCK if it is not, or cannot be read.
     """
-    if releases.user is None:
+    if releases.user_lock_file is None:  # what is wrong with the matrix comes first
         return
-    _ = releases.own  # what is wrong with the matrix comes first
     old = releases.user_lock
     try:
         new, missing = complete(wanted(releases), old, {})

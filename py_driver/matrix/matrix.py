@@ -30,7 +30,7 @@ class Torch(NamedTuple):
         backends: what it exists for: `cpu`, `cu130`, ...
         named: backends that it exists for too, but with which it is never built by default.
         bundled: whether it is built by default; if not, it is built when named.
-        cross: what it exists for on other CPUs than that of the matrix, by CPU; it is never built by default.
+        cross: what it exists for on other CPUs than that of the matrix, by CPU.
     """
 
     version: str
@@ -58,14 +58,15 @@ class TvmFfi(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The releases that are built for, and the one platform.
+    """The releases that are built for, and the CPUs.
 
     Attributes:
         torch: the torch releases, in the order of the file.
         toolkits: the releases of CUDA, then those of ROCm, in the order of the file.
         known: the GPU architectures that compilers know, by backend: `cuda`, `rocm`.
         libraries: what sections may depend on by a user's matrix, with the oldest CUDA that it is for, or nothing.
-        cpu: the processor architecture.
+        cpu: the CPU of the machine that builds.
+        cpus: those of the cells that are built by default.
         os: the operating system.
         tvm_ffi: the release of tvm-ffi.
     """
@@ -75,6 +76,7 @@ class Matrix(NamedTuple):
     known: Mapping[str, Known]
     libraries: Mapping[str, str]
     cpu: str
+    cpus: tuple[str, ...]
     os: str
     tvm_ffi: TvmFfi
 
@@ -88,26 +90,29 @@ class Matrix(NamedTuple):
 
     def cells(self) -> Iterator[tuple[Cell, bool]]:
         """Every cell that is compiled against torch, with whether it is bundled: first those that are."""
+        is_default = self.cpu in self.cpus
         found = [
-            (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled)
+            (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled and is_default)
             for torch in self.torch
             for abi in torch.abis
             for backends, bundled in ((torch.backends, torch.bundled), (torch.named, False))
             for backend in backends
         ]
-        yield from sorted(found, key=lambda pair: not pair[1])
         for torch in self.torch:
             for cpu, backends in torch.cross.items():
                 for abi in torch.abis:
                     for backend in backends:
-                        yield Cell(torch=torch.version, abi=abi, backend=backend, cpu=cpu, os=self.os), False
+                        cell = Cell(torch=torch.version, abi=abi, backend=backend, cpu=cpu, os=self.os)
+                        found.append((cell, torch.bundled and backend in torch.backends and cpu in self.cpus))
+        yield from sorted(found, key=lambda pair: not pair[1])
 
     def tvm_ffi_cells(self) -> Iterator[tuple[Cell, bool]]:
         """Every cell that is compiled against tvm-ffi, with whether it is bundled; bundled ones first."""
         one = self.tvm_ffi
         for backends, bundled in ((one.backends, True), (one.named, False)):
             for backend in backends:
-                yield Cell(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=one.version), bundled
+                cell = Cell(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=one.version)
+                yield cell, bundled and self.cpu in self.cpus
 
 
 def make_matrix(table: Mapping[str, Any]) -> Matrix:
@@ -142,6 +147,7 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
         known={backend.family: backend.known(table) for backend in BUILT.values()},
         libraries={one["name"]: one.get("minimum-cuda", "") for one in table.get("library", ())},
         cpu=table["platform"]["cpu"],
+        cpus=tuple(table["platform"].get("cpus", [table["platform"]["cpu"]])),
         os=table["platform"]["os"],
         tvm_ffi=TvmFfi(
             version=table["tvm-ffi"]["version"],

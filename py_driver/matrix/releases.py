@@ -11,9 +11,10 @@ from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.installation import module_root
 from py_driver.matrix.matrix import TVM_FFI_PART, Matrix, make_matrix
-from py_driver.matrix.user_matrix import extended, read_extension
+from py_driver.matrix.user_matrix import Extension, extended, read_extension
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from py_driver.matrix.lock import Lock
@@ -60,13 +61,22 @@ class Releases:
         self.user = user.absolute() if user else None
 
     @cached_property
-    def own(self) -> dict[str, list[Table]]:
-        """The tables of the user's matrix by kind; nothing if there is none.
+    def extension(self) -> Extension:
+        """What the user's matrix says; nothing if there is none.
 
         Raises:
             DriverError: see `read_extension`.
         """
-        return read_extension(self.user) if self.user else {}
+        return read_extension(self.user) if self.user else Extension({})
+
+    @property
+    def own(self) -> Mapping[str, list[Table]]:
+        """The releases and libraries of the user's matrix by kind; nothing if there are none.
+
+        Raises:
+            DriverError: see `read_extension`.
+        """
+        return self.extension.tables if any(self.extension.tables.values()) else {}
 
     @cached_property
     def table(self) -> Table:
@@ -76,7 +86,7 @@ class Releases:
             DriverError: SET_UP if the installation has none; what is wrong with the user's, see `extended`.
         """
         table = tomli.loads((module_root() / "toolchains" / "matrix.toml").read_text(encoding="utf-8"))
-        return extended(table, self.own, str(self.user)) if self.user else table
+        return extended(table, self.extension, str(self.user)) if self.user else table
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -105,8 +115,14 @@ class Releases:
 
     @property
     def user_lock_file(self) -> Path | None:
-        """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not."""
-        return self.user.with_suffix(".lock.json") if self.user else None
+        """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not.
+
+        None if there is nothing to lock.
+
+        Raises:
+            DriverError: see `read_extension`.
+        """
+        return self.user.with_suffix(".lock.json") if self.user and self.own else None
 
     @cached_property
     def user_lock(self) -> dict[str, Any]:

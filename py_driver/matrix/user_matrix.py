@@ -1,14 +1,15 @@
-"""A matrix of the user's own, which adds releases of torch, CUDA, ROCm and CUTLASS, and libraries of headers."""
+"""A matrix of the user's own, which adds releases of torch, CUDA, ROCm and CUTLASS, libraries of headers, and CPUs."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
+from py_driver.matrix.cells import CPUS, MACHINE
 from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
@@ -62,6 +63,8 @@ _LIBRARY: Final[Mapping[str, type]] = {
     "include": list,
     "minimum-cuda": str,
 }
+_PLATFORM: Final = "platform"
+_DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
 _OPTIONAL: Final = {"named", "wheel", "sdist", "root", "sha256", "libraries"}
 _LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
@@ -87,18 +90,33 @@ _ARCHIVES: Final = {
 """The kinds of archives, and the keys that each must have; those of `archives` besides a layout."""
 
 
-def extended(table: Table, own: Mapping[str, list[Table]], file: str) -> Table:
+class Extension(NamedTuple):
+    """What a matrix of the user's own says.
+
+    Attributes:
+        tables: its releases and libraries, by kind.
+        cpus: those of the variants that are built by default; empty if it does not say.
+    """
+
+    tables: Mapping[str, list[Table]]
+    cpus: tuple[str, ...] = ()
+
+
+def extended(table: Table, extension: Extension, file: str) -> Table:
     """A matrix with the releases of a user's file in the place of its own of the same version, or after them.
 
     Args:
         table: the driver's own.
-        own: what `read_extension` found in the user's.
+        extension: what `read_extension` found in the user's.
         file: its path, for messages.
 
     Raises:
         DriverError: BAD_VALUE or MISSING_KEY, one diagnostic for each release that fits to nothing else.
     """
+    own = extension.tables
     merged = dict(table)
+    if extension.cpus:
+        merged["platform"] = {**table["platform"], "cpus": [*extension.cpus]}
     for kind in _TABLES:
         key = key_of(kind)
         releases = {one[key]: one for one in table.get(kind, ())} | {one[key]: one for one in own[kind]}
@@ -113,8 +131,8 @@ def key_of(kind: str) -> str:
     return "name" if kind == "library" else "version"
 
 
-def read_extension(path: Path) -> dict[str, list[Table]]:
-    """The tables in a user's file: `torch`, `cuda`, `rocm`, `cutlass` and `library`.
+def read_extension(path: Path) -> Extension:
+    """What a user's file says: `torch`, `cuda`, `rocm`, `cutlass` and `library` tables, and `platform`.
 
     Raises:
         DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
@@ -132,16 +150,18 @@ def read_extension(path: Path) -> dict[str, list[Table]]:
         raise error(Code.TOML_SYNTAX, f"{path}: an integer is larger than TOML allows") from None
     if wrong := list(_faults(table, str(path))):
         raise DriverError(wrong)
-    return {kind: table.get(kind, []) for kind in _TABLES}
+    cpus = tuple(table.get(_PLATFORM, {}).get(_DEFAULT_CPUS, ()))
+    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus)
 
 
 def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     """What is wrong with the shape of a file."""
-    for name in sorted(table.keys() - _TABLES):
+    for name in sorted(table.keys() - _TABLES - {_PLATFORM}):
         message = f"{file}: a matrix of your own has no `{name}`"
-        yield Diagnostic(
-            code=Code.UNKNOWN_KEY, message=message, help=f"the tables are {', '.join(f'[[{one}]]' for one in _TABLES)}"
-        )
+        advice = f"the tables are {', '.join(f'[[{one}]]' for one in _TABLES)} and [{_PLATFORM}]"
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help=advice)
+    if _PLATFORM in table:
+        yield from _platform(table[_PLATFORM], file)
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
         if not isinstance(releases, list) or not all(isinstance(one, dict) for one in releases):
@@ -157,6 +177,25 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
         versions = [str(release.get(key_of(kind))) for release in releases]
         for version in sorted({one for one in versions if versions.count(one) > 1}):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{file}: [[{kind}]] {version} is defined more than once")
+
+
+def _platform(platform: object, file: str) -> Iterator[Diagnostic]:
+    """What is wrong with `[platform]`."""
+    if not isinstance(platform, dict):
+        yield Diagnostic(code=Code.WRONG_TYPE, message=f"{file}: `{_PLATFORM}` must be a table: [{_PLATFORM}]")
+        return
+    place = f"{file}: [{_PLATFORM}]"
+    for name in sorted(platform.keys() - {_DEFAULT_CPUS}):
+        advice = f"the only key is `{_DEFAULT_CPUS}`"
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=advice)
+    cpus = platform.get(_DEFAULT_CPUS, [MACHINE])
+    if not isinstance(cpus, list) or not all(isinstance(one, str) for one in cpus):
+        yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{_DEFAULT_CPUS}` must be a list of strings")
+    elif not cpus or len(set(cpus)) < len(cpus) or not set(cpus) <= set(CPUS):
+        message = (
+            f"{place}: `{_DEFAULT_CPUS}` must list one or both of {', '.join(f'`{one}`' for one in CPUS)}, each once"
+        )
+        yield Diagnostic(code=Code.BAD_VALUE, message=message)
 
 
 def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diagnostic]:

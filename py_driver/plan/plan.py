@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
@@ -13,6 +12,8 @@ from py_driver.matrix.cells import MACHINE, Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
+from py_driver.plan.cpus import notes as notes_of_cpus
+from py_driver.plan.cpus import sections_for
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
@@ -125,6 +126,7 @@ class Plan(NamedTuple):
         notes: what is worth knowing and no error.
         only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
         is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.variation`.
+        cpus: that are meant where none is named.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Plan(NamedTuple):
     notes: tuple[Note, ...]
     only_archs: tuple[str, ...] = ()
     is_changed: bool = False
+    cpus: tuple[str, ...] = (MACHINE,)
 
     @property
     def sources(self) -> set[tuple[str, str]]:
@@ -195,7 +198,8 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         groups=groups,
         variants=variants,
         excluded=excluded,
-        notes=project.notes,
+        notes=(*project.notes, *notes_of_cpus(manifest)),
+        cpus=matrix.cpus,
     )
 
 
@@ -229,17 +233,18 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
     """The cells that are built, bundled ones first and noarch ones last, and those that are not."""
     variants, excluded = [], []
     aot = {one for one in manifest.built if not manifest.framework.noarch and manifest.sections(one)}
-    chosen_for: dict[str, list[Archs | None]] = {}
-    compiled: dict[str, tuple[str, ...]] = {}
+    chosen_for: dict[tuple[str, str | None], list[Archs | None]] = {}
+    compiled: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
         cell = candidate.cell
-        sections = _sections(manifest, cell)
-        if reason := candidate.reason or _why_not(manifest, cell, sections, matrix):
+        sections, other_cpu = sections_for(manifest, _sections(manifest, cell), cell.cpu)
+        if reason := candidate.reason or other_cpu or _why_not(manifest, cell, sections, matrix):
             excluded.append(Excluded(cell=cell, reason=reason))
             continue
-        if cell.backend not in chosen_for:
-            chosen_for[cell.backend] = [_choose(section, cell, matrix) for section in sections]
-        chosen = chosen_for[cell.backend]
+        key = cell.backend, cell.cpu
+        if key not in chosen_for:
+            chosen_for[key] = [_choose(section, cell, matrix) for section in sections]
+        chosen = chosen_for[key]
         if empty := next(
             (s for s, one in zip(sections, chosen, strict=True) if one is not None and not one.kept), None
         ):
@@ -247,9 +252,9 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             excluded.append(Excluded(cell=cell, reason=reason))
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) if BUILT[cell.family].arch else None
-        if cell.backend not in compiled:
-            compiled[cell.backend] = tuple(one.target for one in units(manifest, cell.family, sections))
-        variants.append(_variant(manifest, candidate, groups=compiled[cell.backend], archs=archs))
+        if key not in compiled:
+            compiled[key] = tuple(one.target for one in units(manifest, cell.family, sections))
+        variants.append(_variant(manifest, candidate, groups=compiled[key], archs=archs))
     for backend in manifest.built:
         if backend not in aot and manifest.framework.table != TVM_FFI:
             cell = Cell(backend=backend)
@@ -257,21 +262,6 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
             variants.insert(sum(one.bundled for one in variants), variant)
     return tuple(variants), tuple(excluded)
-
-
-_OF_A_CPU = re.compile(r"(?:^|[=,])-m(?!axrregcount|llvm|(no-)?omit-leaf-frame-pointer)")
-"""A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`)."""
-
-
-def _only_here(manifest: Manifest, sections: tuple[Kernel, ...]) -> str:
-    """Why sections, or the binding, are for the CPU of the machine that builds alone, or nothing."""
-    flags = [("[torch]", one) for one in values(manifest.framework.cxx_flags)]
-    flags += [(section.title, one) for section in sections for one in values(section.cxx_flags)]
-    flags += [(section.title, one) for section in sections for one in values(section.cuda_flags) if "-m" in one]
-    for title, flag in flags:
-        if _OF_A_CPU.search(flag):
-            return f"{title} is compiled with `{flag}`, which is for {MACHINE}"
-    return ""
 
 
 def _toolkit(backend: str) -> str:
@@ -292,8 +282,6 @@ def _sections(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
 
 def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
     """Why a cell is not built, apart from torch, or nothing."""
-    if cell.cpu not in (None, MACHINE) and (reason := _only_here(manifest, sections)):
-        return reason
     version, bounds, title = version_of(cell.backend), manifest.bounds(cell.family), BUILT[cell.family].title
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)
@@ -334,16 +322,18 @@ def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...
 def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
     """What is compiled for a backend, in all its variants."""
     manifest = project.manifest
-    cells = {one.cell.backend: one.cell for one in variants if one.cell.family == family}
-    admitted = {backend: _sections(manifest, cell) for backend, cell in sorted(cells.items())}
+    cells = {(one.cell.backend, one.cell.cpu or ""): one.cell for one in variants if one.cell.family == family}
+    admitted = {
+        key: sections_for(manifest, _sections(manifest, cell), cell.cpu)[0] for key, cell in sorted(cells.items())
+    }
     found: dict[str, Unit] = {}
     linked: dict[str, list[Cell]] = {}
     for one in units(manifest, family, manifest.sections(family)):
         found[one.target] = one
-    for backend, sections in admitted.items():
+    for key, sections in admitted.items():
         for one in units(manifest, family, sections):
             found.setdefault(one.target, one)
-            linked.setdefault(one.target, []).append(cells[backend])
+            linked.setdefault(one.target, []).append(cells[key])
     return tuple(_group(project, family, one, linked.get(name, ()), matrix) for name, one in found.items())
 
 

@@ -139,7 +139,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         about = [
             document
             for variant, one in zip(chosen, built, strict=True)
-            for used in [archives(plan, [variant], releases.lock, gcc=CXX in one.metadata)]
+            for used in [archives(plan, [variant], releases.lock, gcc=CXX in one.metadata, read=True)]
             for document in documents(manifest, one, used, commit)
         ]
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:

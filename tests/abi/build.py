@@ -84,6 +84,7 @@ LIBRARIES = {
     "hip_calls": Library(calls=("hipMalloc libamdhip64.so.7 hip_4.2", "hipFoo", "rocblas_sgemm", "rocblas_nonsense")),
     "shim_new": Library(calls=("torch_library_def_with_tags", "torch_library_impl")),
     "aarch64": Library(sources=("export",), module=False, target="aarch64-linux-gnu"),
+    "aarch64_calls": Library(calls=("sgemm_", _NEW_STRING), module=False, target="aarch64-linux-gnu"),
     "i386": Library(sources=("export",), module=False, target="i386-linux-gnu"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,11 @@ import pytest
 from clone import PROJECTS, Built, Driver, copy_project, steps
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from hub import served
 
 from py_driver.fetch.debian import resolve_debian
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 
 if TYPE_CHECKING:
@@ -133,7 +136,7 @@ def test_a_library_is_for_arm_and_asks_for_old_systems(
                 assert tuple(map(int, number.split("."))) <= FLOORS[family], version.name
 
 
-def test_what_a_word_means(clone: Driver, relu: Built) -> None:
+def test_what_a_word_means(clone: Driver, relu: Built, tmp_path: Path) -> None:
     # Of the two CPUs the one of this machine is meant, unless the other one is named.
     listed = json.loads(clone.run("check", relu.project, "--json").stdout)["variants"]
     assert RELU in listed
@@ -142,6 +145,11 @@ def test_what_a_word_means(clone: Driver, relu: Built) -> None:
     words = ["--torch=2.10", "--backend=cpu", "--cpu=x86_64", "--cpu=aarch64", "--json"]
     both = json.loads(clone.run("build", relu.project, *words).stdout)
     assert steps(both) == (0, 0, sum(steps(relu.result)) + sum(steps(ours)))
+    (tmp_path / "my.toml").write_text('[platform]\ncpus = ["x86_64", "aarch64"]\n', encoding="utf-8")
+    words = [f"--matrix={tmp_path}/my.toml", "--torch=2.10", "--backend=cpu", "--json"]
+    meant = json.loads(clone.run("build", relu.project, *words).stdout)
+    assert [one["variant"] for one in meant["variants"]] == [one["variant"] for one in both["variants"]]
+    assert steps(meant) == steps(both)
 
 
 def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
@@ -184,6 +192,50 @@ def test_wheels_are_for_one_cpu(clone: Driver, relu: Built, base: Path) -> None:
     clone.build(relu.project, RELU.replace("aarch64", "x86_64"))
     refused = clone.run("wheel", relu.project, f"--out={out}", code=2).stderr
     assert "a wheel is for one CPU" in refused
+
+
+def test_publishing_says_what_they_are_made_from(clone: Driver, relu: Built, cuda: Built, tmp_path: Path) -> None:
+    lock = Releases().lock
+    with served() as hub:
+        secret = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path), "HF_TOKEN": "hf"}
+        options = ["--repo-id=me/relu", "--allow-dirty", "--cpu=aarch64"]
+        would = clone.run("publish", relu.project, *options, "--dry-run", env=secret).stdout
+        assert f"would add     v1  build/{RELU}/metadata.json" in would
+        assert not hub.repositories
+        for project in (relu.project, cuda.project):
+            clone.run("publish", project, *options, env=secret)
+        files = hub.repositories["me/relu"].files("v1") or {}
+        assert {path.split("/")[1] for path in files if path.startswith("build/")} == {RELU, CUDA}
+        for variant, torch in ((RELU, "2.10"), (CUDA, "2.13")):
+            statement = json.loads(files[f"provenance/{variant}.intoto.json"])
+            subjects = {one["name"] for one in statement["subject"]}
+            assert subjects == {path for path in files if path.startswith(f"build/{variant}/")}
+            parts = json.loads(files[f"sbom/{variant}.cdx.json"])["components"]
+            assert {one["purl"].partition("?arch=")[2] for one in parts if "/debian/" in one["purl"]} == {"arm64"}
+            [wheel] = [one["hashes"][0]["content"] for one in parts if one["name"] == "torch"]
+            assert wheel == lock.torch_wheel(torch, "aarch64") != lock.torch_wheel(torch, "x86_64")
+            digests = [one["digest"]["sha256"] for one in _archives(statement)]
+            assert digests == [one["hashes"][0]["content"] for one in parts]
+        card = (hub.repositories["me/relu"].files("main") or {})["README.md"].decode()
+        assert f"| `{CUDA}` | 2.13 | cxx11 | cu130 |" in card
+        words = ["--published", "--repo-id=me/relu", "--cpu=aarch64", "--torch=2.10"]
+        said = clone.run("verify", relu.project, *words, env=secret).stderr
+        assert "1 variant built without any cache: every byte is the same" in said
+
+
+def _archives(statement: Any) -> list[Any]:  # noqa: ANN401  (JSON)
+    """What a statement says that the variant was built with, besides the project."""
+    listed: list[Any] = statement["predicate"]["buildDefinition"]["resolvedDependencies"][1:]
+    return listed
+
+
+def test_a_library_alone_is_checked_for_its_own_cpu(clone: Driver, cuda: Built, tmp_path: Path) -> None:
+    [library] = (cuda.build / CUDA).glob("*.so")
+    shutil.copy(library, tmp_path / "library.so")
+    words = ["abi-check", f"{tmp_path}/library.so", "--torch=2.13", "--cxx-abi=cxx11"]
+    passed = clone.run(*words, "--archs=8.0,8.6,8.9,9.0,10.0,12.0+PTX").stdout
+    assert "passes the ABI check; device code: sm_80" in passed
+    assert "file-type" in clone.run(*words, "--cpu=x86_64", code=5).stdout
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ CALLS = {
 }
 HIP_CALLS = {("undefined-symbol", name) for name in ("rocblas_sgemm", "rocblas_nonsense")}
 
+FOR_ARM = {("init-function", "PyInit_*")}
 EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("good", {}, set()),
     ("good", {**GOOD, "--cxx-abi": "cxx11", "--archs": "none"}, set()),
@@ -119,6 +120,9 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.10"}, {("torch-stable-abi", "torch_library_def_with_tags")}),
     ("shim_new", {**GOOD, "--torch-stable-abi": "2.12"}, set()),
     ("aarch64", {"--cpu": "x86_64"}, {("file-type", "")}),
+    ("aarch64_calls", {}, FOR_ARM),
+    ("aarch64_calls", {"--torch": "2.13", "--backend": "cpu"}, {*FOR_ARM, ("undefined-symbol", "sgemm_")}),
+    ("aarch64_calls", {"--torch": "2.13", "--cpu": "aarch64"}, {*FOR_ARM, ("undefined-symbol", "sgemm_")}),
     ("undefined", {**GOOD, "--cpu": "x86_64"}, set()),
     ("undefined", {**GOOD, "--cpu": "aarch64"}, {("file-type", "")}),
     ("i386", {}, {("file-type", "")}),

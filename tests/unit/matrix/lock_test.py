@@ -44,6 +44,17 @@ def test_cuda_cell_needs_what_the_cpu_cell_needs_and_its_cuda() -> None:
     assert not any(" 13.2." in name for name in more)
 
 
+def test_what_is_read_for_arm_is_for_arm() -> None:
+    arm, x86 = (Cell(torch="2.13", abi="cxx11", backend="cpu", cpu=cpu, os="linux") for cpu in ("aarch64", "x86_64"))
+    lock = Releases().lock
+    read, fetched = (set(lock.entries_for([arm], read=wanted)) for wanted in (True, False))
+    assert {one.basename.rpartition("_")[2] for one in read if one.basename.endswith(".deb")} == {"arm64.deb"}
+    assert {one.basename.rpartition("_")[2] for one in fetched - read} == {"amd64.deb"}
+    assert set(lock.entries_for([x86], read=True)) == set(lock.entries_for([x86]))
+    assert set(lock.entries_for([arm, x86], read=True)) == set(lock.entries_for([arm, x86]))
+    assert lock.entries_for([], read=True) == lock.entries_for([])
+
+
 def test_entry_that_cells_share_comes_once() -> None:
     names = _names(*(f"torch{t}-cxx11-{b}-x86_64-linux" for t in ("213", "215") for b in ("cpu", "cu130", "cu132")))
     assert len(names) == len(set(names))

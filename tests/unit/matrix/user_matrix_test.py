@@ -19,7 +19,7 @@ from py_driver.building.workspace import workspace_for
 from py_driver.cli import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
-from py_driver.matrix.lock_update import complete, wanted
+from py_driver.matrix.lock_update import check_user_lock, complete, wanted
 from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
@@ -100,6 +100,42 @@ def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str]
     assert cells == ["cpu"]
     assert (added := after.toolkit("cu127"))
     assert added.archs == ("8.0", "9.0")
+
+
+def test_a_matrix_of_cpus_alone_has_no_lock(
+    own: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own('[platform]\ncpus = ["x86_64", "aarch64"]\n')
+    releases = Releases(path)
+    assert releases.matrix.cpus == ("x86_64", "aarch64")
+    assert releases.user_lock_file is None
+    check_user_lock(releases)
+    assert releases.lock.entries_for([]) == Releases().lock.entries_for([])
+    here = workspace_for(tmp_path, make(tmp_path, GENERAL + TORCH_SECTION + CPU, releases), releases)
+    assert here == workspace_for(tmp_path, make(tmp_path, GENERAL + TORCH_SECTION + CPU), Releases())
+    assert __main__.main(["lock"]) == 0
+    assert capsys.readouterr().err == f"{path} has no release and no library: there is nothing to lock\n"
+    assert not path.with_name("my.lock.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("platform = 1", "`platform` must be a table: [platform]"),
+        ("[platform]\ncpu = 'x86_64'", "[platform]: unknown key `cpu`"),
+        ("[platform]\ncpus = 'x86_64'", "[platform]: `cpus` must be a list of strings"),
+        ("[platform]\ncpus = [1]", "[platform]: `cpus` must be a list of strings"),
+        *(
+            (f"[platform]\ncpus = {cpus}", "[platform]: `cpus` must list one or both of `x86_64`, `aarch64`, each once")
+            for cpus in ("[]", "['riscv64']", "['x86_64', 'x86_64']")
+        ),
+    ],
+)
+def test_faults_of_the_platform(own: Callable[[str], Path], text: str, expected: str) -> None:
+    path = own(text)
+    with pytest.raises(DriverError) as caught:
+        _ = Releases(path).matrix
+    assert [one.message for one in caught.value.diagnostics] == [f"{path}: {expected}"]
 
 
 def test_only_the_users_own_is_locked_beside_it(own: Callable[[str], Path]) -> None:
@@ -369,7 +405,9 @@ def test_a_lock_of_something_else_is_stale(
 
 
 def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:
-    text, library = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    page = PAGE.read_text(encoding="utf-8")
+    cpus, text, library = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert Releases(own(cpus)).matrix.cpus == ("x86_64", "aarch64")
     assert Releases(own(text)).matrix.torch[-1].release == "2.3.1"
     assert Releases(own(library)).matrix.libraries == {"tiles": "12.3"}
 

@@ -9,8 +9,10 @@ from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver.building.selection import choose
 from py_driver.errors import Code, DriverError
+from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import Words
 from py_driver.plan.buildfile import render
+from py_driver.plan.cpus import cpu_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,11 +69,106 @@ def test_this_machine_is_meant_unless_the_other_is_named(
     assert {name.split("-")[-2] for name in found} == expected
 
 
+@pytest.mark.parametrize("cpus", [("x86_64", ARM), (ARM,)])
+def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cpus: tuple[str, ...]) -> None:
+    matrix = tmp_path / "my.toml"
+    matrix.write_text(f"[platform]\ncpus = {[*cpus]}\n", encoding="utf-8")
+    other = make(tmp_path, GENERAL + TORCH + CUDA + CPU, Releases(matrix))
+    assert {one.name for one in other.variants} == {one.name for one in plan.variants}
+    expected = chosen(plan, cpus=cpus)
+    assert {*chosen(other)} == {one.name for one in other.variants if one.bundled} == {*expected}
+    assert [one.bundled for one in other.variants] == sorted((one.bundled for one in other.variants), reverse=True)
+    assert {*chosen(other, torch=("2.10",))} == {*chosen(plan, torch=("2.10",), cpus=cpus)}
+    for cpu in ("x86_64", ARM):
+        assert {*chosen(other, cpus=(cpu,))} == {*chosen(plan, cpus=(cpu,))}
+        assert {*chosen(other, f"torch210-*-{cpu}-*")} == {*chosen(plan, f"torch210-*-{cpu}-*")}
+    bundle = render(other, "").partition('name = "all_variants"')[2].partition(")")[0]
+    assert bundle.count(f"-{ARM}-linux") == sum(ARM in one for one in expected) > 0
+
+
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2"]\n')
     reasons = {one.reason for one in plan.excluded if one.cell.cpu == ARM}
     assert reasons == {"[kernel.c] is compiled with `-mavx2`, which is for x86_64"}
     assert {one.cell.backend for one in plan.variants if one.cell.cpu == ARM} == {"cu130", "cu132"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "cpu"),
+    [
+        ("-mavx2", "x86_64"),
+        ("-mno-avx512f", "x86_64"),
+        ("-march=x86-64-v3", "x86_64"),
+        ("-mtune=znver4", "x86_64"),
+        ("-march=armv8.2-a+fp16", ARM),
+        ("-mcpu=neoverse-v2", ARM),
+        ("-Xcompiler=-O2,-mcpu=cortex-a76", ARM),
+        ("-Xcompiler=-O2,-mf16c", "x86_64"),
+        ("-mtune=generic", None),
+        ("-momit-leaf-frame-pointer", None),
+        ("-maxrregcount=64", None),
+        ("-Xptxas=-maxrregcount=64", None),
+        ("-Dx-march=1", None),
+    ],
+)
+def test_the_cpu_of_a_flag(flag: str, cpu: str | None) -> None:
+    assert cpu_of(flag) == cpu
+
+
+_FOR_BOTH = (
+    CPU
+    + 'cxx-flags = ["-O3", "-mavx2", "-mfma"]\n'
+    + CPU.replace("kernel.c", "kernel.n").replace("c.cpp", "n.cpp")
+    + 'cxx-flags = ["-march=armv8.2-a+dotprod"]\n'
+    + CPU.replace("kernel.c", "kernel.common").replace('"c.cpp"', '"both.cpp", "n.cpp"')
+)
+
+
+def test_sections_for_either_cpu(tmp_path: Path) -> None:
+    for name in ("n.cpp", "both.cpp"):
+        (tmp_path / name).touch()
+    plan = make(tmp_path, GENERAL + TORCH + CUDA + _FOR_BOTH)
+    assert not [one for one in plan.excluded if one.cell.family == "cpu"]
+    groups = {one.cell.cpu: one.groups for one in plan.variants if one.cell.backend == "cpu"}
+    sources = {group.name: (group.sources, group.cxx_flags) for group in plan.groups}
+    binding = ("torch-ext/b.cpp",), ()
+    avx = ("c.cpp",), ("-O3", "-mavx2", "-mfma")
+    assert [sources[name] for name in groups["x86_64"]] == [binding, avx, (("both.cpp",), ()), (("n.cpp",), ())]
+    assert [sources[name] for name in groups[ARM]] == [
+        binding,
+        (("both.cpp",), ()),
+        (("n.cpp",), ("-march=armv8.2-a+dotprod",)),
+    ]
+    assert [one.message for one in plan.notes if "alone" in one.message] == [
+        "[kernel.c] is for x86_64 alone, since its flags have `-mavx2`",
+        "[kernel.n] is for aarch64 alone, since its flags have `-march=armv8.2-a+dotprod`",
+    ]
+    text = render(plan, "")
+    assert text.count('cpu = "aarch64"') == sum(one.cell.cpu == ARM for one in plan.variants)
+
+
+def test_flags_of_both_cpus(tmp_path: Path) -> None:
+    text = GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2", "-march=armv8-a"]\n'
+    plan = make(tmp_path, text)
+    assert {one.reason for one in plan.excluded if one.cell.family == "cpu"} == {
+        "[kernel.c] is compiled with `-mavx2`, which is for x86_64",
+        "[kernel.c] is compiled with `-march=armv8-a`, which is for aarch64",
+    }
+    assert not [one for one in plan.variants if one.cell.family == "cpu"]
+
+
+def test_flags_of_the_binding(tmp_path: Path) -> None:
+    for name in ("n.cpp", "both.cpp"):
+        (tmp_path / name).touch()
+    text = GENERAL + TORCH + 'cxx-flags = ["-march=armv8-a"]\n' + CUDA + _FOR_BOTH
+    plan = make(tmp_path, text)
+    assert {one.cell.cpu for one in plan.variants} == {ARM}
+    assert {one.reason for one in plan.excluded if one.cell.cpu == "x86_64"} == {
+        "[torch] is compiled with `-march=armv8-a`, which is for aarch64"
+    }
+    with pytest.raises(DriverError) as caught:
+        chosen(plan)
+    assert caught.value.diagnostics[0].message == "no variant is for the CPU `x86_64`"
 
 
 def test_flags_of_nvcc(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Which CPU a section is for, as the flags of its host code say: build.toml has no key that names one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.errors import Note
+from py_driver.matrix.cells import CPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from py_driver.manifest.model import Kernel, Manifest, Text
+
+_FLAG = re.compile(r"(?:^|[=,])-m(?!axrregcount|llvm|(?:no-)?omit-leaf-frame-pointer)([^,]+)")
+"""A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`)."""
+
+_NAMED = re.compile("(?:arch|tune|cpu)=(.+)")
+_ANY = "generic"
+_ARM = re.compile("arm|cortex|neoverse|a64fx|ampere|apple|carmel|thunderx|tsv110|oryon|grace")
+"""How the names of Arm's architectures and CPUs begin."""
+
+_X86_64, _AARCH64 = CPUS
+
+
+class _Bound(NamedTuple):
+    """What binds a part of a project to a CPU.
+
+    Attributes:
+        title: of the part: `[kernel.relu]`.
+        flag: that does it.
+        cpu: which.
+    """
+
+    title: str
+    flag: Text
+    cpu: str
+
+
+def cpu_of(flag: str) -> str | None:
+    """The CPU that a flag is for; None if it is for all."""
+    for found in _FLAG.finditer(flag):
+        named = _NAMED.fullmatch(found[1])
+        if named is None:
+            return _X86_64
+        if named[1] != _ANY:
+            return _AARCH64 if _ARM.match(named[1]) else _X86_64
+    return None
+
+
+def _bound(title: str, *lists: Iterable[Text]) -> Iterator[_Bound]:
+    """The flags of a part that are for one CPU."""
+    for flags in lists:
+        for flag in flags:
+            if cpu := cpu_of(flag.value):
+                yield _Bound(title, flag, cpu)
+
+
+def _bound_section(section: Kernel) -> list[_Bound]:
+    return [*_bound(section.title, section.cxx_flags, section.cuda_flags)]
+
+
+def sections_for(manifest: Manifest, sections: Sequence[Kernel], cpu: str | None) -> tuple[tuple[Kernel, ...], str]:
+    """The sections that the variants for a CPU have, and why there are no such variants, or nothing.
+
+    A variant does without the sections for another CPU only if the backend has one for its own: then the author has
+    thought of both.
+
+    Args:
+        manifest: of the project.
+        sections: of a backend.
+        cpu: None for variants that are for every CPU.
+    """
+    if cpu is None:
+        return tuple(sections), ""
+    of_torch = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
+    bound = {section.title: _bound_section(section) for section in sections}
+    foreign = [one for one in [*of_torch, *(one for some in bound.values() for one in some)] if one.cpu != cpu]
+    kept = tuple(section for section in sections if all(one.cpu == cpu for one in bound[section.title]))
+    is_replaced = any(bound[section.title] for section in kept)
+    if foreign and (foreign[0] in of_torch or not is_replaced):
+        first = foreign[0]
+        return tuple(sections), f"{first.title} is compiled with `{first.flag.value}`, which is for {first.cpu}"
+    return kept, ""
+
+
+def notes(manifest: Manifest) -> list[Note]:
+    """A note for each part that is for one CPU alone."""
+    found = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
+    found += [
+        one for family in manifest.built for section in manifest.sections(family) for one in _bound_section(section)
+    ]
+    first = {(one.title, one.cpu): one for one in reversed(found)}
+    return [
+        Note(f"{one.title} is for {one.cpu} alone, since its flags have `{one.flag.value}`", one.flag.span)
+        for one in sorted(first.values(), key=lambda one: (one.flag.span.line, one.flag.span.column))
+    ]
