@@ -73,6 +73,7 @@ class DevBuild:
         ran: how many actions ran for it.
         seconds: from beginning to end.
         kind: as `dev_build` has it.
+        server: of Bazel, that built it.
     """
 
     directory: Path
@@ -86,6 +87,7 @@ class DevBuild:
     ran: int
     seconds: float
     kind: str = ""
+    server: str = ""
 
     @property
     def pointer(self) -> Path:
@@ -151,6 +153,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     change: Callable[[Plan], Plan] | None = None,
     into: str = "",
     kind: str = "",
+    after: DevBuild | None = None,
 ) -> DevBuild:
     """Build the variant that a machine runs.
 
@@ -164,6 +167,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         change: as `Options.change`.
         into: as `Options.into`; such a build is not the newest one for `rules_torch_kernels.live`, and stays.
         kind: in a word, how it differs from the usual build, e.g. `debug`; whoever follows that does not get this.
+        after: the build of this process just before: files of toolchains count as unchanged since.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if none fits, and all that `build` raises.
@@ -172,7 +176,8 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     plan = make_plan(project, releases.matrix)
     variant = local_variant(plan, machine.torch, archs or machine.archs, machine.family)
     chosen = tuple(archs or machine.archs) if _has_device_code(plan, variant) else ()
-    options = Options(archs=chosen, local=True, into=into, change=change, choices=choices)
+    checked = after.server if after else ""
+    options = Options(archs=chosen, local=True, into=into, change=change, checked=checked, choices=choices)
     done = build(directory, [variant.name], releases, output, options)
     [built] = done.cells
     root = directory / DEV
@@ -188,6 +193,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         ran=built.steps.run,
         seconds=done.seconds,
         kind=kind,
+        server=done.server,
     )
     with writing(root):
         keep_from_git(root)
