@@ -9,12 +9,12 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.benchmark import scripts_of
 from py_driver.authoring.ceilings import gpu_facts
-from py_driver.authoring.dev_build import dev_builds, local, python_for
+from py_driver.authoring.dev_build import dev_build, dev_builds, local, python_for
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, DriverError, error
 from py_driver.plan.plan import plan_directory
@@ -80,12 +80,14 @@ def digest(directory: Path, releases: Releases, space: Space) -> str:
             benchmark cannot be read.
     """
     plan = plan_directory(directory, releases)
-    if space.section not in {group.name for group in plan.groups}:
+    if space.section and space.section not in {group.name for group in plan.groups}:
         message = f"tuning/{space.name}.toml tunes [kernel.{space.section}], which build.toml does not have"
         raise error(Code.USAGE, message)
     made = hashlib.sha256(f"{space.section}\0{space.workload}\0".encode())
     scripts = [one.relative_to(directory.absolute()).as_posix() for one in scripts_of(directory)]
-    for name in ("build.toml", *sorted(plan.files - _headers(directory)), *scripts):
+    headers, configs = _written(directory)
+    files = [one for one in sorted(plan.files - headers) if str(PurePosixPath(one).parent) not in configs]
+    for name in ("build.toml", *files, *scripts):
         with reading(directory / name):
             content = (directory / name).read_bytes()
         made.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
@@ -113,13 +115,15 @@ def stale_records(directory: Path, releases: Releases) -> list[Path]:
     return found
 
 
-def _headers(directory: Path) -> set[str]:
-    """The headers that the spaces of a project write; a space that is wrong has none."""
-    found = set()
+def _written(directory: Path) -> tuple[set[str], set[str]]:
+    """What the spaces of a project write: headers, and directories of JSON files; a space that is wrong has none."""
+    headers, configs = set[str](), set[str]()
     for path in spaces_of(directory).values():
         with suppress(DriverError):
-            found.add(read_space(path).header)
-    return found
+            space = read_space(path)
+            headers.add(space.header)
+            configs.add(space.configs)
+    return headers, configs - {""}
 
 
 def _is_over(end: float | None) -> bool:
@@ -185,7 +189,7 @@ class Tuner:
         sources = digest(self.directory, self.releases, self.space)
         scripts = scripts_of(self.directory)
         here = local(self.directory, self.machine, self.releases)
-        if self.space.section not in here.variant.groups:
+        if self.space.section and self.space.section not in here.variant.groups:
             message = f"{here.variant.name} has no code of [kernel.{self.space.section}]"
             raise error(Code.USAGE, message, help="tune it where torch can use the GPU that the section is for")
         python = python_for(here, self.machine, self.releases, self.output)
@@ -233,11 +237,18 @@ class Tuner:
         return todo
 
     def _build(self, here: Local, some: Sequence[Configuration], records: Records) -> dict[Configuration, DevBuild]:
-        """Build configurations, all in one call of Bazel; that one does not compile is its record."""
+        """Build configurations, all in one call of Bazel; that one does not compile is its record.
+
+        Of those that are not compiled, one build serves all.
+        """
+        place = f"{_PLACE}/{os.getpid()}"
+        if not self.space.section:
+            build = dev_build(self.directory, self.machine, self.releases, self.output, self.choices, into=place)
+            self._actions += build.ran
+            return dict.fromkeys(some, build)
         named = {"-".join(map(str, one)): one for one in some}
         flags = {name: self.space.flags(one) for name, one in named.items()}
         plan = with_configurations(here.plan, here.variant, self.space.section, flags)
-        place = f"{_PLACE}/{os.getpid()}"
         done = dev_builds(replace(here, plan=plan), self.releases, self.output, self.choices, into=place)
         self._actions += done.actions
         made = {}
@@ -275,7 +286,7 @@ class Tuner:
             if not left[pair[1]]:
                 write_records(file, records, self.space)
 
-        measure(self.space, [*made.values()], todo, scripts, python, take)
+        measure(self.space, made, todo, scripts, python, take)
 
     def _pairs(self, numbers: Sequence[Configuration], records: Records) -> Iterator[Pair]:
         for at, case in enumerate(self.space.cases):
