@@ -67,7 +67,7 @@ def watched(place: Path, runs: int) -> list[list[str]]:
     environ = {**os.environ, "RULES_TORCH_KERNELS_TORCH_PYTHON": str(python)}
     command = [DRIVER, "run", str(project), "--watch", "--archs=9.0"]
     process = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL, start_new_session=True)
-    pointer = project / ".dev" / "current.json"
+    pointer = project / ".dev" / "current.torch213-cxx11-cu130-x86_64-linux.json"  # see DevBuild.pointer
     try:
         wait(pointer, 0)
         rows = []

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.local_variant import local_variant, usable_archs
 from py_driver.building.build import Options, build
+from py_driver.building.each import build_each
 from py_driver.building.installed_torch import Torch, importable_torch, python_on, python_with
 from py_driver.building.variant_dir import DEV, read_metadata
 from py_driver.errors import Code, DriverError, error
+from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
 from py_driver.system.files import keep_from_git, write, writing
@@ -24,10 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.bazel.invocation import Choices
+    from py_driver.building.build import Built
     from py_driver.manifest.model import Manifest
+    from py_driver.matrix.cells import Cell
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
+    from py_driver.plan.project import Project
 
 _CURRENT: Final = "current.{}.json"
 """The file, beside these builds, that says which one is the newest of a variant, for `rules_torch_kernels.live`."""
@@ -73,6 +79,7 @@ class DevBuild:
         ran: how many actions ran for it.
         seconds: from beginning to end.
         kind: as `dev_build` has it.
+        server: of Bazel, that built it.
     """
 
     directory: Path
@@ -86,6 +93,7 @@ class DevBuild:
     ran: int
     seconds: float
     kind: str = ""
+    server: str = ""
 
     @property
     def pointer(self) -> Path:
@@ -151,6 +159,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     change: Callable[[Plan], Plan] | None = None,
     into: str = "",
     kind: str = "",
+    after: DevBuild | None = None,
 ) -> DevBuild:
     """Build the variant that a machine runs.
 
@@ -164,6 +173,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         change: as `Options.change`.
         into: as `Options.into`; such a build is not the newest one for `rules_torch_kernels.live`, and stays.
         kind: in a word, how it differs from the usual build, e.g. `debug`; whoever follows that does not get this.
+        after: the build of this process just before: files of toolchains count as unchanged since.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if none fits, and all that `build` raises.
@@ -172,23 +182,12 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     plan = make_plan(project, releases.matrix)
     variant = local_variant(plan, machine.torch, archs or machine.archs, machine.family)
     chosen = tuple(archs or machine.archs) if _has_device_code(plan, variant) else ()
-    options = Options(archs=chosen, local=True, into=into, change=change, choices=choices)
+    checked = after.server if after else ""
+    options = Options(archs=chosen, local=True, into=into, change=change, checked=checked, choices=choices)
     done = build(directory, [variant.name], releases, output, options)
     [built] = done.cells
     root = directory / DEV
-    made = DevBuild(
-        directory=directory,
-        name=plan.name,
-        version=project.manifest.version,
-        module=plan.module,
-        repositories=_repositories(project.manifest),
-        variant=built.variant,
-        unique_id=str((read_metadata(built.path) or {})["id"]),
-        path=built.path,
-        ran=built.steps.run,
-        seconds=done.seconds,
-        kind=kind,
-    )
+    made = replace(_made(directory, project, plan, built, done.seconds), kind=kind, server=done.server)
     with writing(root):
         keep_from_git(root)
         if into:
@@ -198,16 +197,115 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     return made
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Local:
+    """The variant of a project that a machine runs, before it is built.
+
+    Attributes:
+        directory: of the project.
+        project: that is there.
+        plan: of it, with device code for that machine alone.
+        variant: which.
+    """
+
+    directory: Path
+    project: Project
+    plan: Plan
+    variant: Variant
+
+
+def local(directory: Path, machine: Machine, releases: Releases) -> Local:
+    """The variant of a project that a machine runs.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if none fits; what is wrong with the project.
+    """
+    project = load(directory, releases)
+    plan = make_plan(project, releases.matrix)
+    variant = local_variant(plan, machine.torch, machine.archs, machine.family)
+    if machine.archs and _has_device_code(plan, variant):
+        plan = narrowed(plan, machine.archs)
+        variant = next(one for one in plan.variants if one.cell == variant.cell)
+    return Local(directory=directory, project=project, plan=plan, variant=variant)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DevBuilds:
+    """Configurations of a variant that were built for this machine.
+
+    Attributes:
+        results: by their names: the build, or why there is none.
+        actions: how many actions ran for all of them.
+    """
+
+    results: dict[str, DevBuild | DriverError]
+    actions: int
+
+
+def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, *, into: str) -> DevBuilds:
+    """Build configurations of the variant that a machine runs, in one call of Bazel.
+
+    Args:
+        of: the variant, with a plan of its configurations: see `with_configurations`.
+        releases: to build for.
+        output: where progress and errors are shown.
+        choices: how.
+        into: a directory beside the builds for use on this machine, in which each gets one of its name.
+
+    Raises:
+        DriverError: what keeps all of them from being built.
+    """
+    start, root = time.monotonic(), of.directory / DEV
+    done = build_each(
+        of.directory, of.plan, releases, output, choices, lambda one: root / into / one.suffix.removeprefix("-")
+    )
+    seconds = time.monotonic() - start
+    with writing(root):
+        keep_from_git(root)
+    results: dict[str, DevBuild | DriverError] = {}
+    for variant in of.plan.variants:
+        result = done.results[variant.name]
+        results[variant.suffix.removeprefix("-")] = (
+            result if isinstance(result, DriverError) else _made(of.directory, of.project, of.plan, result, seconds)
+        )
+    return DevBuilds(results=results, actions=done.actions)
+
+
+def python_for(of: Local, machine: Machine, releases: Releases, output: Output) -> str:
+    """An interpreter for a variant that is not built yet; see `python_of`."""
+    return _python([of.variant.cell], machine, releases, output)
+
+
 def python_of(made: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
     """An interpreter that has the machine's torch, the `kernels` client and pytest.
 
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
-    cells = [made.variant.cell]
+    return _python([made.variant.cell], machine, releases, output)
+
+
+def _python(cells: Sequence[Cell], machine: Machine, releases: Releases, output: Output) -> str:
+    """See `python_of`."""
     if machine.torch.python:
         return python_on(machine.torch, cells, releases, output)
     return python_with(machine.torch.version, cells, releases, output)
+
+
+def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: float) -> DevBuild:
+    """A variant that was built, as the commands for daily work know it."""
+    return DevBuild(
+        directory=directory,
+        name=plan.name,
+        version=project.manifest.version,
+        module=plan.module,
+        repositories=_repositories(project.manifest),
+        variant=built.variant,
+        unique_id=str((read_metadata(built.path) or {})["id"]),
+        path=built.path,
+        ran=built.steps.run,
+        seconds=seconds,
+    )
 
 
 def _has_device_code(plan: Plan, variant: Variant) -> bool:

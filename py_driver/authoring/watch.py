@@ -42,7 +42,7 @@ _NO_SOURCES: Final = frozenset({BUILD, DEV, ".git", ".venv", "node_modules"})
 
 def watch(
     directory: Path,
-    build: Callable[[], DevBuild],
+    build: Callable[[DevBuild | None], DevBuild],
     start: Callable[[DevBuild], subprocess.Popen[bytes]] | None,
     output: Output,
 ) -> None:
@@ -50,7 +50,7 @@ def watch(
 
     Args:
         directory: of the project.
-        build: builds it.
+        build: builds it, given the build just before; None if there was none, or it failed.
         start: starts the command; it is started again for each change, unless it follows by itself
             (`rules_torch_kernels.live`). None if there is none.
         output: where progress and errors are shown.
@@ -59,10 +59,12 @@ def watch(
         DriverError: INTERRUPTED, and what keeps the command from being started.
     """
     running = _Command(directory / DEV / _FOLLOWERS, start, output)
+    made: DevBuild | None = None
     try:
         for changed in _changes(directory):
             if changed:
-                running.take(_built(build, output))
+                made = _built(build, made, output)
+                running.take(made)
             else:
                 running.look()
     finally:
@@ -120,10 +122,10 @@ def _is_source(parts: Sequence[str]) -> bool:
     return Path(parts[-1]).suffix in _SUFFIXES or parts[0] in _SHIPPED
 
 
-def _built(build: Callable[[], DevBuild], output: Output) -> DevBuild | None:
+def _built(build: Callable[[DevBuild | None], DevBuild], last: DevBuild | None, output: Output) -> DevBuild | None:
     """What was built; None if it could not be, which is said."""
     try:
-        return build()
+        return build(last)
     except DriverError as failure:
         if failure.diagnostics[0].code is Code.INTERRUPTED:
             raise

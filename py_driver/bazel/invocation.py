@@ -159,6 +159,18 @@ def building(choices: Choices, running: int, scratch: Path, log: Path, output: O
     ]
 
 
+def without_check(bazel: Bazel) -> list[str]:
+    """The options for a Bazel that has looked in an earlier build whether files of toolchains have changed.
+
+    There are thousands of them, and to ask the system about each takes longer than all else where little has changed.
+    Files of projects and of the rules are still asked about. Only Bazel 7 is known to have the option.
+
+    Args:
+        bazel: which one.
+    """
+    return ["--noexperimental_check_external_repository_files"] if bazel.version.startswith("7.") else []
+
+
 def verifying(choices: Choices, running: int, output: Output) -> list[str]:
     """The options of `driver verify`, which takes results from nowhere.
 

@@ -44,6 +44,11 @@ class Server:
     base: Path | None
     first: Path
 
+    @property
+    def name(self) -> str:
+        """What tells it from others, also in later builds."""
+        return str(self.base or self.first)
+
     def built_in(self, exec_root: Path | None) -> None:
         """Remember where the first server has its output base, for the others to share its toolchains.
 

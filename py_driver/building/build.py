@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results
+from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results, without_check
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
@@ -59,6 +59,7 @@ class Options:
         local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
         into: a directory beside the others for use on this machine, where it goes instead of one for its id.
         change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.variation`.
+        checked: the server that has looked whether files of toolchains have changed, in a build just before this one.
         choices: how.
     """
 
@@ -69,6 +70,7 @@ class Options:
     local: bool = False
     into: str = ""
     change: Callable[[Plan], Plan] | None = None
+    checked: str = ""
     choices: Choices = field(default_factory=Choices)
 
 
@@ -115,6 +117,7 @@ class Build:
         estimate: what it was expected to do.
         bytes_fetched: of archives, from the network.
         seconds: from beginning to end.
+        server: of Bazel, that built it; empty if several projects were built at once.
     """
 
     directory: Path
@@ -123,6 +126,7 @@ class Build:
     cells: tuple[Built, ...]
     bytes_fetched: int
     seconds: float
+    server: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,6 +245,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
         cells=cells,
         bytes_fetched=sum(one.bytes_fetched for one in fetched),
         seconds=time.monotonic() - start,
+        server=server.name,
     )
 
 
@@ -253,6 +258,7 @@ def _run(
         log = Path(name, "spawns.bin")
         choices = replace(options.choices, remote=remote)
         args = building(choices, server.running, Path(name), log, output)
+        args += without_check(server.bazel) if server.name == options.checked else []
         title = f"building {project.plan.name}"
         root, explain = project.workspace.root, teller.explain
         done = build_targets(

@@ -98,6 +98,20 @@ class Teller:
         errors = as_diagnostics(build.findings(build.failed(events, ())), self._telling)
         return errors, self._summary(events, [project], f"the build of {project.directory}")
 
+    def failure_of(self, project: Project, label: str, events: Events) -> tuple[Diagnostic, ...]:
+        """The errors of the actions that kept one variant from being built.
+
+        Args:
+            project: of the variant.
+            label: of it.
+            events: of the build.
+        """
+        build = _build(events, [project])
+        causes = {output for name, some in events.causes.items() if name.lstrip("@") == label for output in some}
+        return as_diagnostics(
+            build.findings(one for one in build.failed(events, ()) if one.output in causes), self._telling
+        )
+
     def warn(self, events: Events) -> None:
         """Show what compilers printed in a build that did not fail, or say that they did.
 

@@ -100,8 +100,15 @@ def machine_of(args: argparse.Namespace) -> Machine:
     return this_machine(args.torch or "", args.backend or "")
 
 
-def built(args: argparse.Namespace, directory: Path, machine: Machine, releases: Releases, output: Output) -> DevBuild:
-    """Build the variant of a project, and say so in a line."""
+def built(  # noqa: PLR0913  (as `dev_build`)
+    args: argparse.Namespace,
+    directory: Path,
+    machine: Machine,
+    releases: Releases,
+    output: Output,
+    after: DevBuild | None = None,
+) -> DevBuild:
+    """Build the variant of a project, and say so in a line; `after` is that of `dev_build`."""
     from py_driver.authoring.dev_build import dev_build  # noqa: PLC0415
     from py_driver.bazel.invocation import CudaCompile  # noqa: PLC0415
     from py_driver.cli.build import NATIVE  # noqa: PLC0415
@@ -126,6 +133,7 @@ def built(args: argparse.Namespace, directory: Path, machine: Machine, releases:
         archs=archs,
         change=lambda plan: with_cuda_flags(plan, flags),
         kind=kind,
+        after=after,
     )
     actions = f"{made.ran} action{'s' * (made.ran != 1)} ran"
     output.say(f"{made.unique_id} for {made.variant.name}: {actions}, {made.seconds:.1f} s")
@@ -216,7 +224,7 @@ def _watched(args: argparse.Namespace, output: Output) -> int:
 
     watch(
         args.directory,
-        lambda: built(args, args.directory, machine, releases, output),
+        lambda last: built(args, args.directory, machine, releases, output, last),
         started if command else None,
         output,
     )

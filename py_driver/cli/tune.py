@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.cli.run import add_local, check_project, local_choices, machine_of
 from py_driver.errors import Code, ExitCode, error
-from py_driver.system.files import reading, write
+from py_driver.system.files import is_file, reading, write, writing
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
@@ -43,7 +44,8 @@ def add(subparsers: Subparsers) -> None:
     only.add_argument(
         "--apply",
         action="store_true",
-        help="write the header of the space from the records that are there, of all GPUs; measure nothing",
+        help="write the header, or the JSON files, of the space from the records that are there, of all GPUs; measure "
+        "nothing",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
 
@@ -140,16 +142,20 @@ def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -
         return
     several = len(set(chosen.values()))
     output.say(f"{several} configuration{'s' * (several != 1)} serve{'s' * (several == 1)} all cases within 2 %")
-    following = f"; next: driver tune {shlex.quote(str(args.directory))} --apply" if space.header else ""
+    following = (
+        f"; next: driver tune {shlex.quote(str(args.directory))} --apply" if space.header or space.configs else ""
+    )
     output.say(f"recorded: {done.file}{following}")
 
 
 def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
-    """Write the header from all records of the project.
+    """Write the header, or the JSON files, from all records of the project.
 
     Raises:
-        DriverError: FILE_MISSING if there are no records of these sources; see `_check_header`.
+        DriverError: FILE_MISSING if there are no records of these sources; see `_check_header` and `_write_configs`.
     """
+    if space.configs:
+        return _write_configs(args, space, output)
     from py_driver.tuning.choice import cover  # noqa: PLC0415
     from py_driver.tuning.header import Chosen, conflicts, header  # noqa: PLC0415
     from py_driver.tuning.space import FACTS  # noqa: PLC0415
@@ -174,6 +180,44 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
     return ExitCode.OK
 
 
+def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> int:
+    """Write the JSON files of all GPUs.
+
+    Raises:
+        DriverError: USAGE if they would not be shipped; FOREIGN_FILE if a file has something else; see `_records`.
+    """
+    from py_driver.plan.project import load  # noqa: PLC0415
+    from py_driver.tuning.choice import cover  # noqa: PLC0415
+    from py_driver.tuning.configs import config_files, is_of  # noqa: PLC0415
+
+    manifest = load(args.directory, releases_of(args)).manifest
+    if "json" not in manifest.framework.extensions:
+        advice = f'add `pyext = ["json", "py"]` to [{manifest.framework.table}]'
+        raise error(Code.USAGE, "the files in `configs` would not be part of the kernel", help=advice)
+    package = f"torch-ext/{manifest.module}/"
+    if not f"{space.configs}/".startswith(package):
+        message = f"`configs` in tuning/{space.name}.toml is not below {package}: {space.configs}"
+        raise error(Code.USAGE, message, help="only what is there is part of the kernel")
+    texts: dict[Path, str] = {}
+    for records in _records(args, space, output):
+        found = cover(space, records)
+        cases = {case: found.get(case, space.default) for case in space.cases}
+        for name, text in config_files(space, str(records.machine["gpu"]), cases).items():
+            texts[args.directory / space.configs / name] = text
+    for path in texts:
+        if is_file(path):
+            with reading(path):
+                before = path.read_bytes().decode(errors="replace")
+            if not is_of(space, before):
+                raise error(Code.FOREIGN_FILE, f"{path} would be overwritten", help="move it away")
+    for path, text in texts.items():
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, text.encode())
+        output.data(str(path))
+    return ExitCode.OK
+
+
 def _check_header(args: argparse.Namespace, space: Space) -> None:
     """See whether the header is a file that may be written.
 
@@ -185,8 +229,9 @@ def _check_header(args: argparse.Namespace, space: Space) -> None:
     from py_driver.tuning.header import MARK  # noqa: PLC0415
 
     if not space.header:
-        message = f"tuning/{space.name}.toml names no `header`"
-        raise error(Code.USAGE, message, help="name a file that the section lists in `src`")
+        message = f"tuning/{space.name}.toml names no `header`, and no `configs`"
+        advice = "name a file that the section lists in `src`; for Triton, a directory of the Python package"
+        raise error(Code.USAGE, message, help=advice)
     if not space.header.endswith(HEADERS):
         raise error(Code.USAGE, f"`header` in tuning/{space.name}.toml is no header: {space.header}")
     if space.header not in plan_directory(args.directory, releases_of(args)).files:

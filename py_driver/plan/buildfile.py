@@ -92,6 +92,7 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
         "backend": cell.backend,
         "id": f":{variant.identity}",
         "metadata": canonical(variant.metadata),
+        "more_flags": variant.more_flags,
         "objects": tuple(f":{name}" for name in variant.groups),
         "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,

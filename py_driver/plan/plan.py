@@ -77,6 +77,8 @@ class Variant(NamedTuple):
         archs: the GPU architectures that it has, sorted as text as upstream does, or None.
         identity: the name of the identity's target.
         metadata: what its metadata.json says besides the id and the digest.
+        suffix: what tells it from other variants of the cell, see `py_driver.plan.variation`; empty for most.
+        more_flags: the name of one of its groups and further options for that, likewise.
     """
 
     cell: Cell
@@ -86,11 +88,13 @@ class Variant(NamedTuple):
     archs: tuple[str, ...] | None
     identity: str
     metadata: Mapping[str, Any]
+    suffix: str = ""
+    more_flags: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The cell's identifier."""
-        return spell(self.cell)
+        """The cell's identifier, and the suffix."""
+        return f"{spell(self.cell)}{self.suffix}"
 
     @property
     def shown_archs(self) -> str:

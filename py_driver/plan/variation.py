@@ -1,16 +1,15 @@
-"""plan x what is to be seen of it -> plan: with more flags of nvcc, or with PTX beside the machine code. Pure."""
+"""plan x what is to be tried -> plan: with more flags of a compiler, or with PTX beside the machine code. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.plan.plan import Plan, Variant
 
 _CUDA = "cuda"
-_HIP = "rocm"
 _PTX = "+PTX"
 
 
@@ -33,35 +32,21 @@ def with_cuda_flags(plan: Plan, flags: Sequence[str]) -> Plan:
     return plan._replace(groups=tuple(groups), identities=tuple(identities), is_changed=True)
 
 
-def with_section_flags(plan: Plan, section: str, flags: Sequence[str]) -> Plan:
-    """A plan in which the sources of one kernel section are compiled with more flags, under an id of its own.
+def with_configurations(plan: Plan, variant: Variant, section: str, flags: Mapping[str, Sequence[str]]) -> Plan:
+    """A plan of several variants in the place of one: each compiles one kernel section with more flags of its own.
+
+    They are built in one go, share all else, and each has an id of its own.
 
     Args:
-        plan: of a project.
+        plan: of the project.
+        variant: the one; it has the section.
         section: its name in build.toml.
-        flags: of all compilers.
-
-    Raises:
-        KeyError: there is no such section.
+        flags: of all compilers, by what a variant is to be called besides the name of the one.
     """
-    own = {one.backend for one in plan.groups if one.name == section}
-    if not own:
-        raise KeyError(section)
-    groups = [
-        one._replace(
-            cxx_flags=(*one.cxx_flags, *flags),
-            cuda_flags=(*one.cuda_flags, *flags) if one.backend == _CUDA else (),
-            hip_flags=(*one.hip_flags, *flags) if one.backend == _HIP else (),
-        )
-        if one.name == section
-        else one
-        for one in plan.groups
+    variants = [
+        variant._replace(suffix=f"-{name}", more_flags=(section, *some), bundled=False) for name, some in flags.items()
     ]
-    identities = [
-        one._replace(settings={**one.settings, "more-flags": [section, *flags]}) if one.backend in own else one
-        for one in plan.identities
-    ]
-    return plan._replace(groups=tuple(groups), identities=tuple(identities), is_changed=True)
+    return plan._replace(variants=tuple(variants), is_changed=True)
 
 
 def with_ptx(plan: Plan) -> Plan:

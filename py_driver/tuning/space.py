@@ -33,7 +33,7 @@ PLACE: Final = "tuning"
 FACTS: Final = ("capability", "smem", "sms")
 """What conditions may ask of the GPU: 90 for 9.0, bytes of shared memory that a block may have, multiprocessors."""
 
-_KEYS: Final = ("section", "workload", "header", "space", "constraints", "default", "cases")
+_KEYS: Final = ("section", "workload", "header", "configs", "space", "constraints", "default", "cases")
 _CASE_KEYS: Final = ("key", "shapes")
 _NAME: Final = re.compile(r"(?!kValue\d)(?!_[_A-Z])[A-Za-z_](?:(?!__)[A-Za-z0-9_])*")
 _MOST: Final = 100_000
@@ -46,9 +46,12 @@ class Space:
 
     Attributes:
         name: of the file, without its suffix.
-        section: of build.toml whose sources get the values, as `-DTUNE_NAME=value`.
-        workload: of the benchmark, e.g. `Softmax.softmax`; its class gets each case as the attribute `case`.
+        section: of build.toml whose sources get the values, as `-DTUNE_NAME=value`; empty if they are not compiled, as
+            those of Triton.
+        workload: of the benchmark, e.g. `Softmax.softmax`; its class gets each case as the attribute `case`, and the
+            values as the attribute `config`.
         header: the file that `driver tune --apply` writes, relative to the project; empty if there is none.
+        configs: the directory in which it writes JSON files instead, likewise.
         parameters: their names.
         values: of each of them.
         constraints: conditions that a configuration and a case fulfil together.
@@ -62,6 +65,7 @@ class Space:
     section: str
     workload: str
     header: str
+    configs: str
     parameters: tuple[str, ...]
     values: tuple[tuple[int, ...], ...]
     constraints: tuple[Expression, ...]
@@ -207,9 +211,10 @@ class _Reader:
             raise self._wrong(Code.BAD_VALUE, f"`{min(clash)}` is the name of two things")
         space = Space(
             name=self._path.stem,
-            section=self._text("section"),
+            section=self._text("section", ""),
             workload=self._text("workload"),
             header=self._text("header", ""),
+            configs=self._text("configs", "").removesuffix("/"),
             parameters=tuple(parameters),
             values=tuple(parameters.values()),
             constraints=tuple(self._constraints({*parameters, *sizes, *FACTS})),
@@ -218,9 +223,18 @@ class _Reader:
             cases=cases,
             key=key,
         )
+        self._check_written(space)
         if space.count > _MOST:
             raise self._wrong(Code.BAD_VALUE, f"[space] has {space.count} configurations; at most {_MOST} are allowed")
         return space
+
+    def _check_written(self, space: Space) -> None:
+        """See whether what is to be written fits who reads the values: a compiler, or Python."""
+        if space.header and not space.section:
+            raise self._wrong(Code.MISSING_KEY, "`section` is missing: without one, no compiler reads a header")
+        if space.configs and space.section:
+            advice = "name a `header` for C++ code, or remove `section` if Python passes the values on"
+            raise self._wrong(Code.BAD_VALUE, "`configs` is for kernels that no section of build.toml compiles", advice)
 
     def _constraints(self, known: set[str]) -> Iterator[Expression]:
         for name, text in self._mapping("constraints", {}).items():

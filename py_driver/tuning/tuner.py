@@ -8,17 +8,17 @@ import random
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.benchmark import scripts_of
 from py_driver.authoring.ceilings import gpu_facts
-from py_driver.authoring.dev_build import dev_build, python_of
+from py_driver.authoring.dev_build import dev_build, dev_builds, local, python_for
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, DriverError, error
 from py_driver.plan.plan import plan_directory
-from py_driver.plan.variation import with_section_flags
+from py_driver.plan.variation import with_configurations
 from py_driver.system.files import reading, write
 from py_driver.tuning.picture import picture
 from py_driver.tuning.records import Record, Records, file_of, read_records, write_records
@@ -28,10 +28,11 @@ from py_driver.tuning.worker import measure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from py_driver.authoring.dev_build import DevBuild, Machine
+    from py_driver.authoring.dev_build import DevBuild, Local, Machine
     from py_driver.bazel.invocation import Choices
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Variant
     from py_driver.tuning.space import Configuration, Space
     from py_driver.tuning.worker import Pair
 
@@ -79,12 +80,14 @@ def digest(directory: Path, releases: Releases, space: Space) -> str:
             benchmark cannot be read.
     """
     plan = plan_directory(directory, releases)
-    if space.section not in {group.name for group in plan.groups}:
+    if space.section and space.section not in {group.name for group in plan.groups}:
         message = f"tuning/{space.name}.toml tunes [kernel.{space.section}], which build.toml does not have"
         raise error(Code.USAGE, message)
     made = hashlib.sha256(f"{space.section}\0{space.workload}\0".encode())
     scripts = [one.relative_to(directory.absolute()).as_posix() for one in scripts_of(directory)]
-    for name in ("build.toml", *sorted(plan.files - _headers(directory)), *scripts):
+    headers, configs = _written(directory)
+    files = [one for one in sorted(plan.files - headers) if str(PurePosixPath(one).parent) not in configs]
+    for name in ("build.toml", *files, *scripts):
         with reading(directory / name):
             content = (directory / name).read_bytes()
         made.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
@@ -112,17 +115,33 @@ def stale_records(directory: Path, releases: Releases) -> list[Path]:
     return found
 
 
-def _headers(directory: Path) -> set[str]:
-    """The headers that the spaces of a project write; a space that is wrong has none."""
-    found = set()
+def _written(directory: Path) -> tuple[set[str], set[str]]:
+    """What the spaces of a project write: headers, and directories of JSON files; a space that is wrong has none."""
+    headers, configs = set[str](), set[str]()
     for path in spaces_of(directory).values():
         with suppress(DriverError):
-            found.add(read_space(path).header)
-    return found
+            space = read_space(path)
+            headers.add(space.header)
+            configs.add(space.configs)
+    return headers, configs - {""}
 
 
 def _is_over(end: float | None) -> bool:
     return end is not None and time.monotonic() > end
+
+
+def _about(variant: Variant, python: str) -> dict[str, Any]:
+    """The machine, as far as conditions and the name of the file need it."""
+    if variant.cell.family == _CPU:
+        return {"gpu": _CPU, "variant": variant.name, "capability": 0, "smem": 0, "sms": 0}
+    facts = gpu_facts(python)
+    return {
+        "gpu": facts["gpu"],
+        "variant": variant.name,
+        "capability": facts["capability"],
+        "smem": facts["shared_bytes"],
+        "sms": facts["multiprocessors"],
+    }
 
 
 @dataclass(kw_only=True, slots=True)
@@ -169,12 +188,12 @@ class Tuner:
         start = time.monotonic()
         sources = digest(self.directory, self.releases, self.space)
         scripts = scripts_of(self.directory)
-        first = self._build(self.space.default)
-        if self.space.section not in first.variant.groups:
-            message = f"{first.variant.name} has no code of [kernel.{self.space.section}]"
+        here = local(self.directory, self.machine, self.releases)
+        if self.space.section and self.space.section not in here.variant.groups:
+            message = f"{here.variant.name} has no code of [kernel.{self.space.section}]"
             raise error(Code.USAGE, message, help="tune it where torch can use the GPU that the section is for")
-        python = python_of(first, self.machine, self.releases, self.output)
-        about = self._about(first, python)
+        python = python_for(here, self.machine, self.releases, self.output)
+        about = _about(here.variant, python)
         file = file_of(self.directory, self.space, str(about["gpu"]))
         records = read_records(file, self.space)
         if records is None or (records.sources, records.machine.get("variant")) != (sources, about["variant"]):
@@ -186,15 +205,12 @@ class Tuner:
         end = None if seconds is None else start + seconds
         together = _TOGETHER_IN_TIME if seconds is not None else _TOGETHER
         with self.output.task(f"tuning {self.space.name}") as task:
+            # However little time there is, something is measured.
             while tried < len(todo) and not (tried and _is_over(end)):
-                made: dict[Configuration, DevBuild] = {}
-                # However little time there is, something is measured.
-                while tried < len(todo) and len(made) < together and not (made and _is_over(end)):
-                    one = todo[tried]
-                    tried += 1
-                    task.update(f"building {tried} of {len(todo)}: {self.space.shown(one)}")
-                    if build := self._try(one, records):
-                        made[one] = build
+                some = todo[tried : tried + together]
+                task.update(f"building {tried + 1} to {tried + len(some)} of {len(todo)} configurations")
+                made = self._build(here, some, records)
+                tried += len(some)
                 built += len(made)
                 task.update(f"measuring {len(made)} of {len(todo)} configurations on {len(self.space.cases)} cases")
                 self._measure(made, records, scripts, python, file)
@@ -203,19 +219,6 @@ class Tuner:
         write_records(file, records, self.space)
         write(file.with_suffix(".svg"), picture(self.space, records).encode())
         return Tuned(records=records, file=file, built=built, actions=self._actions, skipped=skipped)
-
-    def _about(self, first: DevBuild, python: str) -> dict[str, Any]:
-        """The machine, as far as conditions and the name of the file need it."""
-        if first.backend == _CPU:
-            return {"gpu": _CPU, "variant": first.variant.name, "capability": 0, "smem": 0, "sms": 0}
-        facts = gpu_facts(python)
-        return {
-            "gpu": facts["gpu"],
-            "variant": first.variant.name,
-            "capability": facts["capability"],
-            "smem": facts["shared_bytes"],
-            "sms": facts["multiprocessors"],
-        }
 
     def _todo(self, records: Records, seconds: float | None) -> list[Configuration]:
         """The configurations that lack a record; what a condition excludes gets one here."""
@@ -233,32 +236,33 @@ class Tuner:
             todo = [*head, *tail]
         return todo
 
-    def _build(self, one: Configuration) -> DevBuild:
-        flags = self.space.flags(one)
-        name = "-".join(map(str, one))
-        made = dev_build(
-            self.directory,
-            self.machine,
-            self.releases,
-            self.output,
-            self.choices,
-            change=lambda plan: with_section_flags(plan, self.space.section, flags),
-            into=f"{_PLACE}/{os.getpid()}/{name}",
-        )
-        self._actions += made.ran
-        return made
+    def _build(self, here: Local, some: Sequence[Configuration], records: Records) -> dict[Configuration, DevBuild]:
+        """Build configurations, all in one call of Bazel; that one does not compile is its record.
 
-    def _try(self, one: Configuration, records: Records) -> DevBuild | None:
-        """Build a configuration; None if it does not compile, which is its record."""
-        try:
-            return self._build(one)
-        except DriverError as failure:
-            [first, *_] = failure.diagnostics
+        Of those that are not compiled, one build serves all.
+        """
+        place = f"{_PLACE}/{os.getpid()}"
+        if not self.space.section:
+            build = dev_build(self.directory, self.machine, self.releases, self.output, self.choices, into=place)
+            self._actions += build.ran
+            return dict.fromkeys(some, build)
+        named = {"-".join(map(str, one)): one for one in some}
+        flags = {name: self.space.flags(one) for name, one in named.items()}
+        plan = with_configurations(here.plan, here.variant, self.space.section, flags)
+        done = dev_builds(replace(here, plan=plan), self.releases, self.output, self.choices, into=place)
+        self._actions += done.actions
+        made = {}
+        for name, one in named.items():
+            result = done.results[name]
+            if not isinstance(result, DriverError):
+                made[one] = result
+                continue
+            [first, *_] = result.diagnostics
             if first.code not in {Code.BUILD_FAILED, Code.NOT_COMPLIANT} or one == self.space.default:
-                raise
+                raise result
             for case in self.space.cases:
                 records.found.setdefault((one, case), Record(outcome="compile", reason=first.message))
-            return None
+        return made
 
     def _measure(
         self,
@@ -282,7 +286,7 @@ class Tuner:
             if not left[pair[1]]:
                 write_records(file, records, self.space)
 
-        measure(self.space, [*made.values()], todo, scripts, python, take)
+        measure(self.space, made, todo, scripts, python, take)
 
     def _pairs(self, numbers: Sequence[Configuration], records: Records) -> Iterator[Pair]:
         for at, case in enumerate(self.space.cases):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from py_driver.authoring.dev_build import DevBuild
-    from py_driver.tuning.space import Space
+    from py_driver.tuning.space import Configuration, Space
 
 _WORKER: Final = "rules_torch_kernels.tuning"
 _PATIENCE: Final = 120
@@ -31,7 +31,7 @@ Pair = tuple[int, int]
 
 def measure(  # noqa: PLR0913  (what, with what, and where it goes)
     space: Space,
-    made: Sequence[DevBuild],
+    made: Mapping[Configuration, DevBuild],
     todo: Sequence[Pair],
     scripts: Sequence[Path],
     python: str,
@@ -62,13 +62,13 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
         now = [pair for pair in left if pair[1] not in alone]
         now += [next(pair for pair in left if pair[1] == case) for case in alone & {case for _, case in left}]
         asked = {
-            "variants": [one.as_json() for one in made],
+            "variants": [{**one.as_json(), "config": space.named(config)} for config, one in made.items()],
             "scripts": [*map(str, scripts)],
             "workload": space.workload,
             "cases": [dict(zip(space.sizes, case, strict=True)) for case in space.cases],
             "todo": [[one for one, at in now if at == number] for number in range(len(space.cases))],
         }
-        run = _Run(asked, made[0], python, space.workload, machine)
+        run = _Run(asked, next(iter(made.values())), python, space.workload, machine)
         ended = run.through(lambda pair, record: finish(pair, record) if pair in left else None)
         if not ended:
             if any(pair in left for pair in now):

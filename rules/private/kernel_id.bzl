@@ -1,8 +1,9 @@
 """kernel_id: the unique id of a kernel, from the content of its sources."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(":providers.bzl", "KernelIdInfo")
-load(":transitions.bzl", "neutral_transition")
+load(":transitions.bzl", "NONE", "id_transition")
 
 _CC = "//toolchains/cc:toolchain_type"
 
@@ -16,7 +17,8 @@ def _kernel_id_impl(ctx):
     arguments.add("id")
     arguments.add("--backend", ctx.attr.backend)
     arguments.add("--module", ctx.attr.module)
-    arguments.add("--config", ctx.attr.config)
+    more = ctx.attr._more_flags[BuildSettingInfo].value
+    arguments.add("--config", ctx.attr.config + ("" if more == NONE else more))
     arguments.add("--header", header)
     arguments.add("--text", text)
     arguments.add_all(ctx.files.srcs, map_each = _named)
@@ -64,7 +66,7 @@ def _object(ctx, source, header):
 
 kernel_id = rule(
     implementation = _kernel_id_impl,
-    cfg = neutral_transition,
+    cfg = id_transition,
     attrs = {
         "backend": attr.string(
             mandatory = True,
@@ -92,6 +94,7 @@ kernel_id = rule(
             default = ["//rules/private/include:id.cpp", "//rules/private/include:module.cpp"],
             allow_files = True,
         ),
+        "_more_flags": attr.label(default = "//rules/settings:more_flags"),
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",
             allow_single_file = True,

@@ -12,7 +12,7 @@ load(":gcc.bzl", "asks_for_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
-load(":transitions.bzl", "NONE", "objects_transition")
+load(":transitions.bzl", "NONE", "more_flags", "objects_transition")
 
 _DEPENDS = ["torch"] + LIBRARIES.keys()
 
@@ -81,18 +81,19 @@ def _kernel_objects_impl(ctx):
     hipified, report = backend.rewrite(ctx, gpu, torch, sources) if backend.rewrite else (None, None)
     gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
+    more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)
     job = struct(
         archs = ctx.attr.archs.get(release, []),
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
-        cuda_flags = without_threads(ctx.attr.cuda_flags),
+        cuda_flags = without_threads(ctx.attr.cuda_flags) + (more if ctx.attr.backend == "cuda" else []),
         cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
-        cxx_flags = ctx.attr.cxx_flags,
+        cxx_flags = ctx.attr.cxx_flags + more,
         gcc = gcc,
         gpu = gpu,
         headers = [sources[file] for file in ctx.files.hdrs],
-        hip_flags = ctx.attr.hip_flags,
+        hip_flags = ctx.attr.hip_flags + (more if ctx.attr.backend == "rocm" else []),
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
@@ -191,6 +192,7 @@ kernel_objects = rule(
         ),
         "_headers": attr.label(default = "//rules/settings:headers"),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
+        "_more_flags": attr.label(default = "//rules/settings:more_flags"),
         "_registration": attr.label(
             default = "//rules/private/include:registration.h",
             allow_single_file = True,

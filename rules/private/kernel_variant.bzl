@@ -130,6 +130,9 @@ kernel_variant = rule(
             mandatory = True,
             doc = "metadata.json less `id`, `digest` and `provenance`, which the build adds.",
         ),
+        "more_flags": attr.string_list(
+            doc = "The name of one of `objects`, and further options for its compilers; they change the id.",
+        ),
         "objects": attr.label_list(
             providers = [KernelObjectsInfo],
             doc = "The kernel_objects to link; none makes a variant without an extension.",

@@ -6,7 +6,11 @@ TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
 STABLE_ABI = "//rules/settings:stable_abi"
 BACKEND = "//rules/settings:backend"
+
+# The name of a section and further options for its compilers, as JSON.
+_MORE_FLAGS = "//rules/settings:more_flags"
 _CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
+_SETTINGS = _CELL + [_MORE_FLAGS]
 _PLATFORMS = "//command_line_option:platforms"
 
 # What cells are built for; where none is named, whatever the build is for.
@@ -16,6 +20,19 @@ NONE = "none"
 # The C++ ABI that compilers take if they are told none.
 _DEFAULT_ABI = "cxx11"
 
+def more_flags(setting, section):
+    """The further options of a section.
+
+    Args:
+        setting: string, the value of `//rules/settings:more_flags`.
+        section: string, the name of a kernel_objects.
+
+    Returns:
+        list of string; none for another section than the one that has some.
+    """
+    words = [] if setting == NONE else json.decode(setting)
+    return words[1:] if words and words[0] == section else []
+
 def _cell_impl(settings, attr):
     gpu = gpu_of(attr.backend)
     build = GPUS[gpu].torch_build if attr.torch and gpu else ""
@@ -24,13 +41,14 @@ def _cell_impl(settings, attr):
         CXX_ABI: attr.cxx_abi or NONE,
         STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
+        _MORE_FLAGS: json.encode(attr.more_flags) if attr.more_flags else NONE,
         _PLATFORMS: [_PLATFORM[attr.cpu]] if attr.cpu else settings[_PLATFORMS],
     }
 
 cell_transition = transition(
     implementation = _cell_impl,
     inputs = [_PLATFORMS],
-    outputs = _CELL + [_PLATFORMS],
+    outputs = _SETTINGS + [_PLATFORMS],
 )
 
 def _objects_impl(settings, attr):
@@ -42,23 +60,35 @@ def _objects_impl(settings, attr):
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != _DEFAULT_ABI else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend in GPUS or settings[BACKEND] == NONE else attr.backend,
+        _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or more_flags(settings[_MORE_FLAGS], attr.name) else NONE,
     }
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which
 # differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
 # matter of torch: objects that are linked together hand std::string to each other, by whatever path. So it stays, and
-# only the one that is compiled for without a word is not named.
+# only the one that is compiled for without a word is not named. Further options are for one section, and for what sees the
+# id, which they change.
 objects_transition = transition(
     implementation = _objects_impl,
-    inputs = _CELL,
-    outputs = _CELL,
+    inputs = _SETTINGS,
+    outputs = _SETTINGS,
 )
 
 def _neutral_impl(_settings, _attr):
-    return {setting: NONE for setting in _CELL}
+    return {setting: NONE for setting in _SETTINGS}
 
 neutral_transition = transition(
     implementation = _neutral_impl,
     inputs = [],
-    outputs = _CELL,
+    outputs = _SETTINGS,
+)
+
+def _id_impl(settings, _attr):
+    return {setting: NONE for setting in _CELL} | {_MORE_FLAGS: settings[_MORE_FLAGS]}
+
+# An id is the same in all cells, but for those that have further options.
+id_transition = transition(
+    implementation = _id_impl,
+    inputs = [_MORE_FLAGS],
+    outputs = _SETTINGS,
 )

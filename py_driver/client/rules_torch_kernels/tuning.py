@@ -1,8 +1,8 @@
 """Checks and times configurations of a kernel side by side, and says what came of each on each case.
 
 `driver tune` starts it in the Python that has torch. A line of JSON on stdin says what to run: `variants`, one for each
-configuration; `scripts` and `workload` of the benchmarks; `cases`; for each case the `todo`, numbers of variants; and
-`results`, the file to which each line that it writes is a value of JSON.
+configuration, which is its `config`; `scripts` and `workload` of the benchmarks; `cases`; for each case the `todo`,
+numbers of variants; and `results`, the file to which each line that it writes is a value of JSON.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _run(
         try:
             kernels.setdefault(number, None)
             kernels[number] = kernels[number] or load_variant(variant)
-            calls[number] = _call(made, workload, kernels[number])
+            calls[number] = _call(made, workload, kernels[number], variant["config"])
             _poison(made)
             calls[number]()
             if device == "cuda":
@@ -87,12 +87,17 @@ def _run(
             say({"config": number, "outcome": "correct", **times.as_json()})
 
 
-def _call(made: Any, workload: Workload, kernel: Any) -> Callable[[], Any]:  # noqa: ANN401  (the user's own objects)
-    """A call of the benchmark with one of the kernels."""
+def _call(
+    made: Any,  # noqa: ANN401  (the user's own objects)
+    workload: Workload,
+    kernel: Any,  # noqa: ANN401
+    config: dict[str, int],
+) -> Callable[[], Any]:
+    """A call of the benchmark with one of the kernels, and one configuration."""
     method = getattr(made, f"benchmark_{workload.name}")
 
     def call() -> None:
-        made.kernel = kernel
+        made.kernel, made.config = kernel, config
         method()
 
     return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 from py_driver import __main__
 from py_driver.bazel import invocation
 from py_driver.bazel.find import Bazel, Source
-from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, Headers, apart, building, verifying
+from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, Headers, apart, building, verifying, without_check
 from py_driver.bazel.remote import Remote
 from py_driver.output import Output
 
@@ -56,6 +57,11 @@ def test_a_build_takes_results_from_caches_and_a_verification_from_none(tmp_path
         "--jobs=3",
         "--local_resources=memory=4000",
     ]
+
+
+def test_only_a_bazel_that_can_leaves_toolchains_unchecked() -> None:
+    assert without_check(_BAZEL) == ["--noexperimental_check_external_repository_files"]
+    assert without_check(replace(_BAZEL, version="8.3.0")) == []
 
 
 def test_a_build_keeps_going_on_request() -> None:
