@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.errors import Note
 from py_driver.matrix.cells import CPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.manifest.model import Kernel, Manifest, Text
+    from py_driver.manifest.section import Findings
 
 _FLAG = re.compile(r"(?:^|[=,])-m(?!axrregcount|llvm|(?:no-)?omit-leaf-frame-pointer)([^,]+)")
 """A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`)."""
@@ -85,14 +85,12 @@ def sections_for(manifest: Manifest, sections: Sequence[Kernel], cpu: str | None
     return kept, ""
 
 
-def notes(manifest: Manifest) -> list[Note]:
-    """A note for each part that is for one CPU alone."""
+def note_cpus(manifest: Manifest, findings: Findings) -> None:
+    """Collect a note for each part that is for one CPU alone."""
     found = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
     found += [
         one for family in manifest.built for section in manifest.sections(family) for one in _bound_section(section)
     ]
     first = {(one.title, one.cpu): one for one in reversed(found)}
-    return [
-        Note(f"{one.title} is for {one.cpu} alone, since its flags have `{one.flag.value}`", one.flag.span)
-        for one in sorted(first.values(), key=lambda one: (one.flag.span.line, one.flag.span.column))
-    ]
+    for one in first.values():
+        findings.note(f"{one.title} is for {one.cpu} alone, since its flags have `{one.flag.value}`", one.flag.span)

@@ -12,7 +12,6 @@ from py_driver.matrix.cells import MACHINE, Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
-from py_driver.plan.cpus import notes as notes_of_cpus
 from py_driver.plan.cpus import sections_for
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
@@ -202,7 +201,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         groups=groups,
         variants=variants,
         excluded=excluded,
-        notes=(*project.notes, *notes_of_cpus(manifest)),
+        notes=project.notes,
         cpus=matrix.cpus,
     )
 

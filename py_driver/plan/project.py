@@ -11,6 +11,7 @@ from py_driver.manifest.reader import read
 from py_driver.manifest.text import SIZE_LIMIT, check_size
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.checks import check
+from py_driver.plan.cpus import note_cpus
 from py_driver.plan.file_checks import FileChecker
 from py_driver.plan.header_checks import check_includes
 from py_driver.plan.op_names import check_op_names
@@ -88,6 +89,7 @@ def load(directory: Path, releases: Releases) -> Project:
     checker.check_packages(manifest, python)
     reach = check_includes(directory, manifest, python, checker.unusable, findings)
     check_op_names(directory, python, findings)
+    note_cpus(manifest, findings)
     if diagnostics := findings.diagnostics():
         raise DriverError(diagnostics)
     return Project(

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
+load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION", "package_path")
 load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
@@ -40,8 +41,17 @@ def _metadata(ctx, objects):
         return ctx.attr.metadata
     return json.encode(json.decode(ctx.attr.metadata) | {"cxx": cxx})
 
+def _check_platform(ctx):
+    """Fails if a variant for the CPU of the machine that builds would be compiled for another one."""
+    here = ctx.attr._here[platform_common.ConstraintValueInfo]
+    if not ctx.attr.cpu and not ctx.target_platform_has_constraint(here):
+        help = "build without `--platforms`, or build the variant for that CPU"
+        fail_with(ctx.label, "cpu", "the variant is for %s, and `--platforms` names another CPU" % CPU, help)
+
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
+    if ctx.attr.objects:
+        _check_platform(ctx)
     identity = ctx.attr.id[KernelIdInfo]
     groups = {}
     for target in ctx.attr.objects:
@@ -115,7 +125,7 @@ kernel_variant = rule(
         ),
         "cpu": attr.string(
             values = ["", "aarch64"],
-            doc = "What the variant is for, if not for the CPU that the build is for.",
+            doc = "The CPU that the variant is for; empty for x86_64, or for variants without an extension.",
         ),
         "cxx_abi": attr.string(
             values = ["", "cxx11", "cxx98"],
@@ -173,6 +183,10 @@ kernel_variant = rule(
         "_exports_tvm_ffi": attr.label(
             default = "//rules/private/include:exports_tvm_ffi.map",
             allow_single_file = True,
+        ),
+        "_here": attr.label(
+            default = "@platforms//cpu:" + CPU,
+            providers = [platform_common.ConstraintValueInfo],
         ),
         "_ops": attr.label(
             default = "//rules/private/include:_ops.py.template",

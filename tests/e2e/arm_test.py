@@ -69,7 +69,12 @@ for count in (3, 2):
 with open("/proc/self/maps") as maps:
     runtimes = {line.split()[-1] for line in maps if "gomp" in line.split()[-1]}
 assert len(runtimes) == 1, runtimes
-print(*(Path(one.__file__).parent.name for one in (relu, scale, dot)))
+
+simd = get_local_kernel(Path(sys.argv[4]), backend="cpu")
+a, b = torch.randint(-128, 128, (2, 1003), dtype=torch.int8)
+assert simd.dot(a, b) == (a.long() * b.long()).sum().item()
+assert simd.sum_of(a.int()) == a.long().sum().item()
+print(*(Path(one.__file__).parent.name for one in (relu, scale, dot, simd)))
 """
 
 
@@ -112,8 +117,17 @@ def openmp(clone: Driver, base: Path) -> Built:
     return Built(driver=clone, project=project, result=clone.build(project, both))
 
 
+@pytest.fixture(scope="module")
+def simd(clone: Driver, base: Path) -> Built:
+    """A project with a section for each CPU, and one for both."""
+    project = copy_project(PROJECTS / "simd", base / "arm" / "simd")
+    both = RELU.replace("aarch64", "{x86_64,aarch64}")
+    return Built(driver=clone, project=project, result=clone.build(project, both))
+
+
 @pytest.mark.parametrize(
-    ("which", "variant"), [("relu", RELU), ("stable", STABLE), ("cuda", CUDA), ("python", RELU), ("openmp", RELU)]
+    ("which", "variant"),
+    [("relu", RELU), ("simd", RELU), ("stable", STABLE), ("cuda", CUDA), ("python", RELU), ("openmp", RELU)],
 )
 def test_a_library_is_for_arm_and_asks_for_old_systems(
     which: str, variant: str, request: pytest.FixtureRequest
@@ -164,6 +178,13 @@ def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
     assert steps(openmp.result) == (8, 0, 0)
     chosen = clone.run("build", openmp.project, f"--variant={RELU}", "--cxx=gcc", "--json").stdout
     assert [one["variant"] for one in json.loads(chosen)["variants"]] == [RELU]
+
+
+def test_a_section_for_the_other_cpu_is_left_out(clone: Driver, simd: Built) -> None:
+    assert steps(simd.result) == (10, 0, 0)  # three of the binding and one of each of two sections, for either CPU
+    said = clone.run("check", simd.project).stderr
+    assert "[kernel.avx2] is for x86_64 alone, since its flags have `-mavx2`" in said
+    assert "[kernel.dotprod] is for aarch64 alone, since its flags have `-march=armv8.2-a+dotprod`" in said
 
 
 def test_both_cpus_have_the_same_code_for_gpus(cuda: Built) -> None:
@@ -239,7 +260,7 @@ def test_a_library_alone_is_checked_for_its_own_cpu(clone: Driver, cuda: Built, 
 
 
 @pytest.mark.slow
-def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, tmp_path: Path) -> None:
+def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, simd: Built, tmp_path: Path) -> None:
     root, site = tmp_path / "root", tmp_path / "site"
     _packages([*PYTHON, *LIBRARIES], "arm64", root)
     _packages(["qemu-user-static"], "amd64", tmp_path)
@@ -255,14 +276,22 @@ def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, tmp_
     }
     words = [word for name, value in settings.items() for word in ("-E", f"{name}={value}")]
     done = subprocess.run(
-        [qemu, "-L", root, *words, root / "usr/bin/python3.11", script, relu.build, stable.build, openmp.build],
+        [
+            qemu,
+            "-L",
+            root,
+            *words,
+            root / "usr/bin/python3.11",
+            script,
+            *(one.build for one in (relu, stable, openmp, simd)),
+        ],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [RELU, STABLE, RELU]
+    assert done.stdout.split() == [RELU, STABLE, RELU, RELU]
 
 
 def _packages(names: Sequence[str], architecture: str, to: Path) -> None:

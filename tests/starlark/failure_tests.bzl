@@ -12,7 +12,7 @@ def _failure_test_impl(ctx):
     asserts.expect_failure(env, ": %s\n  help: %s" % (ctx.attr.problem, ctx.attr.help))
     return analysistest.end(env)
 
-def _make(torch, backend, stable_abi = "none"):
+def _make(torch, backend, stable_abi = "none", more = {}):
     return analysistest.make(
         _failure_test_impl,
         attrs = {
@@ -25,12 +25,13 @@ def _make(torch, backend, stable_abi = "none"):
             str(Label("//rules/settings:cxx_abi")): "cxx11",
             str(Label("//rules/settings:stable_abi")): stable_abi,
             str(Label("//rules/settings:torch")): torch,
-        },
+        } | more,
         expect_failure = True,
     )
 
 known_cell_test = _make("2.13", "cu130")
 rocm_cell_test = _make("2.13+rocm", "rocm72")
+arm_platform_test = _make("2.13", "cpu", more = {"//command_line_option:platforms": str(Label("//toolchains:aarch64"))})
 unknown_torch_test = _make("9.9", "cu130")
 unknown_cuda_test = _make("2.13", "cu999")
 unknown_stable_abi_test = _make("2.13", "cu130", stable_abi = "29")
@@ -51,7 +52,7 @@ def _objects(name, attribute, problem, help, test_rule = known_cell_test, **attr
     )
     return name
 
-def _variant(name, attribute, problem, help, **attributes):
+def _variant(name, attribute, problem, help, test_rule = known_cell_test, **attributes):
     """Declares a wrong kernel_variant and the test of its message."""
     values = {
         "backend": "cpu",
@@ -62,7 +63,7 @@ def _variant(name, attribute, problem, help, **attributes):
         "torch": "2.13",
     } | attributes
     kernel_variant(name = name + ".target", id = _PROJECT + "id", metadata = "{}", tags = ["manual"], **values)
-    known_cell_test(
+    test_rule(
         name = name,
         size = "small",
         attribute = attribute,
@@ -196,6 +197,13 @@ def _variant_failures():
             problem = "no torch SDK for `9.9`",
             help = _DECLARE,
             torch = "9.9",
+        ),
+        _variant(
+            name = "variant_for_another_cpu_than_that_of_the_platform_fails",
+            attribute = "cpu",
+            problem = "the variant is for x86_64, and `--platforms` names another CPU",
+            help = "build without `--platforms`, or build the variant for that CPU",
+            test_rule = arm_platform_test,
         ),
         _variant(
             name = "variant_for_an_unknown_backend_fails",
