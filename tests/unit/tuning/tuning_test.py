@@ -13,6 +13,7 @@ import pytest
 
 from py_driver.errors import Code, DriverError
 from py_driver.tuning.choice import best, cover, slower
+from py_driver.tuning.configs import config_files, is_of
 from py_driver.tuning.expression import Expression
 from py_driver.tuning.header import Chosen, conflicts, header
 from py_driver.tuning.picture import picture, so_far
@@ -122,6 +123,23 @@ def test_more_than_can_be_tried(space: Space) -> None:
     }
     chosen = cover(many, Records(machine={}, sources="", found=found))
     assert [*chosen.values()] == [*space.configurations][:7]
+
+
+def test_files_of_configurations_for_triton(space: Space, records: Records) -> None:
+    """One for each shape but the key, with a row for each value of the key, which has what serves that case."""
+    files = config_files(space, "NVIDIA H200", cover(space, records))
+    assert [*files] == [f"rows={rows},device_name=NVIDIA_H200.json" for rows in (262144, 4096, 32768, 8192, 64)]
+    assert json.loads(files["rows=4096,device_name=NVIDIA_H200.json"]) == {
+        "1001": {"VARIANT": 0, "THREADS": 512, "VEC": 1}
+    }
+    same = {(8, 4096): (2, 128, 2), (8, 128): (0, 128, 4), (9, 128): (1, 256, 1)}
+    rows = config_files(space, "A  B", same)
+    assert {name: [*json.loads(text)] for name, text in rows.items()} == {
+        "rows=8,device_name=A__B.json": ["128", "4096"],
+        "rows=9,device_name=A__B.json": ["128"],
+    }
+    assert all(is_of(space, text) for text in (*files.values(), *rows.values(), "{}"))
+    assert not any(is_of(space, text) for text in ("", "[]", '{"1": 2}', '{"1": {"VARIANT": 1}}'))
 
 
 def test_header(space: Space, records: Records) -> None:
