@@ -86,7 +86,7 @@ def watched(place: Path, runs: int) -> list[list[str]]:
             rows.append(row(f"driver run --watch: {name}", taken[1:]))
         return rows
     finally:
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGTERM)  # in the background, SIGINT is ignored
         process.wait()
 
 

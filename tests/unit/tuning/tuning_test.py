@@ -132,7 +132,7 @@ def test_files_of_configurations_for_triton(space: Space, records: Records) -> N
     assert json.loads(files["rows=4096,device_name=NVIDIA_H200.json"]) == {
         "1001": {"VARIANT": 0, "THREADS": 512, "VEC": 1}
     }
-    same = {(8, 4096): (2, 128, 2), (8, 128): (0, 128, 4), (9, 128): (1, 256, 1)}
+    same: dict[Case, Configuration] = {(8, 4096): (2, 128, 2), (8, 128): (0, 128, 4), (9, 128): (1, 256, 1)}
     rows = config_files(space, "A  B", same)
     assert {name: [*json.loads(text)] for name, text in rows.items()} == {
         "rows=8,device_name=A__B.json": ["128", "4096"],
