@@ -4,7 +4,8 @@
 The driver's own plan says which actions there are and which of them are one (py_driver/building/expected.py), and its
 estimate runs them on as many workers as are given (estimate.py). simulation.json has the seconds of each action of the
 kernels below, as the driver measured them when it built one variant of each with `--jobs 1` and `--jobs 2`, and how
-long these builds took: by that the simulation is compared with what was.
+long these builds took: by that the simulation is compared with what was. It also has builds on an engine with 1, 2
+and 4 workers, `w1` to `w4`, which tests/helpers/engine.py runs.
 
     python bench/simulation.py KERNEL JOBS REPORT    puts a build into simulation.json, by the JSON of its report
 """
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 DATA: Final = ROOT / "bench" / "simulation.json"
 KERNELS: Final = ROOT / "bench" / "kernels"
 MEASURED: Final = "torch213-cxx11-cu130-x86_64-linux"
+_ENGINE: Final = "w"
+"""What comes before the number of workers in simulation.json, where builds without an engine have their `--jobs`."""
+
 COPIES: Final = 4
 """Projects of each kernel: names differ, so no two projects share an action."""
 
@@ -140,15 +144,18 @@ def outcome(works: Sequence[Work], variants: int, workers: Sequence[int] = WORKE
     return Outcome(run=alone.run + variants * TAIL, seconds=seconds, work=alone.seconds + tail)
 
 
-def validated() -> list[tuple[str, int, float, float]]:
-    """Kernel, jobs, seconds as measured, seconds as simulated: of the builds that simulation.json was made of."""
+def validated() -> list[tuple[str, str, float, float]]:
+    """Kernel, who ran it, seconds as measured, seconds as simulated: of the builds that simulation.json was made of."""
     releases, found = Releases(), []
     for kernel, builds in read_data().items():
         every = steps_of(plan_directory(KERNELS / kernel, releases), [MEASURED], releases)
         for jobs, build in builds.items():
             steps = [step for step in every if key_of(step) in build["actions"]]
             work = Work(kernel, steps, history_of(steps, build["actions"], done=False))
-            found.append((kernel, int(jobs), build["seconds"], together([work], jobs=int(jobs), memory=None).seconds))
+            count = int(jobs.removeprefix(_ENGINE))
+            remote = f"{count} worker{'s' * (count > 1)} of an engine"
+            who = remote if jobs.startswith(_ENGINE) else f"`--jobs {count}`"
+            found.append((kernel, who, build["seconds"], together([work], jobs=count, memory=None).seconds))
     return found
 
 
@@ -193,10 +200,10 @@ def table() -> str:
         cost = f"{one.work / 3600:.1f} h, {one.dollars:.2f} USD"
         size, writes = one.run * RESULT_MEGABYTES / 1000, one.run * (1 + RESULT_BLOBS)
         lines.append(f"| {title} | {one.run:,} | {times} | {cost} | {size:.1f} GB | {writes:,.0f} |\n")
-    lines += ["\n", "| kernel | `--jobs` | measured | simulated | |\n", "|---|---:|---:|---:|---:|\n"]
-    for kernel, jobs, measured, found in validated():
+    lines += ["\n", "| kernel | run by | measured | simulated | |\n", "|---|---|---:|---:|---:|\n"]
+    for kernel, who, measured, found in validated():
         lines.append(
-            f"| {kernel} | {jobs} | {measured:.1f} s | {found:.1f} s | {100 * (found / measured - 1):+.0f} % |\n"
+            f"| {kernel} | {who} | {measured:.1f} s | {found:.1f} s | {100 * (found / measured - 1):+.0f} % |\n"
         )
     return "".join(lines)
 
@@ -212,7 +219,7 @@ def measure(kernel: str, jobs: str, report: Path) -> None:
 
     Args:
         kernel: its name.
-        jobs: how many actions ran at once.
+        jobs: how many actions ran at once; `w2` for two workers of an engine.
         report: the JSON of `driver build --report`.
     """
     data = read_data() if DATA.is_file() else {}

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CU130, PROJECTS, another, copy_project, cuda_steps, digests
-from engine import Engine, install
+from clone import BINDING, CPU, CU130, PROJECTS, another, copy_project, cuda_steps, digests
+from engine import Engine, Programs, install
 
 from py_driver.output import Output
 
@@ -90,10 +90,16 @@ def client(clone: Driver, base: Path) -> Client:
 
 
 @pytest.fixture(scope="module")
-def storage() -> Iterator[Engine]:
+def programs() -> Programs:
+    """What an engine runs; a test fails if it cannot be fetched."""
+    return install(Output())
+
+
+@pytest.fixture(scope="module")
+def storage(programs: Programs) -> Iterator[Engine]:
     """A storage that all engines have: what it has lost, Bazel would make anew."""
     with _directory() as place:
-        engine = Engine(place=place, programs=install(Output()))
+        engine = Engine(place=place, programs=programs)
         engine.start_storage()
         yield engine
         engine.close()
@@ -130,8 +136,10 @@ def _until_at_work(engine: Engine, name: str = "") -> None:
         assert time.monotonic() < end
 
 
-def _tell(engine: Engine, began: float, **more: object) -> None:
-    print(f"\n{os.environ['PYTEST_CURRENT_TEST']}: {time.monotonic() - began:.0f} s", engine.ran(), more)  # noqa: T201
+def _tell(engine: Engine, began: float, said: str = "") -> None:
+    """Print the facts that docs/remote.md has."""
+    test = os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2]
+    print(f"\n{test}: {time.monotonic() - began:.0f} s, {engine.ran()}, tries {max(engine.tries(), default=0)}", said)  # noqa: T201
 
 
 def test_two_workers(client: Client, begin: Callable[..., Engine], base: Path, clone: Driver) -> None:
@@ -163,7 +171,7 @@ def test_a_worker_goes_down(client: Client, begin: Callable[..., Engine]) -> Non
         _until_at_work(engine, "one")
         engine.stop("one")
         _, err = process.communicate()
-    _tell(engine, began, tries=engine.tries(), err=err)
+    _tell(engine, began)
     assert process.returncode == 0, err
     assert client.same()
 
@@ -177,7 +185,7 @@ def test_the_scheduler_restarts(client: Client, begin: Callable[..., Engine]) ->
         time.sleep(3)
         engine.start_scheduler()
         _, err = process.communicate()
-    _tell(engine, began, tries=engine.tries(), err=err)
+    _tell(engine, began)
     assert process.returncode == 0, err
     assert client.same()
 
@@ -191,25 +199,59 @@ def test_the_database_restarts(client: Client, begin: Callable[..., Engine]) -> 
         time.sleep(3)
         engine.start_database()
         _, err = process.communicate()
-    _tell(engine, began, tries=engine.tries(), err=err)
+    _tell(engine, began)
     assert process.returncode == 0, err
     assert client.same()
 
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_nobody_to_work(client: Client, begin: Callable[..., Engine], *, wrong: bool) -> None:
+    """No worker, or one of another kind: the build ends when the scheduler gives up, and works once there is one."""
     engine = begin(changes=_IMPATIENT)
     if wrong:
         engine.start_worker("wrong", {"OSFamily=linux": "OSFamily=darwin"})
     began = time.monotonic()
-    client.edit("nobody")
+    client.edit(f"nobody_{wrong}")
     with client.start(engine) as process:
         _, err = process.communicate()
-    _tell(engine, began, tries=engine.tries(), err=err)
+    _tell(engine, began)
     assert process.returncode == 4
+    assert "error[E301]: the executor has no worker that takes an action" in err
+    assert "[remote.exec-properties]" in err
+    assert engine.ran() == {}
     engine.start_worker("one")
     with client.start(engine) as process:
         _, err = process.communicate()
     assert process.returncode == 0, err
     assert engine.ran().keys() == {"one"}
     assert client.same()
+
+
+@pytest.mark.parametrize("full", ["disk", "quota"])
+def test_a_storage_without_space(clone: Driver, base: Path, programs: Programs, full: str) -> None:
+    """It has 100 MB, and the toolchain alone is larger; a build with another storage then succeeds."""
+    place = base / "engine" / full
+    place.mkdir()
+    driver, project = another(clone, place), copy_project(PROJECTS / "tiny", place / "tiny")
+    within = "mkdir -p buildbox-storage; mount -t tmpfs -o size=100m tmpfs buildbox-storage" if full == "disk" else ""
+    changes = {} if full == "disk" else {"--quota-high=200G": "--quota-high=100M"}
+    for space in (False, True):
+        with _directory() as here:
+            engine = Engine(place=here, programs=programs, changes={} if space else changes)
+            try:
+                engine.start_storage("" if space else within)
+                engine.start_database()
+                engine.start_scheduler()
+                engine.start_worker("one")
+                began = time.monotonic()
+                with driver.start("build", project, f"--variant={CPU}", *engine.options) as process:
+                    _, err = process.communicate()
+                _tell(engine, began, err[-3000:])
+            finally:
+                engine.close()
+        assert process.returncode == (0 if space else 4), err
+        assert (project / "build").exists() == space
+    local = another(clone, place / "local")
+    copy = copy_project(PROJECTS / "tiny", place / "local" / "tiny")
+    local.build(copy, CPU)
+    assert digests(copy / "build") == digests(project / "build")

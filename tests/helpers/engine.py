@@ -297,6 +297,8 @@ def _as_nobody() -> list[str]:
 def main() -> None:
     """Run an engine with some workers until Ctrl-C."""
     output = Output()
+    for one in (signal.SIGINT, signal.SIGTERM):  # the background of a script ignores the first
+        signal.signal(one, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="engine-") as place:
         engine = Engine(place=Path(place), programs=install(output))
         try:
