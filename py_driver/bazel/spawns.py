@@ -29,7 +29,8 @@ _NAME, _VALUE = 1, 2
 # ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration and Timestamp.
 _PATH, _FILE_DIGEST = 1, 2
 _HASH = 1
-_TOTAL_TIME, _QUEUE_TIME, _START_TIME = 1, 5, 20
+_TOTAL_TIME, _FETCH_TIME, _START_TIME = 1, 4, 20
+_WORKER_TIMES = (6, 8, 9)  # its inputs, itself, its outputs
 _SECONDS, _NANOSECONDS = 1, 2
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -66,7 +67,7 @@ class Spawn:
         mnemonic: of its action, e.g. `KernelLink`.
         key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
         runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
-        seconds: how long it ran, without the time for which it waited for a worker; None if it was not run.
+        seconds: how long it ran, elsewhere on its worker only; None if it was not run.
         start: when it began, in seconds of Unix time; None if it was not run, or Bazel does not say.
         outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
         call: how it is called; None if nobody asked for that.
@@ -122,7 +123,8 @@ def _spawn(content: bytes) -> Spawn:
     texts = {_MNEMONIC: "", _RUNNER: ""}
     outputs: dict[str, str] = {}
     listed: list[str] = []
-    key, hit, seconds, waited, start = "", False, 0.0, 0.0, None
+    key, hit, seconds, start = "", False, 0.0, None
+    metrics = slice(0, 0)
     for number, value in _fields(content, 0, len(content)):
         if isinstance(value, int):
             hit = bool(value) if number == _CACHE_HIT else hit
@@ -135,11 +137,14 @@ def _spawn(content: bytes) -> Spawn:
         elif number == _DIGEST:
             key = _string(content, value, _HASH)
         elif number == _METRICS:
+            metrics = value
             seconds = _seconds(content, value, _TOTAL_TIME) or 0.0
-            waited = _seconds(content, value, _QUEUE_TIME) or 0.0
             start = _seconds(content, value, _START_TIME)
-    if texts[_RUNNER] == _REMOTE:
-        seconds, start = max(seconds - waited, 0.0), start and start + waited
+    worker = sum(_seconds(content, metrics, number) or 0.0 for number in _WORKER_TIMES)
+    if texts[_RUNNER] == _REMOTE and 0.0 < worker <= seconds:
+        # Before it, Bazel sends inputs and the action waits for a worker; after it, Bazel fetches outputs.
+        before = max(seconds - worker - (_seconds(content, metrics, _FETCH_TIME) or 0.0), 0.0)
+        seconds, start = worker, None if start is None else start + before
     again = hit or texts[_RUNNER] == _DEDUPLICATED
     return Spawn(
         mnemonic=texts[_MNEMONIC],
