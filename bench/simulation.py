@@ -4,8 +4,8 @@
 The driver's own plan says which actions there are and which of them are one (py_driver/building/expected.py), and its
 estimate runs them on as many workers as are given (estimate.py). simulation.json has the seconds of each action of the
 kernels below, as the driver measured them when it built one variant of each with `--jobs 1` and `--jobs 2`, and how
-long these builds took: by that the simulation is compared with what was. Builds on an
-engine with 1, 2 and 4 workers, which tests/helpers/engine.py runs, can be put beside them as `w1` to `w4`.
+long these builds took: by that the simulation is compared with what was. Builds on an engine with 1, 2 and 4 workers,
+which tests/helpers/engine.py runs, can be put beside them as `w1` to `w4`.
 
     python bench/simulation.py KERNEL JOBS REPORT    puts a build into simulation.json, by the JSON of its report
 """

@@ -27,4 +27,5 @@ def test_no_test_imports_another() -> None:
 
 def test_only_programs_change_the_path() -> None:
     nodes = ((file, node) for file, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    assert {file for file, node in nodes if ast.unparse(node) == "sys.path"} == {"helpers/engine.py", "release.py", "run.py"}
+    changed = {file for file, node in nodes if ast.unparse(node) == "sys.path"}
+    assert changed == {"helpers/engine.py", "release.py", "run.py"}
