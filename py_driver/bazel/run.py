@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from py_driver.bazel.console import ACTIONS_SHOWN, Console, own_diagnostics
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.rc import OPTION as ANNOUNCE
-from py_driver.bazel.sandbox import is_hermetic, settings_file
+from py_driver.bazel.sandbox import is_hermetic, settings_file, toolchains
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
 from py_driver.output import printable
 from py_driver.system.cache import cache_root
@@ -141,6 +143,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
         settings = [settings_file(cache_root())] if is_hermetic(cwd) else []
+        if settings and args[0] == "build":
+            args = ["build", *toolchains(_output_base(bazel, cwd)), *args[1:]]
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += _LIVE if output.live else _PLAIN
         command += [f"--build_event_json_file={events_file}", *args[1:]]
@@ -184,6 +188,39 @@ def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
         os.execve(command[0], command, curated())  # noqa: S606  (no shell is wanted)
     except OSError as problem:
         raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
+
+
+def _output_base(bazel: Bazel, cwd: Path) -> Path:
+    """Where Bazel keeps what it unpacks and builds for a workspace.
+
+    It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace it
+    is; the layout is that of https://bazel.build/remote/output-directories.
+
+    Args:
+        bazel: which one.
+        cwd: the workspace.
+
+    Raises:
+        DriverError: NO_BAZEL if it cannot be run, SET_UP if it does not tell.
+    """
+    told = dict(option.split("=", 1) for option in bazel.startup if "=" in option)
+    if "--output_base" in told:
+        return Path(told["--output_base"])
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    root = told.get("--output_user_root") or Path(cache, "bazel", f"_bazel_{os.environ.get('USER', 'root')}")
+    usual = Path(root, hashlib.md5(os.fsencode(cwd.resolve()), usedforsecurity=False).hexdigest())
+    with suppress(OSError):
+        if (usual / "DO_NOT_BUILD_HERE").read_bytes() == os.fsencode(cwd.resolve()):
+            return usual
+    command = _command(bazel, ["info", "output_base"])
+    try:
+        asked = subprocess.run(command, cwd=cwd, env=curated(), check=True, capture_output=True, text=True)
+    except OSError as problem:
+        raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
+    except subprocess.CalledProcessError as failed:
+        problem = failed.stderr.strip().splitlines() or [f"exit code {failed.returncode}"]
+        raise error(Code.SET_UP, f"Bazel does not tell its output base: {printable(problem[-1])}") from failed
+    return Path(asked.stdout.strip())
 
 
 def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:

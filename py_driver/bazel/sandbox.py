@@ -33,6 +33,9 @@ _LIBRARIES: Final = (
 
 _HERMETIC: Final = "--experimental_use_hermetic_linux_sandbox"
 _ADVICE: Final = "actions need glibc, libgcc and libstdc++ of this machine"
+TOOLCHAINS: Final = "/mnt"
+"""Where an action finds what Bazel has unpacked; rules/private/tools/compile/packs.zig links directories to it."""
+
 _MOUNTED: Final = ("/lib", "/lib64")
 """Where the C library is put; .bazelrc mounts this machine's there, for a Bazel that the driver does not start."""
 
@@ -116,6 +119,22 @@ def settings_file(cache: Path) -> Path:
                 (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
                 settle(fresh, place)
     return place / "bazelrc"
+
+
+def toolchains(base: Path) -> list[str]:
+    """What Bazel is told for actions to find the headers of toolchains where they are unpacked.
+
+    An action gets each toolchain's headers in one file. To lay them out of it, or to have Bazel lay out ten thousand
+    files, takes longer than to look there.
+
+    Args:
+        base: Bazel's output base.
+    """
+    unpacked = base / "external"
+    with storage_errors(unpacked):
+        unpacked.mkdir(parents=True, exist_ok=True)
+    place = str(unpacked).replace(":", "\\:")
+    return [f"--sandbox_add_mount_pair={place}:{TOOLCHAINS}"]
 
 
 def isolation(output: Output) -> list[str]:

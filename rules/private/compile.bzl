@@ -114,7 +114,7 @@ def preprocessor_flags(arguments, job, needed, name):
     Args:
         arguments: Args to add to.
         job: see `prefix_maps`.
-        needed: string, a directory of torch's headers less what a source does not need, or None.
+        needed: File, a directory of torch's headers less what a source does not need, or None.
         name: File, a header that defines TORCH_EXTENSION_NAME, or None.
     """
     arguments.add("-DNDEBUG")
@@ -132,7 +132,7 @@ def preprocessor_flags(arguments, job, needed, name):
     else:
         add_directories(arguments, job.sources, job.includes, "-I")
     if needed:
-        arguments.add("--needed-headers=" + needed)
+        arguments.add(needed, format = "--needed-headers=%s")
     for sdk in _sdks(job):
         arguments.add_all(sdk.includes, before_each = "-isystem")
     if name:
@@ -151,22 +151,69 @@ def scanned(job, source, needed):
     """
     return [job.sources[source]] + job.headers if needed else []
 
-def preprocessor_inputs(job, source, sdk_files, name):
-    """What preprocessing a source reads.
+def preprocessor_inputs(job, source, sdk_files, name, needed = None):
+    """What preprocessing a source reads, with each header of the toolchains by itself.
 
     Args:
         job: see `prefix_maps`.
         source: File to compile.
         sdk_files: list of depset of File, of the compilers.
         name: see `preprocessor_flags`.
+        needed: see `preprocessor_flags`.
 
     Returns:
         depset of File.
     """
-    direct = [job.registration] + ([job.hipified] if job.hipified else [job.sources[source]] + job.headers)
-    if name:
-        direct = direct + [name]
+    direct = _own_files(job, source, name) + ([needed] if needed else [])
     return depset(direct, transitive = sdk_files + [sdk.headers for sdk in _sdks(job)])
+
+def _own_files(job, source, name):
+    """What a source reads that is of no toolchain: of the project and of the rules."""
+    direct = [job.hipified] if job.hipified else [job.sources[source]] + job.headers
+    return [job.registration] + direct + ([name] if name else [])
+
+def packed_inputs(job, source, compilers, name, needed = None):
+    """What preprocessing a source reads, with the headers of each toolchain in one file, if they all have one.
+
+    Args:
+        job: see `prefix_maps`.
+        source: File to compile.
+        compilers: list of struct, see `packed`: what brings headers besides libraries and torch.
+        name: see `preprocessor_flags`.
+        needed: see `preprocessor_flags`.
+
+    Returns:
+        struct, see `packed`.
+    """
+    own = _own_files(job, source, name)
+    brought = packed(compilers + _sdks(job), own)
+    inputs = depset(own + ([needed] if needed else []), transitive = [brought.inputs])
+    return struct(inputs = inputs, packs = brought.packs, readers = brought.readers)
+
+def packed(sdks, readers):
+    """The headers of toolchains for an action whose program takes packs: those, or each header if a toolchain has none.
+
+    Args:
+        sdks: list of struct with `headers`, depset of File, and `pack`, the same in one File, or None.
+        readers: list of File, or directories of them, whose headers are wanted.
+
+    Returns:
+        struct of `inputs`, depset of File; `packs` and `readers`, list of File, for `add_packs`.
+    """
+    packs = [sdk.pack for sdk in sdks]
+    if not packs or None in packs:
+        return struct(inputs = depset(transitive = [sdk.headers for sdk in sdks]), packs = [], readers = [])
+    return struct(inputs = depset(packs), packs = packs, readers = readers)
+
+def add_packs(arguments, packed):
+    """Adds the options that name packs, and files whose headers are wanted.
+
+    Args:
+        arguments: Args of a program that takes packs, to add to.
+        packed: struct, see `packed`.
+    """
+    arguments.add_all(packed.packs, before_each = "--pack")
+    arguments.add_all(packed.readers, before_each = "--reads")
 
 def without_definitions(flags):
     """An author's flags for a compiler, less those that only preprocessing reads; so the later phases are shared more.
@@ -202,9 +249,16 @@ def compile_cxx(ctx, job, source):
     """
     object = object_file(ctx, source)
     needed = None if job.gcc else job.needed
-    compiler = gcc_compiler(ctx, job) if job.gcc else _clang_compiler(ctx, job, scanned(job, source, needed))
     name = ctx.file._extension_name if job.id else None
-    headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []), name)
+    if job.gcc:
+        compiler = gcc_compiler(ctx, job)
+        files = compiler.files + ([job.gpu.headers] if job.gpu else [])
+        headers = preprocessor_inputs(job, source, files, name)
+    else:
+        sdks = [job.cc] + ([job.gpu] if job.gpu else [])
+        brought = packed_inputs(job, source, sdks, name, needed)
+        headers = brought.inputs
+        compiler = _clang_compiler(ctx, job, scanned(job, source, needed), brought)
     common = ctx.actions.args()
     common.add_all(compiler.options)
     common.add_all(VISIBILITY)
@@ -251,12 +305,12 @@ def compile_cxx(ctx, job, source):
     _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [named] + named_full, object, program)
     return [object], [text, named, object]
 
-def _clang_compiler(ctx, job, scan):
+def _clang_compiler(ctx, job, scan, packed):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
 
     def start(step, full):
         if step != "compile-text":
-            guard, first = guarded(ctx, job.cc.compiler, scan, full)
+            guard, first = guarded(ctx, job.cc.compiler, packed, scan, full)
             return guard, [first]
         if not full:
             return {"executable": job.cc.compiler}, []
@@ -273,19 +327,20 @@ def _clang_compiler(ctx, job, scan):
         # What is said about the search for headers is of no use there, and the text has the line markers of clang.
         before_text = ["-Wno-unused-command-line-argument"],
         compile = ["-c"],
-        files = [job.cc.files],
+        files = [job.cc.headers],
         flags = job.cxx_flags,
         includes = job.cc.includes,
         options = ["clang"] + job.cc.flags,
         start = start,
     )
 
-def guarded(ctx, compiler, scan = [], full = []):
+def guarded(ctx, compiler, packed, scan = [], full = []):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
 
     Args:
         ctx: rule context, with the attribute `_compile`.
         compiler: File, a static clang.
+        packed: struct, see `packed`.
         scan: list of File, see `scanned`.
         full: list of File, the text of all headers, if the action makes that too.
 
@@ -294,6 +349,7 @@ def guarded(ctx, compiler, scan = [], full = []):
     """
     arguments = ctx.actions.args()
     arguments.add("guarded")
+    add_packs(arguments, packed)
     arguments.add_all(scan, before_each = "--scan")
     arguments.add_all(full, before_each = "--full")
     arguments.add("--")

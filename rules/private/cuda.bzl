@@ -11,9 +11,12 @@ load(":actions.bzl", "ACTION", "package_path")
 load(
     ":compile.bzl",
     "VISIBILITY",
+    "add_packs",
     "id_header",
     "language_flags",
     "object_file",
+    "packed",
+    "packed_inputs",
     "phase_file",
     "prefix_maps",
     "preprocessor_flags",
@@ -159,7 +162,7 @@ def _compile_monolithic(ctx, job, source):
     arguments.add("nvcc")
     arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
     _call(arguments, job, source, job.archs, object)
-    inputs = preprocessor_inputs(job, source, [job.gpu.files], id_header(job))
+    inputs = preprocessor_inputs(job, source, [job.gpu.files], id_header(job), job.needed)
     _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
     return [object], [object]
 
@@ -175,7 +178,8 @@ def _compile_split(ctx, job, source):
 
     # With torch's headers, what reads the text takes nearly all of the time, so it is an action of its own.
     has_frontend = job.torch and not job.target_version
-    headers = preprocessor_inputs(job, source, [job.gpu.files], id_header(job))
+    brought = packed_inputs(job, source, [job.gpu, job.gpu.host], id_header(job), job.needed)
+    headers = depset(transitive = [job.gpu.programs, brought.inputs])
 
     # Which architecture is named to the host's phases is of no effect, if it is always the same.
     host = [job.gpu.archs[-1]]
@@ -186,6 +190,7 @@ def _compile_split(ctx, job, source):
     arguments.add("preprocess")
     arguments.add("--arch-list", arch_list)
     arguments.add_all(["--share"] if has_frontend else [])
+    add_packs(arguments, brought)
     arguments.add_all(scanned(job, source, job.needed), before_each = "--scan")
     arguments.add_all("--host", [host_text, _gencode(host[0])])
     for number, arch in archs.items():
@@ -194,7 +199,7 @@ def _compile_split(ctx, job, source):
     _run(ctx, job, source, "CudaPreprocess", [arguments], headers, [host_text] + texts.values(), "Preprocessing")
     firsts = [host_text]
 
-    def later(phase, mnemonic, what, out, archs, inputs, stub = None, headers = []):
+    def later(phase, mnemonic, what, out, archs, inputs, stub = None, sdks = []):
         arguments = ctx.actions.args()
         arguments.add_all(["phase", phase, "--source", package_path(source), "--section", ctx.label.name])
         arguments.add_all(["--attempt"] if job.needed else [])
@@ -204,15 +209,17 @@ def _compile_split(ctx, job, source):
         arguments.add("--out", out)
         if stub:
             arguments.add("--stub", stub)
-        asked = job.gpu.device_host if phase in _OF_THE_DEVICE else job.gpu.host
-        _nvcc(arguments, job, archs, asked)
-        arguments.add_all(later_flags)
-        arguments.add_all(["-c", "source.cu", "-o", "object.o"])
         files = inputs.values()
         outputs = [out]
         if stub:
             (outputs if phase in _STUB_WRITERS else files).append(stub)
-        files = depset(files, transitive = [job.gpu.programs] + headers)
+        read = packed(sdks, files)
+        add_packs(arguments, read)
+        asked = job.gpu.device_host if phase in _OF_THE_DEVICE else job.gpu.host
+        _nvcc(arguments, job, archs, asked)
+        arguments.add_all(later_flags)
+        arguments.add_all(["-c", "source.cu", "-o", "object.o"])
+        files = depset(files, transitive = [job.gpu.programs, read.inputs])
         _run(ctx, job, source, mnemonic, [arguments], files, outputs, what, asked)
         firsts.append(out)
         return out
@@ -254,7 +261,7 @@ def _compile_split(ctx, job, source):
         host,
         {"code": code},
         stub,
-        headers = [job.gpu.headers, job.gpu.host.files],
+        sdks = [job.gpu, job.gpu.host],
     )
 
     object = object_file(ctx, source)
@@ -267,6 +274,7 @@ def _compile_split(ctx, job, source):
     arguments = ctx.actions.args()
     arguments.add_all(["fallback", "--source", package_path(source), "--section", ctx.label.name])
     arguments.add("--arch-list", arch_list)
+    arguments.add_all(brought.packs, before_each = "--pack")
     arguments.add_all("--attempt", [compiled, fatbin])
     arguments.add_all("--out", [object, whole])
     arguments.add("--host", _gencode(host[0]))

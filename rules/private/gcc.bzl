@@ -68,7 +68,7 @@ def gcc_compiler(ctx, job):
         at_text = ["-fpreprocessed"],
         before_text = [],
         compile = [],
-        files = [job.cc.files, gcc.headers],
+        files = [job.cc.headers, gcc.headers],
         flags = cc1plus_flags(job.cxx_flags),
         includes = [gcc.include if one == job.cc.clang_include else one for one in job.cc.includes],
         options = gcc.flags,

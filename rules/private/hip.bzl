@@ -13,10 +13,10 @@ load(
     "id_header",
     "language_flags",
     "object_file",
+    "packed_inputs",
     "phase_file",
     "prefix_maps",
     "preprocessor_flags",
-    "preprocessor_inputs",
     "without_definitions",
 )
 load(":resources.bzl", "resources")
@@ -76,8 +76,8 @@ def compile_hip(ctx, job, source):
     later = ctx.actions.args()
     later.add_all(without_definitions(job.hip_flags))
     later.add("-Wno-gnu-line-marker")
-    headers = preprocessor_inputs(job, source, [rocm.files], id_header(job))
-    guard, first = guarded(ctx, rocm.compiler)
+    brought = packed_inputs(job, source, [rocm, rocm.system], id_header(job))
+    guard, first = guarded(ctx, rocm.compiler, brought)
     firsts = []
     object = object_file(ctx, source)
 
@@ -91,7 +91,7 @@ def compile_hip(ctx, job, source):
         return output
 
     def preprocess(what, options, arch = None):
-        return run("HipPreprocess", what, headers, [first, common, find], options, arch, program = guard)
+        return run("HipPreprocess", what, brought.inputs, [first, common, find], options, arch, program = guard)
 
     codes = {}
     for arch in job.archs:

@@ -5,6 +5,7 @@ stubs for every version. The C++ library is gcc's, since torch is built with it.
 """
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible", "run")
+load("//toolchains:packs.bzl", "pack_headers")
 load(":flags.bzl", "CLANG_INCLUDE", "CPU", "cc_flags", "cc_includes", "libc_includes", "triple")
 load(":stub.bzl", "versioned_stub")
 
@@ -39,12 +40,13 @@ cc_sdk(
     name = "sdk",
     clang = {clang},
     compiler = "zig/zig",
-    compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
+    compiler_files = {headers},
     cpu = {cpu},
     glibc = {glibc},
     includes = {includes},
     launcher = "clang++",
     link_inputs = {link_inputs},
+    pack = "{pack}",
     zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/include/**", "zig/lib/libc/**"], allow_empty = True),
 )
 """
@@ -76,13 +78,17 @@ cc_host(
     name = "sdk",
     clang = {clang},
     compiler = "zig/zig",
-    compiler_files = ["gcc/include", "zig/lib/include", "zig/lib/libc/include"],
+    compiler_files = {headers},
     cpu = "x86_64",
     glibc = {glibc},
     includes = {includes},
     launcher = "clang++",
+    pack = "{pack}",
 )
 """
+
+# libstdc++'s, clang's own, and those of glibc and Linux.
+_HEADERS = ["gcc/include", CLANG_INCLUDE, "zig/lib/libc/include"]
 
 def _libcs(cpus):
     """What is wanted of zig to compile for some CPUs: the headers of their C library."""
@@ -206,7 +212,9 @@ def _cc_sdk_repository_impl(rctx):
         clang = zig["clang"],
         cpu = json.encode(CPU),
         glibc = json.encode(lock["glibc"]),
+        headers = json.encode(_HEADERS),
         includes = json.encode(directories),
+        pack = pack_headers(rctx, _HEADERS, directories),
         link_inputs = json.encode(_link_inputs(rctx, rctx.path("zig/zig"), lock, CPU)),
     ))
     return reproducible(rctx)
@@ -231,7 +239,9 @@ def _cc_cross_repository_impl(rctx):
         clang = clang,
         cpu = json.encode(cpu),
         glibc = json.encode(lock["glibc"]),
+        headers = json.encode(_HEADERS),
         includes = json.encode(directories),
+        pack = pack_headers(rctx, _HEADERS, directories),
         link_inputs = json.encode(_link_inputs(rctx, zig, lock, cpu)),
     ))
     return reproducible(rctx)
@@ -261,7 +271,9 @@ def _cc_host_repository_impl(rctx):
     rctx.file("BUILD.bazel", _HOST_BUILD.format(
         clang = zig["clang"],
         glibc = json.encode(lock["glibc"]),
+        headers = json.encode(_HEADERS),
         includes = json.encode(directories),
+        pack = pack_headers(rctx, _HEADERS, directories),
     ))
     return reproducible(rctx)
 

@@ -8,10 +8,11 @@ CcSdkInfo = provider(
     fields = {
         "clang_include": "string; of `includes` the one with clang's own headers",
         "compiler": "File; static program: `clang ARGUMENT...` compiles, `ld.lld ARGUMENT...` links",
-        "files": "depset of File; what a compile needs besides",
         "flags": "list of string; flags of every compile",
+        "headers": "depset of File; headers: files, or directories of them",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
         "link_inputs": "list of File; what follows the objects in a link, in this order",
+        "pack": "File; the headers in one file, see toolchains/packs.bzl; None without",
         "zig_files": "depset of File; what building a program written in Zig needs besides the compiler",
     },
 )
@@ -22,10 +23,11 @@ HostInfo = provider(
         "clang": "int; the major version of clang",
         "clang_include": "string; of `includes` the one with clang's own headers",
         "compiler": "File; the static program that the launcher starts",
-        "files": "depset of File; headers",
         "flags": "list of string; flags of every compile",
+        "headers": "depset of File; headers: files, or directories of them",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
         "launcher": "File; `clang++`",
+        "pack": "File; the headers in one file, see toolchains/packs.bzl; None without",
     },
 )
 
@@ -34,10 +36,11 @@ def _host(ctx):
         clang = ctx.attr.clang,
         clang_include = include_paths(ctx, [CLANG_INCLUDE])[0],
         compiler = ctx.file.compiler,
-        files = depset(ctx.files.compiler_files),
         flags = cc_flags(ctx.attr.clang, ctx.attr.glibc, ctx.attr.cpu),
+        headers = depset(ctx.files.compiler_files),
         includes = include_paths(ctx, ctx.attr.includes),
         launcher = ctx.file.launcher,
+        pack = ctx.file.pack,
     )
 
 def _cc_sdk_impl(ctx):
@@ -45,10 +48,11 @@ def _cc_sdk_impl(ctx):
     return [host, platform_common.ToolchainInfo(sdk = CcSdkInfo(
         clang_include = host.clang_include,
         compiler = host.compiler,
-        files = host.files,
         flags = host.flags,
+        headers = host.headers,
         includes = host.includes,
         link_inputs = ctx.files.link_inputs,
+        pack = host.pack,
         zig_files = depset(ctx.files.zig_files),
     ))]
 
@@ -60,6 +64,7 @@ _HOST_ATTRS = {
     "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
     "includes": attr.string_list(mandatory = True, doc = "System include directories, relative to the package."),
     "launcher": attr.label(allow_single_file = True, mandatory = True, doc = "The script for nvcc."),
+    "pack": attr.label(allow_single_file = True, doc = "What `compiler_files` names, in one file."),
 }
 
 cc_sdk = rule(

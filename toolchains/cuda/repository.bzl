@@ -1,6 +1,7 @@
 """The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels, Debian's packages or NVIDIA's archives."""
 
 load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
+load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:flags.bzl", "CPU")
 load("//toolchains/cc:stub.bzl", "soname_stubs", "symbol_stubs")
 
@@ -21,12 +22,16 @@ cuda_sdk(
     libraries = {libraries},
     max_clang = {max_clang},
     nvcc = "bin/nvcc",
+    pack = "{pack}",
     runtime = "{runtime}",
     split = {split},
     symbols = {symbols},
     version = "{version}",
 )
 """
+
+# Where nvcc searches: in the second one from CUDA 13 on, where its profile says so.
+_ROOTS = ["include", "include/cccl"]
 
 # How nvcc finds the rest of its toolkit; NVIDIA's own file says the same for its layout, Debian's for Debian's.
 _PROFILE = """TOP = $(_HERE_)/..
@@ -36,7 +41,7 @@ PATH += $(CICC_PATH):$(_HERE_):
 INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 """
 
-def _sdk(rctx, lock, cpu, host):
+def _sdk(rctx, lock, cpu, host, pack):
     """Makes the stubs for a CPU; the target that has them. nvcc is told the CPU by the host compiler that it calls."""
     [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)
     return _SDK.format(
@@ -46,6 +51,7 @@ def _sdk(rctx, lock, cpu, host):
         libraries = json.encode(symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, lock["runtime"], cpu)),
         max_clang = lock["max_clang"],
         name = "sdk" if cpu == CPU else "sdk_" + cpu,
+        pack = pack,
         runtime = runtime,
         split = lock["split"],
         symbols = "\"symbols\"" if rctx.attr.symbols else None,
@@ -58,7 +64,8 @@ def _cuda_sdk_repository_impl(rctx):
     if not rctx.path("bin/nvcc.profile").exists:
         rctx.file("bin/nvcc.profile", _PROFILE)
     hosts = {CPU: rctx.attr.host} | rctx.attr.cross
-    rctx.file("BUILD.bazel", _BUILD + "".join([_sdk(rctx, lock, cpu, host) for cpu, host in hosts.items()]))
+    pack = pack_headers(rctx, ["include"], _ROOTS)
+    rctx.file("BUILD.bazel", _BUILD + "".join([_sdk(rctx, lock, cpu, host, pack) for cpu, host in hosts.items()]))
     return reproducible(rctx)
 
 cuda_sdk_repository = repository_rule(

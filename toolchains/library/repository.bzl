@@ -1,6 +1,7 @@
 """The repository rule of a library of headers, out of a Python package or another archive."""
 
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
+load("//toolchains:packs.bzl", "pack_headers")
 
 # Of CUTLASS: the library, and the utilities for the host side, which kernels use for packed strides and the like.
 _CUTLASS = ["include", "tools/util/include"]
@@ -25,6 +26,7 @@ library_sdk(
     depends = "{depends}",
     headers = {directories},
     includes = {directories},
+    pack = "{pack}",
 )
 """
 
@@ -75,6 +77,7 @@ def _library_repository_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD.format(
         depends = rctx.attr.depends,
         directories = json.encode(directories.keys()),
+        pack = pack_headers(rctx, directories.keys(), directories.keys()),
     ))
     return reproducible(rctx)
 

@@ -9,6 +9,7 @@ LibrarySdkInfo = provider(
         "headers": "depset of File; all headers: files, or directories of them",
         "includes": "list of string; include directories from the execution root, in the order of the search",
         "name": "string; what a section's `depends` calls it, e.g. `cutlass_3_6`",
+        "pack": "File; `headers` in one file, see toolchains/packs.bzl; None without",
         "root": "string; the directory of the repository from the execution root, for `__FILE__` to be without it",
     },
 )
@@ -20,6 +21,7 @@ def _library_sdk_impl(ctx):
         headers = headers,
         includes = include_paths(ctx, ctx.attr.includes),
         name = ctx.attr.depends,
+        pack = ctx.file.pack,
         root = ctx.label.workspace_root,
     )]
 
@@ -30,6 +32,7 @@ library_sdk = rule(
         "depends": attr.string(mandatory = True, doc = "What a section's `depends` calls it, e.g. `cutlass_3_6`."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "All headers: files, or directories of them."),
         "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
+        "pack": attr.label(allow_single_file = True, doc = "What `headers` names, in one file."),
     },
     provides = [LibrarySdkInfo],
     doc = "The headers of a library: of a CUTLASS release, of one that a user's matrix names, or of Python.",

@@ -7,6 +7,7 @@ that says what to write instead.
 """
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains:packs.bzl", "pack_headers")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/library:sdk.bzl", "library_sdk")
 
@@ -16,8 +17,9 @@ library_sdk(
     name = "sdk",
     defines = ["Py_LIMITED_API={limited_api}"],
     depends = "python",
-    headers = ["limited", "usr/include"],
-    includes = ["limited", "usr/include/python{version}", "usr/include"],
+    headers = {headers},
+    includes = {includes},
+    pack = "{pack}",
 )
 """
 
@@ -92,7 +94,14 @@ def _python_repository_impl(rctx):
         rctx.file("limited/pybind11/%s.h" % name, "#include <pybind11/pybind11.h>\n", executable = False)
     for name in ["torch/extension.h", "torch/python.h", "torch/csrc/utils/pybind.h"]:
         rctx.file("limited/" + name, _TORCH, executable = False)
-    rctx.file("BUILD.bazel", _BUILD.format(limited_api = lock["limited_api"], version = lock["version"]))
+    headers = ["limited", "usr/include"]
+    includes = ["limited", "usr/include/python" + lock["version"], "usr/include"]
+    rctx.file("BUILD.bazel", _BUILD.format(
+        headers = json.encode(headers),
+        includes = json.encode(includes),
+        limited_api = lock["limited_api"],
+        pack = pack_headers(rctx, headers, includes),
+    ))
     return reproducible(rctx)
 
 python_repository = repository_rule(

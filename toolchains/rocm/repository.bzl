@@ -1,7 +1,11 @@
 """The repository rule of a ROCm SDK: HIP's headers, clang's headers for HIP, the device libraries, and link stubs."""
 
 load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
+load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:stub.bzl", "soname_stubs", "symbol_stubs")
+
+# Where compilers search: clang's wrappers stand before the C++ library that they wrap.
+_ROOTS = ["clang/include/cuda_wrappers", "clang/include", "include"]
 
 _BUILD = """load("@rules_torch_kernels//toolchains/rocm:sdk.bzl", "rocm_sdk")
 
@@ -15,6 +19,7 @@ rocm_sdk(
     hipify = "@torch_kernels_hipify//:sdk",
     host = "{host}",
     libraries = {libraries},
+    pack = "{pack}",
     runtime = "lib/{runtime}",
     symbols = {symbols},
     system = "@torch_kernels_cc//:sdk",
@@ -31,6 +36,7 @@ def _rocm_sdk_repository_impl(rctx):
     rctx.file("BUILD.bazel", _BUILD.format(
         host = rctx.attr.host,
         libraries = json.encode(libraries),
+        pack = pack_headers(rctx, ["clang/include", "include"], _ROOTS),
         runtime = runtime,
         symbols = "\"symbols\"" if rctx.attr.symbols else None,
         version = rctx.attr.version,

@@ -9,16 +9,17 @@ RocmSdkInfo = provider(
     fields = {
         "bitcode": "list of File; the device libraries as LLVM bitcode, all in one directory",
         "compiler": "File; static program: `clang ARGUMENT...` compiles for GPU and host, `ld.lld ARGUMENT...` links",
-        "files": "depset of File; all headers that compiling HIP may read: directories of them",
         "flags": "list of string; flags of every compile",
-        "headers": "depset of File; HIP's headers alone, for C++ sources: directories of them",
+        "headers": "depset of File; HIP's headers, and clang's for HIP: directories of them",
         "hipify": "HipifyInfo; what turns CUDA sources into HIP",
         "include": "string; HIP's include directory, from the execution root",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
         "libraries": "list of File; stubs of the other libraries, which an extension needs if it calls them",
         "markers": "list of File; one of each repository with headers, of which `__FILE__` is to be without the name",
+        "pack": "File; `headers` in one file, see toolchains/packs.bzl; None without",
         "runtime": "File; stub of the HIP runtime library",
         "symbols": "File; what the libraries define, see toolchains/lock/*.symbols; None if that is not recorded",
+        "system": "HostInfo; whose headers of the C and C++ libraries are read",
         "version": "string; e.g. `7.2`",
     },
 )
@@ -34,16 +35,17 @@ def _rocm_sdk_impl(ctx):
     return [platform_common.ToolchainInfo(sdk = RocmSdkInfo(
         bitcode = ctx.files.bitcode,
         compiler = host.compiler,
-        files = depset(ctx.files.clang_headers + ctx.files.headers, transitive = [system.files]),
         flags = host.flags,
-        headers = depset(ctx.files.headers),
+        headers = depset(ctx.files.clang_headers + ctx.files.headers),
         hipify = ctx.attr.hipify[HipifyInfo],
         include = hip,
         includes = includes,
         libraries = ctx.files.libraries,
         markers = [system.compiler, ctx.file.runtime],
+        pack = ctx.file.pack,
         runtime = ctx.file.runtime,
         symbols = ctx.file.symbols,
+        system = system,
         version = ctx.attr.version,
     ))]
 
@@ -56,6 +58,7 @@ rocm_sdk = rule(
         "hipify": attr.label(mandatory = True, providers = [HipifyInfo], doc = "What turns CUDA sources into HIP."),
         "host": attr.label(mandatory = True, providers = [HostInfo], doc = "The compiler."),
         "libraries": attr.label_list(allow_files = True, doc = "Stubs of the libraries other than the runtime."),
+        "pack": attr.label(allow_single_file = True, doc = "What `headers` and `clang_headers` name, in one file."),
         "runtime": attr.label(allow_single_file = True, mandatory = True, doc = "Stub of the HIP runtime."),
         "symbols": attr.label(allow_single_file = True, doc = "What the libraries define, if that is recorded."),
         "system": attr.label(

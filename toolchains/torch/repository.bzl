@@ -1,6 +1,7 @@
 """The repository rule of a slim torch SDK: headers out of the wheel, and link stubs instead of its libraries."""
 
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
+load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
 load(":needed.bzl", "write_needed_headers")
 
@@ -10,6 +11,8 @@ _GPU_LIBRARIES = {
     "rocm": ["libtorch_hip.so", "libc10_hip.so"],
 }
 _HIPIFY = Label("//toolchains/hipify:hipify.py")
+
+_INCLUDES = ["include", "include/torch/csrc/api/include"]
 
 _BUILD = """load("@rules_torch_kernels//toolchains/torch:sdk.bzl", "torch_sdk")
 
@@ -21,10 +24,11 @@ torch_sdk(
     cxx_abis = {abis},
     cxx_standard = {standard},
     gpu_libraries = {gpu},
-    headers = ["include", "needed"],
+    headers = ["include"],
     hipify = glob(["utils/hipify/*.py"]),
-    includes = ["include", "include/torch/csrc/api/include"],
+    includes = {includes},
     needed = "needed",
+    pack = "{pack}",
     version = "{version}",
     wheel = "{wheel}",
 )
@@ -48,6 +52,8 @@ def _torch_sdk_repository_impl(rctx):
         abis = json.encode(lock["abis"]),
         cpu = json.encode(stubs[0]),
         gpu = json.encode(stubs[1]),
+        includes = json.encode(_INCLUDES),
+        pack = pack_headers(rctx, ["include", "needed"], _INCLUDES + ["needed"]),
         standard = lock["cxx_standard"],
         version = rctx.attr.version,
         wheel = archive["sha256"],

@@ -1,6 +1,7 @@
 """The repository rule of tvm-ffi: headers out of the wheel, and a link stub instead of its library."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:stub.bzl", "symbol_stubs")
 
 # registration.h's name for the id, by the one that upstream defines in such a project.
@@ -14,6 +15,7 @@ library_sdk(
     depends = "tvm_ffi",
     headers = ["include"],
     includes = ["include"],
+    pack = "{pack}",
 )
 
 filegroup(
@@ -26,7 +28,10 @@ def _tvm_ffi_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     fetch(rctx, lock["archive"], ".", strip_prefix = "tvm_ffi")
     stubs = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, "")
-    rctx.file("BUILD.bazel", _BUILD.format(stubs = json.encode(stubs)))
+    rctx.file("BUILD.bazel", _BUILD.format(
+        pack = pack_headers(rctx, ["include"], ["include"]),
+        stubs = json.encode(stubs),
+    ))
     return reproducible(rctx)
 
 tvm_ffi_repository = repository_rule(

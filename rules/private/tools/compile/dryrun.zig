@@ -82,11 +82,24 @@ pub fn attempt(
     command: [][]const u8,
     environment: *const std.process.EnvMap,
 ) !bool {
+    const ended = try tried(directory, allocator, command, environment);
+    if (ended.code == 0) try std.io.getStdErr().writeAll(ended.said);
+    return ended.code == 0;
+}
+
+/// How a command ended, and what it said.
+pub const Ended = struct { code: u8, said: []const u8 };
+
+/// Runs one command that may fail, and shows nothing of what it says.
+pub fn tried(
+    directory: ?[]const u8,
+    allocator: std.mem.Allocator,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+) !Ended {
     var child = try start(directory, allocator, command, environment, .Pipe);
     const said = try listen(allocator, &child);
-    const worked = try finish(&child) == 0;
-    if (worked) try std.io.getStdErr().writeAll(said);
-    return worked;
+    return .{ .code = try finish(&child), .said = said };
 }
 
 /// What a command that `start` was told to pipe says until it ends.

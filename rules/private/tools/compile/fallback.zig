@@ -29,7 +29,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (work.takes(flag, value)) continue;
+        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--host")) {
             host = value;
         } else if (common.is(flag, "--device")) {
@@ -48,6 +48,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         try common.write(out[0], host_code);
         return common.write(out[1], device_code);
     }
+    try work.packs.layOut();
+    _ = try work.packs.rest();
     const call = try needed.full(allocator, arguments.items[arguments.at..]);
     const directory = try std.mem.concat(allocator, u8, &.{ out[1], ".fallback" });
     try std.fs.cwd().makePath(directory);

@@ -6,6 +6,7 @@ const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const needed = @import("needed.zig");
+const Packs = @import("packs.zig").Packs;
 
 /// What has an assembler read a file.
 const directives = [_][]const u8{ ".incbin", ".include" };
@@ -23,9 +24,11 @@ pub const pinned = "external/";
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var scanned = std.ArrayList([]const u8).init(allocator);
     var text: []const u8 = "";
+    var packs = Packs.init(allocator);
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
+        if (try packs.takes(flag, value)) continue;
         if (common.is(flag, "--scan")) {
             try scanned.append(value);
         } else if (common.is(flag, "--full")) {
@@ -36,10 +39,11 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const environment = try std.process.getEnvMap(allocator);
     const out = try made(command);
     const all = try needed.full(allocator, command);
+    try packs.layOut();
     var narrow = false;
     if (try needed.narrowed(allocator, command, scanned.items, .host)) |words|
-        narrow = try dryrun.attempt(null, allocator, try listing(allocator, words, out), &environment);
-    if (!narrow) try dryrun.execute(null, allocator, try listing(allocator, all, out), &environment);
+        narrow = try packs.run(try listing(allocator, words, out), &environment, false);
+    if (!narrow) _ = try packs.run(try listing(allocator, all, out), &environment, true);
     try check(allocator, out);
     if (text.len == 0) return;
     if (!narrow) return common.write(text, "");
@@ -47,7 +51,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         if (common.is(word.*, out)) word.* = text;
     }
     // What is wrong with this text only matters if the other one fails.
-    if (!try dryrun.attempt(null, allocator, try listing(allocator, all, text), &environment)) return common.write(text, "");
+    if (!try packs.run(try listing(allocator, all, text), &environment, false)) return common.write(text, "");
     try check(allocator, text);
 }
 

@@ -7,6 +7,7 @@ const dryrun = @import("dryrun.zig");
 const editor = @import("editor.zig");
 const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
+const Packs = @import("packs.zig").Packs;
 const phases = @import("phase.zig");
 const texts = @import("texts.zig");
 
@@ -56,6 +57,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
     var work = phases.Work.init(allocator);
     var wanted = std.ArrayList(texts.Text).init(allocator);
     var scanned = std.ArrayList([]const u8).init(allocator);
+    var packs = Packs.init(allocator);
     var shares = false;
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
@@ -64,7 +66,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
             continue;
         }
         const value = try arguments.value(flag);
-        if (work.takes(flag, value)) continue;
+        if (work.takes(flag, value) or try packs.takes(flag, value)) continue;
         if (common.is(flag, "--scan")) {
             try scanned.append(value);
         } else if (common.is(flag, "--host")) {
@@ -74,9 +76,18 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
         } else return common.fail("preprocess: no such flag: {s}", .{flag});
     }
     const call = arguments.items[arguments.at..];
-    const narrowed = try needed.narrowed(allocator, call, scanned.items, .gpu);
-    if (narrowed == null or !try preprocessed(&work, narrowed.?, wanted.items, false))
-        _ = try preprocessed(&work, try needed.full(allocator, call), wanted.items, true);
+    try packs.layOut();
+    var done = false;
+    if (try needed.narrowed(allocator, call, scanned.items, .gpu)) |words| {
+        done = try preprocessed(&work, words, wanted.items, false);
+        if (!done and try packs.rest()) done = try preprocessed(&work, words, wanted.items, false);
+    }
+    const full = try needed.full(allocator, call);
+    if (!done and !packs.whole) done = try preprocessed(&work, full, wanted.items, false);
+    if (!done) {
+        _ = try packs.rest();
+        _ = try preprocessed(&work, full, wanted.items, true);
+    }
     if (shares) try texts.share(allocator, wanted.items);
 }
 

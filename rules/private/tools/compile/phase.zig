@@ -7,6 +7,7 @@ const dryrun = @import("dryrun.zig");
 const halves = @import("halves.zig");
 const Editor = @import("editor.zig").Editor;
 const object = @import("object.zig");
+const Packs = @import("packs.zig").Packs;
 const texts = @import("texts.zig");
 
 /// How fatbinary is told, with line information, what the code was made from.
@@ -42,7 +43,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             continue;
         }
         const value = try arguments.value(flag);
-        if (work.takes(flag, value)) continue;
+        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--out")) {
             work.out = value;
         } else if (common.is(flag, "--stub")) {
@@ -51,6 +52,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             try work.inputs.put(value, try arguments.value(flag));
         } else return common.fail("phase: no such flag: {s}", .{flag});
     }
+    try work.packs.layOut();
     try perform(&work, phase, arguments.items[arguments.at..], attempt);
 }
 
@@ -87,7 +89,9 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     };
     const own = phase == .frontend or writes_stub;
     if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
-    if (!attempt) {
+    if (phase == .@"host-compile") {
+        if (!try work.packs.run(words, &plan.environment, !attempt)) try common.write(work.out, "");
+    } else if (!attempt) {
         try dryrun.execute(directory, allocator, words, &plan.environment);
         if (!isThere(if (phase == .fatbinary) scratch else work.out)) std.process.exit(1);
     } else if (!try dryrun.attempt(directory, allocator, words, &plan.environment) or
@@ -201,9 +205,11 @@ pub const Work = struct {
     stub: []const u8 = "",
     /// Paths by what they are: `code`, and for fatbinary `sm_80`, `compute_90`.
     inputs: std.StringHashMap([]const u8),
+    /// Headers that the phase may read.
+    packs: Packs,
 
     pub fn init(allocator: std.mem.Allocator) Work {
-        return .{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator) };
+        return .{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator), .packs = Packs.init(allocator) };
     }
 
     /// Whether a flag says what is compiled, as those of several steps do.

@@ -1,0 +1,56 @@
+"""Writes the headers of a toolchain as one file: python packs.py PACK ROOTS DIRECTORY...
+
+An action gets the one file, and rules/private/tools/compile/packs.zig, which tells the format, lays out of it what a
+source reads. PACK is where it is written; names in it are relative to the working directory. ROOTS is a JSON list of the
+directories in which compilers search. A repository rule runs this with the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def files(directories: list[str]) -> list[str]:
+    """All files below some directories, by their paths, sorted.
+
+    Raises:
+        ValueError: a name has the end of a line in it.
+    """
+    found = []
+    for directory in directories:
+        for place, _, names in os.walk(directory, followlinks=True):
+            found += [f"{place}/{name}" for name in names]
+    for path in found:
+        if "\n" in path:
+            raise ValueError(f"the end of a line in the name {path!r}")
+    return sorted(found)
+
+
+def write(pack: Path, roots: list[str], directories: list[str]) -> None:
+    """Write a pack.
+
+    Args:
+        pack: the file to write.
+        roots: directories in which headers are searched.
+        directories: those with the headers.
+
+    Raises:
+        ValueError: see `files`.
+        OSError: a file cannot be read or written.
+    """
+    paths = files(directories)
+    lines = ["headers 1", *(f"directory {name}" for name in directories), *(f"root {root}" for root in roots)]
+    lines += [f"{Path(path).stat().st_size} {path}" for path in paths]
+    with pack.open("wb") as file:
+        file.write("\n".join([*lines, "", ""]).encode())
+        for path in paths:
+            with Path(path).open("rb") as header:
+                shutil.copyfileobj(header, file)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:])
