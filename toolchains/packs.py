@@ -1,8 +1,8 @@
 """Writes the headers of a toolchain as one file: python packs.py PACK ROOTS DIRECTORY...
 
 An action gets the one file, and rules/private/tools/compile/packs.zig, which tells the format, lays out of it what a
-source reads. PACK is where it is written; names in it are relative to the working directory. ROOTS is a JSON list of the
-directories in which compilers search. A repository rule runs this with the standard library alone.
+source reads. PACK is where it is written; names in it are relative to the working directory. ROOTS is a JSON list of
+the directories in which compilers search. A repository rule runs this with the standard library alone.
 """
 
 from __future__ import annotations

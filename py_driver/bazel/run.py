@@ -193,8 +193,8 @@ def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
 def _output_base(bazel: Bazel, cwd: Path) -> Path:
     """Where Bazel keeps what it unpacks and builds for a workspace.
 
-    It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace it
-    is; the layout is that of https://bazel.build/remote/output-directories.
+    It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace
+    it is; the layout is that of https://bazel.build/remote/output-directories.
 
     Args:
         bazel: which one.
@@ -218,8 +218,8 @@ def _output_base(bazel: Bazel, cwd: Path) -> Path:
     except OSError as problem:
         raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
     except subprocess.CalledProcessError as failed:
-        problem = failed.stderr.strip().splitlines() or [f"exit code {failed.returncode}"]
-        raise error(Code.SET_UP, f"Bazel does not tell its output base: {printable(problem[-1])}") from failed
+        said = failed.stderr.strip().splitlines() or [f"exit code {failed.returncode}"]
+        raise error(Code.SET_UP, f"Bazel does not tell its output base: {printable(said[-1])}") from failed
     return Path(asked.stdout.strip())
 
 

@@ -129,7 +129,12 @@ def toolchains(base: Path) -> list[str]:
 
     Args:
         base: Bazel's output base.
+
+    Returns:
+        Options of a build; none on a machine without the directory that Bazel would mount over.
     """
+    if not Path(TOOLCHAINS).is_dir():
+        return []
     unpacked = base / "external"
     with storage_errors(unpacked):
         unpacked.mkdir(parents=True, exist_ok=True)

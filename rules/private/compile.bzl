@@ -327,7 +327,6 @@ def _clang_compiler(ctx, job, scan, packed):
         # What is said about the search for headers is of no use there, and the text has the line markers of clang.
         before_text = ["-Wno-unused-command-line-argument"],
         compile = ["-c"],
-        files = [job.cc.headers],
         flags = job.cxx_flags,
         includes = job.cc.includes,
         options = ["clang"] + job.cc.flags,

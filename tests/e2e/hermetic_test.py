@@ -153,6 +153,39 @@ def test_header_of_the_machine_is_not_found(tiny: Built, base: Path, header: str
     assert f"'{header}' file not found" in failed.stderr
 
 
+@pytest.mark.parametrize("source", ["csrc/one.cpp", "csrc/two.cu"])
+@pytest.mark.parametrize("line", ['#include "{}"', '#if __has_include("{}")\n#endif', 'asm(".incbin \\"{}\\"");'])
+def test_header_of_a_toolchain_is_not_found_where_all_are_mounted(
+    tiny: Built, base: Path, line: str, source: str
+) -> None:
+    project = copy_project(tiny.project, base / "mounted" / f"{Path(source).suffix}{len(line)}")
+    [repository, *_] = [path.name for path in tiny.driver.output.glob("*/external/*torch_kernels_cc")]
+    with (project / source).open("a") as file:
+        file.write(line.format(f"/mnt/{repository}/gcc/include/cstdlib") + "\n")
+    failed = tiny.driver.run("build", project, f"--variant={CU130}", code=5)
+    assert "cstdlib is read here and is no input of the action" in failed.stderr
+
+
+def test_headers_are_read_where_they_are_unpacked(tiny: Built, base: Path) -> None:
+    """What an action gets is one file with all of them: a header edited beside it shows that nobody unpacked that."""
+    project = copy_project(tiny.project, base / "unpacked")
+    asks = '#include <cstdlib>\n#ifdef EDITED\n#error "read there"\n#endif\n#include "one.h"\nint one() { return 1; }\n'
+    (project / "csrc" / "one.cpp").write_text(asks)
+    headers = [*tiny.driver.output.glob("*/external/*torch_kernels_cc/gcc/include/cstdlib")]
+    assert headers
+    texts = {header: header.read_text() for header in headers}
+    try:
+        for header, text in texts.items():
+            header.unlink()  # it may be a link to that of another server
+            header.write_text("#define EDITED 1\n" + text)
+        failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
+        assert 'error: "read there"' in failed.stderr
+    finally:
+        for header, text in texts.items():
+            header.write_text(text)
+    tiny.driver.build(project, CPU)
+
+
 def test_date_is_the_same_every_day(tiny: Built, base: Path) -> None:
     project = copy_project(tiny.project, base / "dated")
     dated = '#include "one.h"\nstatic const char* volatile when = __DATE__ " " __TIME__;\n'

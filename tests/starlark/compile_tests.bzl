@@ -204,7 +204,9 @@ def _torch_cxx_test_impl(ctx):
     asserts.true(env, "-DFOR_CLANG" in action.argv, "cxx_flags are missing")
     asserts.false(env, "--never-for-clang" in action.argv, "cuda_flags reach clang")
     inputs = [file.path for file in action.inputs.to_list()]
-    asserts.true(env, [path for path in inputs if path.endswith("torch_kernels_cuda_13_0/include")])
+    packs = [path.split("torch_kernels_")[-1] for path in inputs if path.endswith("/headers.pack")]
+    asserts.equals(env, ["cc/headers.pack", "cuda_13_0/headers.pack", "torch_2_13/headers.pack"], sorted(packs))
+    asserts.equals(env, [], [path for path in inputs if path.endswith("/include")], "headers outside of packs")
     asserts.equals(env, [], [path for path in inputs if "cuda_13_0/bin/" in path], "nvcc, though clang compiles")
     compile = _action(env, "KernelCxxCompile", "torch_cuda")
     asserts.equals(env, ["-std=c++20"], _starting(compile, "-std="))

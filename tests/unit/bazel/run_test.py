@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +53,21 @@ def test_workspace_with_the_hermetic_sandbox_gets_the_c_library_alone(
     shutil.copy(_ROOT / ".bazelrc", tmp_path)
     done = run(bazel('echo "$@"'), ["query", "//:all"], tmp_path, _output()[0])
     assert re.match(r"--startup --bazelrc=\S+/sandbox/\w+/bazelrc query ", done.stdout)
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_build_there_finds_toolchains_where_they_are_unpacked(
+    bazel: Callable[[str], Bazel], tmp_path: Path, *, marked: bool
+) -> None:
+    """The place is where Bazel has written whose it is, or else what Bazel says."""
+    shutil.copy(_ROOT / ".bazelrc", tmp_path)
+    root, asked = tmp_path / "root", tmp_path / "asked"
+    usual = root / hashlib.md5(os.fsencode(tmp_path.resolve()), usedforsecurity=False).hexdigest()
+    usual.mkdir(parents=True)
+    (usual / "DO_NOT_BUILD_HERE").write_bytes(os.fsencode(tmp_path.resolve()) if marked else b"/elsewhere")
+    told = bazel(f'case "$*" in *"info output_base") echo {asked};; *) echo "$@";; esac')
+    done = run(replace(told, startup=(f"--output_user_root={root}",)), ["build", "//:all"], tmp_path, _output()[0])
+    assert f" --sandbox_add_mount_pair={usual if marked else asked}/external:/mnt //:all" in done.stdout
 
 
 def test_command_line_and_standard_output(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:

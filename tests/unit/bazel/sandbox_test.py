@@ -53,3 +53,15 @@ def test_missing_library_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         sandbox.settings_file(tmp_path)
     assert caught.value.diagnostics[0].code is Code.SET_UP
     assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+def test_toolchains_are_mounted_where_the_machine_has_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "a:colon"
+    assert sandbox.toolchains(base) == [f"--sandbox_add_mount_pair={tmp_path}/a\\:colon/external:{sandbox.TOOLCHAINS}"]
+    assert (base / "external").is_dir()
+    program = Path(__file__).parents[3] / "rules" / "private" / "tools" / "compile" / "packs.zig"
+    assert f'at_hand = "{sandbox.TOOLCHAINS}";' in program.read_text()
+    monkeypatch.setattr(sandbox, "TOOLCHAINS", str(tmp_path / "none"))
+    assert sandbox.toolchains(base) == []

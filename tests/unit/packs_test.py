@@ -1,0 +1,44 @@
+"""toolchains/packs.py: the bytes of a pack, whatever order and links the directories have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "toolchains" / "packs.py"
+
+
+def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-B", str(SCRIPT), *arguments],
+        cwd=place,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_bytes_of_a_pack(tmp_path: Path) -> None:
+    for name, text in {"b/z.h": "", "a/sub/y z.h": "y\n", "a/x.h": "xx\n\n"}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "b" / "linked").symlink_to("../a/sub")
+    done = run(tmp_path, "headers.pack", '["a", "b/linked"]', "b", "a")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = ["headers 1", "directory b", "directory a", "root a", "root b/linked"]
+    lines += ["4 a/x.h", "2 a/sub/y z.h", "2 b/linked/y z.h", "0 b/z.h", ""]
+    files = dict(line.split(" ", 1)[::-1] for line in lines[5:-1])
+    assert (tmp_path / "headers.pack").read_text() == "\n".join(
+        [*lines[:5], *(f"{files[name]} {name}" for name in sorted(files)), "", "y\nxx\n\ny\n"]
+    )
+
+
+def test_a_name_with_the_end_of_a_line_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x\ny.h").touch()
+    done = run(tmp_path, "headers.pack", "[]", "a")
+    assert done.returncode == 1
+    assert "the end of a line in the name 'a/x\\ny.h'" in done.stderr
+    assert not (tmp_path / "headers.pack").exists()
