@@ -154,15 +154,18 @@ def test_header_of_the_machine_is_not_found(tiny: Built, base: Path, header: str
 
 
 @pytest.mark.parametrize("source", ["csrc/one.cpp", "csrc/two.cu"])
-@pytest.mark.parametrize("line", ['#include "{}"', '#if __has_include("{}")\n#endif', 'asm(".incbin \\"{}\\"");'])
+@pytest.mark.parametrize(
+    "line", ['#if 1\n#include "{}"\n#endif', '#if __has_include("{}")\n#endif', 'asm(".incbin \\"{}\\"");']
+)
 def test_header_of_a_toolchain_is_not_found_where_all_are_mounted(
     tiny: Built, base: Path, line: str, source: str
 ) -> None:
     project = copy_project(tiny.project, base / "mounted" / f"{Path(source).suffix}{len(line)}")
-    [repository, *_] = [path.name for path in tiny.driver.output.glob("*/external/*torch_kernels_cc")]
+    [header, *_] = tiny.driver.output.glob("*/external/*torch_kernels_cc/gcc/include/c++/*/cstdlib")
+    name = Path("/mnt", *header.parts[header.parts.index("external") + 1 :])
     with (project / source).open("a") as file:
-        file.write(line.format(f"/mnt/{repository}/gcc/include/cstdlib") + "\n")
-    failed = tiny.driver.run("build", project, f"--variant={CU130}", code=5)
+        file.write(line.format(name) + "\n")
+    failed = tiny.driver.run("build", project, f"--variant={CU130 if source.endswith('.cu') else CPU}", code=5)
     assert "cstdlib is read here and is no input of the action" in failed.stderr
 
 
@@ -171,7 +174,7 @@ def test_headers_are_read_where_they_are_unpacked(tiny: Built, base: Path) -> No
     project = copy_project(tiny.project, base / "unpacked")
     asks = '#include <cstdlib>\n#ifdef EDITED\n#error "read there"\n#endif\n#include "one.h"\nint one() { return 1; }\n'
     (project / "csrc" / "one.cpp").write_text(asks)
-    headers = [*tiny.driver.output.glob("*/external/*torch_kernels_cc/gcc/include/cstdlib")]
+    headers = [*tiny.driver.output.glob("*/external/*torch_kernels_cc/gcc/include/c++/*/cstdlib")]
     assert headers
     texts = {header: header.read_text() for header in headers}
     try:
