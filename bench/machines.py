@@ -164,7 +164,7 @@ def main() -> None:
         Machine(title="Debian 12, a user, no apt", suite="bookworm", apt=False),
         Machine(title="Debian 12, a user, read-only home, cache elsewhere", suite="bookworm", home=False),
         Machine(title="Debian 13, Python 3.13, a user", suite="trixie"),
-        Machine(title="Debian forky, a user", suite="forky"),
+        Machine(title="Debian forky, Python 3.14, a user", suite="forky"),
         *(
             Machine(title=f"Debian 12, {one.partition('=')[0]}, a user", suite="bookworm", python=one.partition("=")[2])
             for one in args.python
