@@ -64,7 +64,7 @@ def _cuda_sdk_repository_impl(rctx):
 cuda_sdk_repository = repository_rule(
     implementation = _cuda_sdk_repository_impl,
     attrs = {
-        "cross": attr.string_dict(doc = "Labels of the host compilers for other CPUs, by CPU."),
+        "cross": attr.string_dict(doc = "Labels of the host compilers for other CPUs than the usual one, by CPU."),
         "host": attr.string(mandatory = True, doc = "Label of the host compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cuda.json."),
         "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
