@@ -159,10 +159,10 @@ def _gpu_compilers(machine, kind, lock, symbols, zig):
     usual = _SDK % cc_repository(CPU, machine)
     for version, entry in lock[kind].items():
         default = entry["host"] == lock["cc"]["default"]
-        more = {"cross": {
-            cpu: _SDK % cc_repository(cpu, machine)
-            for cpu in entry.get("cross", [])
-        }} if kind == "cuda" else {
+        more = {
+            "cross": {cpu: _SDK % cc_repository(cpu, machine) for cpu in entry.get("cross", [])},
+            "machine": machine,
+        } if kind == "cuda" else {
             "hipify": _SDK % repository_name("hipify", machine = machine),
             "system": usual,
         }

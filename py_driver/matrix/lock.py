@@ -29,7 +29,7 @@ PARTS = tuple(
 
 
 def for_machine(kind: str, part: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of the lock for a machine whose CPU is not the usual one; `lock_for` of toolchains/machines.bzl does the same.
+    """A part of the lock for a machine whose CPU is not the usual one; toolchains/machines.bzl does the same for Bazel.
 
     Args:
         kind: one of PARTS.
@@ -66,7 +66,7 @@ class Lock(NamedTuple):
     """What is pinned for a machine.
 
     Attributes:
-        parts: as JSON has them, by PARTS, with the user's own releases in them; with the programs that run on the machine.
+        parts: as JSON has them, by PARTS, with the user's own releases and the programs for the machine in them.
         machine: its CPU.
     """
 
@@ -110,7 +110,7 @@ class Lock(NamedTuple):
         Args:
             cells: what is built; those without an extension need only the compiler.
             read: whether only those count that the variants are made from. The compiler comes with the C++ library of
-                the machine that builds, and nvcc with that of the usual CPU, which variants for another CPU do not read.
+                the machine that builds, and nvcc with that of the usual CPU; variants for another CPU read neither.
 
         Returns:
             The entries; versions that are not locked are left to Bazel, which names them.
