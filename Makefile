@@ -1,5 +1,5 @@
 # `make demo` shows the product at work, `make test` proves it; CONTRIBUTING.md has the other tiers. All set up what they need.
-# Needed on the machine: Linux x86_64, Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
+# Needed on the machine: Linux on x86_64 (or Arm), Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
 
 .PHONY: demo test test-ci test-all lint site bench release
 

@@ -1,65 +1,83 @@
-"""Declares the toolchains: one for each version, chosen by the settings of a cell."""
+"""Declares the toolchains: one for each version, chosen by the settings of a cell and the CPUs of machine and target."""
 
-load("//toolchains/cc:flags.bzl", "CPU")
-load("//toolchains/gcc:sdk.bzl", "gcc_choice")
+load("//toolchains/cc:flags.bzl", "CPU", "MACHINES")
+load("//toolchains/gcc:sdk.bzl", "gcc", "gcc_choice")
 load(":gpus.bzl", "GPUS", "repository_name")
 
 def _constraints(cpu):
     return ["@platforms//cpu:" + cpu, "@platforms//os:linux"]
 
-def _declare(prefix, kind, version, setting, value, cpu = ""):
-    # nvcc is the same for all; torch's headers are not.
-    shared = kind == "cuda"
-    repository = repository_name(kind, version, "" if shared else cpu)
-    name = prefix + "_" + repository_name(kind, version, cpu)
-    native.config_setting(
-        name = name + "_chosen",
-        flag_values = {"@rules_torch_kernels//rules/settings:" + setting: value},
-    )
+def _toolchain(name, kind, sdk, machine, cpu, settings = []):
     native.toolchain(
         name = name,
-        exec_compatible_with = _constraints(CPU),
-        target_compatible_with = _constraints(cpu or CPU),
-        target_settings = [":%s_chosen" % name],
-        toolchain = "@%s//:sdk%s" % (repository, "_" + cpu if cpu and shared else ""),
+        exec_compatible_with = _constraints(machine) if machine else [],
+        target_compatible_with = _constraints(cpu),
+        target_settings = settings,
+        toolchain = sdk,
         toolchain_type = "@rules_torch_kernels//toolchains/%s:toolchain_type" % kind,
     )
 
-def declare_toolchains(name, cross, gcc, gpus, torch):
-    """Declares a toolchain for each version, the C++ toolchains, `gcc` and `gcc_if_chosen`.
+def _chosen(prefix, kind, version, setting, value):
+    """A config_setting; its label."""
+    name = prefix + "_" + repository_name(kind, version) + "_chosen"
+    native.config_setting(
+        name = name,
+        flag_values = {"@rules_torch_kernels//rules/settings:" + setting: value},
+    )
+    return [":" + name]
+
+def cc_repository(cpu, machine):
+    """The repository of the C++ SDK for a CPU.
+
+    Args:
+        cpu: string, that it compiles for.
+        machine: string, the CPU that it runs on.
+
+    Returns:
+        string.
+    """
+    return repository_name("cc", cpu = "" if cpu == machine else cpu, machine = machine)
+
+def _declare_gpus(prefix, cross, gpus):
+    """Declares the SDKs of GPUS: nvcc is the same for all CPUs that it compiles for."""
+    for kind in GPUS:
+        for version in {one: None for versions in gpus[kind].values() for one in versions}:
+            settings = _chosen(prefix, kind, version, "backend", GPUS[kind].prefix + version.replace(".", ""))
+            for machine, versions in gpus[kind].items():
+                name = repository_name(kind, version, machine = machine)
+                if version in versions:
+                    _toolchain("%s_%s" % (prefix, name), kind, "@%s//:sdk" % name, machine, CPU, settings)
+                    for cpu in [cpu for cpu in MACHINES if version in cross.get("%s %s" % (kind, cpu), [])]:
+                        _toolchain("%s_%s_for_%s" % (prefix, name, cpu), kind, "@%s//:sdk_%s" % (name, cpu), machine, cpu, settings)
+
+def _declare_torch(prefix, version, cpu = CPU, settings = None):
+    """Declares headers of torch, which no machine runs."""
+    name = repository_name("torch", version, "" if cpu == CPU else cpu)
+    settings = settings or _chosen(prefix, "torch", version, "torch", version)
+    _toolchain("%s_%s" % (prefix, name), "torch", "@%s//:sdk" % name, None, cpu, settings)
+    return settings
+
+def declare_toolchains(name, cross, gpus, torch):
+    """Declares a toolchain for each version, the C++ toolchains, those of gcc, `gcc` and `gcc_if_chosen`.
 
     Args:
         name: string, what the names of all targets begin with.
         cross: dict of list of string, versions for other CPUs, by kind and CPU, e.g. `torch aarch64`.
-        gcc: list of string, other CPUs that gcc compiles for.
-        gpus: dict of list of string, versions of each of GPUS, e.g. `13.0` of `cuda`, chosen by the backend `cu130`.
+        gpus: dict by GPUS of dict by machine of list of string, versions, e.g. `13.0`, chosen by the backend `cu130`.
         torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as cells for ROCm name it.
     """
-    for cpu in [CPU] + [key.split(" ")[1] for key in cross if key.startswith("torch ")]:
-        native.toolchain(
-            name = name + "_cc" if cpu == CPU else name + "_cc_" + cpu,
-            exec_compatible_with = _constraints(CPU),
-            target_compatible_with = _constraints(cpu),
-            toolchain = "@torch_kernels_cc//:sdk" if cpu == CPU else "@%s//:sdk" % repository_name("cc", cpu),
-            toolchain_type = "@rules_torch_kernels//toolchains/cc:toolchain_type",
-        )
-    for kind, gpu in GPUS.items():
-        for version in gpus[kind]:
-            _declare(name, kind, version, "backend", gpu.prefix + version.replace(".", ""))
-        for version in torch:
-            build = version + gpu.torch_build
-            _declare(name, "torch", build, "torch", build)
-    for key, versions in cross.items():
-        kind, cpu = key.split(" ")
-        for version in versions:
-            value = version if kind == "torch" else GPUS[kind].prefix + version.replace(".", "")
-            _declare(name, kind, version, "torch" if kind == "torch" else "backend", value, cpu)
-    native.alias(
-        name = "gcc",
-        actual = select({"@platforms//cpu:" + cpu: "@%s//:sdk" % repository_name("gcc", cpu) for cpu in gcc} | {
-            "//conditions:default": "@torch_kernels_gcc//:sdk",
-        }),
-    )
+    for machine in MACHINES:
+        for cpu in MACHINES:
+            suffix = "_%s_on_%s" % (cpu, machine)
+            _toolchain(name + "_cc" + suffix, "cc", "@%s//:sdk" % cc_repository(cpu, machine), machine, cpu)
+            repository = repository_name("gcc", cpu = "" if cpu == CPU else cpu, machine = machine)
+            _toolchain(name + "_gcc" + suffix, "gcc", "@%s//:sdk" % repository, machine, cpu)
+    _declare_gpus(name, cross, gpus)
+    for version in torch:
+        settings = {gpu.torch_build: _declare_torch(name, version + gpu.torch_build) for gpu in GPUS.values()}
+        for cpu in [cpu for cpu in MACHINES if version in cross.get("torch " + cpu, [])]:
+            _declare_torch(name, version, cpu, settings[""])
+    gcc(name = "gcc")
     chosen = name + "_gcc_chosen"
     native.config_setting(
         name = chosen,

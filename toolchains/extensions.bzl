@@ -1,6 +1,6 @@
 """The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
 
-load("//toolchains/cc:flags.bzl", "CPU")
+load("//toolchains/cc:flags.bzl", "CPU", "MACHINES", "machine")
 load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/gcc:repository.bzl", "gcc_repository")
@@ -10,11 +10,14 @@ load("//toolchains/python:repository.bzl", "python_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
 load("//toolchains/tvm_ffi:repository.bzl", "tvm_ffi_repository")
+load(":declare.bzl", "cc_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
+load(":machines.bzl", "lock_for")
 
 _SDK_REPOSITORIES = {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}
 
-_ZIG = "@torch_kernels_cc//:zig/zig"
+_ZIG = "@%s//:zig/zig"
+_SDK = "@%s//:sdk"
 
 _HUB = """load("@rules_torch_kernels//toolchains:declare.bzl", "declare_toolchains")
 
@@ -23,7 +26,6 @@ package(default_visibility = ["//visibility:public"])
 declare_toolchains(
     name = "sdk",
     cross = {cross},
-    gcc = {gcc},
     gpus = {gpus},
     torch = {torch},
 )
@@ -41,13 +43,18 @@ GCC = Label("//:gcc")
 GCC_IF_CHOSEN = Label("//:gcc_if_chosen")
 """
 
+_MACHINE = """\"\"\"The machine that makes the repositories, for which Bazel builds unless `--platforms` says another one.\"\"\"
+
+MACHINE = "{cpu}"
+"""
+
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
         cross = json.encode(rctx.attr.cross),
-        gcc = json.encode(rctx.attr.gcc),
-        gpus = json.encode(rctx.attr.gpus),
+        gpus = json.encode(json.decode(rctx.attr.gpus)),
         torch = json.encode(rctx.attr.torch),
     ))
+    rctx.file("machine.bzl", _MACHINE.format(cpu = rctx.attr.machine))
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
         "    \"%s\": Label(\"@%s//:sdk\"),\n" % (name, repository)
         for name, repository in sorted(rctx.attr.libraries.items())
@@ -57,9 +64,9 @@ _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
         "cross": attr.string_list_dict(mandatory = True, doc = "Versions for other CPUs, by kind and CPU: `torch aarch64`."),
-        "gcc": attr.string_list(mandatory = True, doc = "Other CPUs that gcc compiles for, e.g. `aarch64`."),
-        "gpus": attr.string_list_dict(mandatory = True, doc = "Versions of each of GPUS, e.g. `13.0` of `cuda`."),
+        "gpus": attr.string(mandatory = True, doc = "JSON: versions of each of GPUS for each of MACHINES, e.g. `13.0` of `cuda`."),
         "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
+        "machine": attr.string(mandatory = True, doc = "The CPU of the machine that makes repositories."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
     },
     doc = "Declares every toolchain without fetching any.",
@@ -94,10 +101,85 @@ _extend = tag_class(
     doc = "Adds releases of torch, CUDA, ROCm and CUTLASS, replaces those of the same version, and adds libraries of headers.",
 )
 
+def _compilers(machine, lock, maker, zig, openmp):
+    """Makes the repositories of the compilers of C++ that run on a machine, and of its hipify.
+
+    Args:
+        machine: string, its CPU.
+        lock: dict, the lock for it.
+        maker: string, label of the program that makes stubs where the machine's own compiler does not run; else None.
+        zig: string, label of the program that makes stubs.
+        openmp: string, what toolchains/lock/torch_openmp.json says.
+    """
+    cc = json.encode(lock["cc"])
+    cc_sdk_repository(name = cc_repository(machine, machine), cpu = machine, lock = cc, maker = maker)
+    for cpu in [one for one in MACHINES if one != machine]:
+        cc_cross_repository(
+            name = cc_repository(cpu, machine),
+            cpu = cpu,
+            lock = cc,
+            maker = zig,
+            zig = _ZIG % cc_repository(machine, machine),
+        )
+    for version in lock["cc"]["zig"]:
+        if version != lock["cc"]["default"]:
+            cc_host_repository(
+                name = repository_name("host", version, machine = machine),
+                lock = cc,
+                version = version,
+            )
+    for cpu in MACHINES:
+        gcc_repository(
+            name = repository_name("gcc", cpu = "" if cpu == CPU else cpu, machine = machine),
+            cpu = cpu,
+            glibc = lock["cc"]["glibc"],
+            lock = json.encode(lock["gcc"]["packages"] if cpu == CPU else lock["gcc"]["cross"][cpu]),
+            machine = machine,
+            openmp = openmp,
+            zig = zig,
+        )
+    hipify = lock["hipify"]
+    hipify_repository(
+        name = repository_name("hipify", machine = machine),
+        cpu = machine,
+        python = json.encode(hipify["python"]),
+        torch = json.encode(lock["torch"][hipify["torch"]]["archive"]),
+    )
+
+def _gpu_compilers(machine, kind, lock, symbols, zig):
+    """Makes the repositories of the compilers for GPUs of a kind that run on a machine.
+
+    Args:
+        machine: string, its CPU.
+        kind: string, a key of GPUS.
+        lock: dict, the lock for it.
+        symbols: dict of Label, what the libraries define, by kind and version.
+        zig: string, label of the program that makes stubs.
+    """
+    usual = _SDK % cc_repository(CPU, machine)
+    for version, entry in lock[kind].items():
+        default = entry["host"] == lock["cc"]["default"]
+        more = {
+            "cross": {cpu: _SDK % cc_repository(cpu, machine) for cpu in entry.get("cross", [])},
+            "machine": machine,
+        } if kind == "cuda" else {
+            "hipify": _SDK % repository_name("hipify", machine = machine),
+            "system": usual,
+        }
+        _SDK_REPOSITORIES[kind](
+            name = repository_name(kind, version, machine = machine),
+            host = usual if default else _SDK % repository_name("host", entry["host"], machine = machine),
+            lock = json.encode(entry),
+            symbols = symbols[kind, version],
+            version = version,
+            zig = zig,
+            **more
+        )
+
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "gcc", "hipify", "python", "tvm_ffi"] + _EXTENSIBLE
+        for kind in ["cc", "gcc", "hipify", "machines", "python", "tvm_ffi"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
@@ -111,54 +193,15 @@ def _toolchains_impl(mctx):
                     fail("%s: a lock of your own has no `%s`: write it with `driver lock --matrix`" % (tag.lock, kind))
                 lock[kind] = lock[kind] | entries
                 symbols.update({(kind, version): _symbols(kind, version, one, tag.lock) for version, one in entries.items()})
-    cc_sdk_repository(name = "torch_kernels_cc", lock = json.encode(lock["cc"]))
-    for cpu in lock["cc"]["cross"]:
-        cc_cross_repository(
-            name = repository_name("cc", cpu),
-            cpu = cpu,
-            lock = json.encode(lock["cc"]),
-            zig = _ZIG,
-        )
-    default = lock["cc"]["default"]
-    for version in lock["cc"]["zig"]:
-        if version != default:
-            cc_host_repository(
-                name = repository_name("host", version),
-                lock = json.encode(lock["cc"]),
-                version = version,
-            )
-    for kind, sdk_repository in _SDK_REPOSITORIES.items():
-        for version, entry in lock[kind].items():
-            host = repository_name("host", entry["host"]) if entry["host"] != default else "torch_kernels_cc"
-            cross = {"cross": {
-                cpu: "@%s//:sdk" % repository_name("cc", cpu)
-                for cpu in entry.get("cross", [])
-            }} if kind == "cuda" else {}
-            sdk_repository(
-                name = repository_name(kind, version),
-                host = "@%s//:sdk" % host,
-                lock = json.encode(entry),
-                symbols = symbols[kind, version],
-                version = version,
-                zig = _ZIG,
-                **cross
-            )
-    runtimes = mctx.read(Label("//toolchains/lock:torch_openmp.json"))
-    for cpu, packages in ({CPU: lock["gcc"]["packages"]} | lock["gcc"]["cross"]).items():
-        gcc_repository(
-            name = "torch_kernels_gcc" if cpu == CPU else repository_name("gcc", cpu),
-            cpu = cpu,
-            glibc = lock["cc"]["glibc"],
-            lock = json.encode(packages),
-            openmp = runtimes,
-            zig = _ZIG,
-        )
-    hipify = lock["hipify"]
-    hipify_repository(
-        name = "torch_kernels_hipify",
-        python = json.encode(hipify["python"]),
-        torch = json.encode(lock["torch"][hipify["torch"]]["archive"]),
-    )
+    here = machine(mctx.os)
+    zig = _ZIG % cc_repository(here, here)
+    gpus = {kind: {} for kind in GPUS}
+    for one in MACHINES:
+        own = lock_for(one, lock)
+        _compilers(one, own, zig if one != here else None, zig, mctx.read(Label("//toolchains/lock:torch_openmp.json")))
+        for kind in GPUS:
+            _gpu_compilers(one, kind, own, symbols, zig)
+            gpus[kind][one] = own[kind].keys()
     for version, entry in lock["torch"].items():
         for kind, gpu in GPUS.items():
             torch_sdk_repository(
@@ -166,7 +209,7 @@ def _toolchains_impl(mctx):
                 gpu = kind,
                 lock = json.encode(entry),
                 version = version,
-                zig = _ZIG,
+                zig = zig,
             )
         for cpu in entry.get("cross", {}):
             torch_sdk_repository(
@@ -175,7 +218,7 @@ def _toolchains_impl(mctx):
                 gpu = "cuda",
                 lock = json.encode(entry),
                 version = version,
-                zig = _ZIG,
+                zig = zig,
             )
     libraries = {}
     for version, entry in lock["cutlass"].items():
@@ -193,7 +236,7 @@ def _toolchains_impl(mctx):
             name = libraries["tvm_ffi"],
             lock = json.encode(entry),
             symbols = _symbols("tvm_ffi", version, entry),
-            zig = _ZIG,
+            zig = zig,
         )
     _hub_repository(
         name = "torch_kernels_toolchains",
@@ -202,15 +245,16 @@ def _toolchains_impl(mctx):
             for cpu in lock["cc"]["cross"]
             for kind in ["cuda", "torch"]
         },
-        gcc = lock["gcc"]["cross"].keys(),
-        gpus = {kind: lock[kind].keys() for kind in GPUS},
+        gpus = json.encode(gpus),
         libraries = libraries,
+        machine = here,
         torch = lock["torch"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)
 
 toolchains = module_extension(
     implementation = _toolchains_impl,
+    arch_dependent = True,
     doc = "Makes the toolchains of toolchains/lock available; each is fetched when a cell first needs it.",
     tag_classes = {"extend": _extend},
 )

@@ -1,5 +1,7 @@
 """How releases are named: in a cell, and in repositories."""
 
+load("//toolchains/cc:flags.bzl", "CPU")
+
 # By the directory of the toolchain:
 #
 # prefix: what the backend of a cell begins with; the release follows, as in `cu130`.
@@ -23,16 +25,17 @@ def gpu_of(backend):
             return name
     return None
 
-def repository_name(kind, version, cpu = ""):
+def repository_name(kind, version = "", cpu = "", machine = CPU):
     """The name of a toolchain's repository.
 
     Args:
-        kind: string, `cc`, `cuda`, `gcc`, `host`, `rocm` or `torch`.
-        version: string, e.g. `13.0`, or `2.13+rocm`; a CPU for `cc` and `gcc`.
-        cpu: string, if the toolchain is for another CPU than that of the machine that builds.
+        kind: string, `cc`, `cuda`, `gcc`, `hipify`, `host`, `rocm` or `torch`.
+        version: string, e.g. `13.0`, or `2.13+rocm`; none of `cc`, `gcc` and `hipify`.
+        cpu: string, if the toolchain compiles for another CPU than the usual one.
+        machine: string, the CPU that its programs run on.
 
     Returns:
         string, e.g. `torch_kernels_cuda_13_0`.
     """
-    name = "torch_kernels_%s_%s" % (kind, version.replace(".", "_").replace("+", "_"))
-    return name + "_" + cpu if cpu else name
+    parts = ["torch_kernels", kind, version.replace(".", "_").replace("+", "_"), cpu]
+    return "_".join([part for part in parts if part]) + ("_on_" + machine if machine != CPU else "")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from py_driver.building.installed_torch import fits
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.backends import BUILT, UNIVERSAL, backend_of, version_of
-from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.toolkits import numbers
+from py_driver.system.machine import machine_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
         at = order.index(numbers(one.cell.torch)) if one.cell.torch else asked
         return one.cell.family != (family or _family(gpu)), abs(at - asked)
 
-    here = [one for one in plan.variants if one.cell.cpu in (None, MACHINE)]
+    here = [one for one in plan.variants if one.cell.cpu in (None, machine_cpu())]
     nearest = [one.name for one in sorted(here, key=distance)[:3]]
     way = "install a torch that fits one" if torch.python else "name the torch of one with --torch"
     advice = f"the nearest are {', '.join(nearest)}; {way}, or see `driver variants --all`"

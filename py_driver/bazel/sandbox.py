@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.system.cache import storage_errors
+from py_driver.system.machine import machine_cpu
 from py_driver.system.scratch import scratch, settle
 
 if TYPE_CHECKING:
     from py_driver.output import Output
 
 _SHELL: Final = "/bin/sh"
-_LOADER: Final = "/lib64/ld-linux-x86-64.so.2"
+_LOADERS: Final = {"aarch64": "/lib/ld-linux-aarch64.so.1", "x86_64": "/lib64/ld-linux-x86-64.so.2"}
+"""What programs of a CPU name as their dynamic loader."""
+
 _LIBRARIES: Final = (
     "libc.so.6",
     "libdl.so.2",
@@ -54,12 +57,16 @@ def worker_files() -> tuple[str, ...]:
         Absolute paths.
 
     Raises:
-        DriverError: SET_UP if this machine lacks one of them.
+        DriverError: SET_UP if this machine lacks one of them; PLATFORM if no compiler runs on it.
     """
+    loader = _LOADERS.get(machine_cpu())
+    if loader is None:
+        message = f"no compiler of ours runs on this machine, whose CPU is {machine_cpu()}"
+        raise error(Code.PLATFORM, message, help=f"build on one of {', '.join(_LOADERS)}")
     try:
-        said = subprocess.run([_LOADER, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
+        said = subprocess.run([loader, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
     except (OSError, subprocess.CalledProcessError):
-        raise error(Code.SET_UP, f"{_LOADER} cannot list what {_SHELL} needs", help=_ADVICE) from None
+        raise error(Code.SET_UP, f"{loader} cannot list what {_SHELL} needs", help=_ADVICE) from None
     of_shell = [word for word in said.split() if word.startswith("/")]
     places = list(dict.fromkeys(Path(path).parent for path in of_shell))
     libraries = []
@@ -68,7 +75,7 @@ def worker_files() -> tuple[str, ...]:
         if not found:
             raise error(Code.SET_UP, f"{name} is not in {' or '.join(map(str, places))}", help=_ADVICE)
         libraries.append(found[0])
-    return tuple(dict.fromkeys([_SHELL, _LOADER, *of_shell, *libraries]))
+    return tuple(dict.fromkeys([_SHELL, loader, *of_shell, *libraries]))
 
 
 def is_hermetic(workspace: Path) -> bool:

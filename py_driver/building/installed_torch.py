@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli
 
 from py_driver.matrix.backends import TOOLKITS, backend_of
-from py_driver.matrix.cells import MACHINE
 from py_driver.matrix.toolkits import numbers
 from py_driver.resources import resource
+from py_driver.system.machine import machine_cpu
 from py_driver.system.venv import ensure_venv
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def fits(torch: Torch, cell: Cell) -> bool:
 
     The release is the same, or not older where the cell is for the stable ABI; of the backend see `runs_with`.
     """
-    if cell.cpu != MACHINE or cell.torch is None or (torch.version != cell.torch and not cell.stable):
+    if cell.cpu != machine_cpu() or cell.torch is None or (torch.version != cell.torch and not cell.stable):
         return False
     if numbers(torch.version) < numbers(cell.torch):
         return False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.errors import Code, error
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.cells import MACHINE, spell
+from py_driver.matrix.cells import CPUS, USUAL_CPU, spell
 from py_driver.matrix.releases import openmp_file
 from py_driver.matrix.select import ANY, means, narrow, select
 from py_driver.matrix.torch_openmp import RUNTIME, key_of, read_file
@@ -75,13 +75,41 @@ def archives(
         lock: what is pinned.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
         read: whether only those count that the variants are made from; see `Lock.entries_for`.
+
+    Raises:
+        DriverError: PLATFORM if no compiler runs on this machine; UNSUPPORTED if none for some of the variants does.
     """
     linked = _linked(plan, chosen)
+    if not read:
+        _check_machine(chosen, lock)
     depends = [name for group in linked for name in group.depends]
     found = [*lock.entries_for((variant.needs for variant in chosen), read=read), *lock.library_entries(depends)]
     if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
-        found += lock.gcc_entries({variant.cell.cpu or MACHINE for variant in chosen})
+        found += lock.gcc_entries({variant.cell.cpu or USUAL_CPU for variant in chosen})
     return list({entry.key: entry for entry in found}.values())
+
+
+def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:
+    """See that compilers for some variants run on this machine.
+
+    Raises:
+        DriverError: see `archives`.
+    """
+    if lock.machine not in CPUS:
+        message = f"no compiler of the lock runs on this machine, whose CPU is {lock.machine}"
+        raise error(Code.PLATFORM, message, help=f"build on a machine with one of {', '.join(CPUS)}")
+    missing = lock.without_programs(variant.needs for variant in chosen)
+    wrong = [
+        Diagnostic(
+            code=Code.UNSUPPORTED,
+            message=f"the lock has no compiler for `{one.name}` that runs on this machine, whose CPU is {lock.machine}",
+            help=f"build it on a machine with {USUAL_CPU}",
+        )
+        for one in chosen
+        if one.needs.backend in missing
+    ]
+    if wrong:
+        raise DriverError(wrong)
 
 
 def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:

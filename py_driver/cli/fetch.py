@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             `fill_mirror` raise.
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.matrix.cells import MACHINE, parse, spell  # noqa: PLC0415
+    from py_driver.matrix.cells import USUAL_CPU, parse, spell  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
     from py_driver.matrix.matrix import TVM_FFI_PART  # noqa: PLC0415
     from py_driver.matrix.select import select  # noqa: PLC0415
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     chosen = [parse(name) for name in names]
     implied = [TVM_FFI_PART] if any(cell.tvm_ffi for cell in chosen) else []
     wanted = [*lock.entries_for(chosen), *lock.library_entries([*args.depends, *implied])]
-    wanted += lock.gcc_entries({cell.cpu or MACHINE for cell in chosen}) if args.gcc else []
+    wanted += lock.gcc_entries({cell.cpu or USUAL_CPU for cell in chosen}) if args.gcc else []
     fetched = fetch_all(list({entry.key: entry for entry in wanted}.values()), output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)

@@ -30,10 +30,13 @@ from py_driver.resources import resource
 from py_driver.system.environment import curated
 from py_driver.system.files import refusal
 from py_driver.system.locks import locked
+from py_driver.system.machine import machine_cpu
 
 if TYPE_CHECKING:
     from py_driver.output import Output
 
+_OTHER_CPUS = {"aarch64": "bazel-debian-aarch64.toml"}
+_CPUS = ("x86_64", *_OTHER_CPUS)
 _COMPLETE = "complete"
 _PARTIAL = ".partial"
 _LEFT = re.compile(rf"[0-9.]+-[0-9a-f]{{12}}-[a-z0-9_]{{8}}{re.escape(_PARTIAL)}")
@@ -44,10 +47,18 @@ _REMOVE_TRIES = 50
 _REMOVE_SECONDS = 0.1
 
 
-@cache
 def _resource() -> tuple[dict[str, Any], str]:
-    content = resource("bazel-debian.toml")
-    return tomllib.loads(content), hashlib.sha256(content.encode()).hexdigest()[:12]
+    return _read(machine_cpu())
+
+
+@cache
+def _read(cpu: str) -> tuple[dict[str, Any], str]:
+    """What a Bazel for a CPU is put together from, and its digest: of one file, or of the two of another CPU."""
+    texts = [resource(name) for name in ("bazel-debian.toml", _OTHER_CPUS.get(cpu)) if name]
+    data: dict[str, Any] = {}
+    for text in texts:
+        data |= tomllib.loads(text)
+    return data, hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 
 def version() -> str:
@@ -76,17 +87,17 @@ def provide(cache_directory: Path, output: Output) -> Path:
         The program to run. It is provided if it is not there yet.
 
     Raises:
-        DriverError: the machine is not a Debian on x86_64, or lacks network or space; or Debian has moved on.
+        DriverError: the machine is not a Debian on one of some CPUs, or lacks network or space; or Debian has moved on.
     """
     data, _ = _resource()
     place = place_of(cache_directory)
     parent = place.parent
     if _is_complete(place):
         return place / "bazel"
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        message = (
-            f"the driver can install Bazel {data['version']} on Linux on x86_64 only, not on {platform.platform()}"
-        )
+    if sys.platform != "linux" or machine_cpu() not in _CPUS:
+        where = " and ".join(_CPUS)
+        what = f"Bazel {data['version']} on Linux on {where} only"
+        message = f"the driver can install {what}, not on {platform.platform()}"
         raise error(Code.PLATFORM, message, help=HELP)
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:

@@ -23,10 +23,10 @@ _NOARCH = rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})"
 
 
 CPUS = ("x86_64", "aarch64")
-"""The CPUs that variants may be for."""
+"""The CPUs that variants may be for, and that machines may have which build."""
 
-MACHINE = CPUS[0]
-"""The CPU of the machines that build."""
+USUAL_CPU = CPUS[0]
+"""The CPU of variants where nobody names one."""
 
 ALL = "all_variants"
 """The name of the target that bundles every default cell."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
-from py_driver.matrix.cells import MACHINE
-from py_driver.matrix.matrix import TVM_FFI_PART
+from py_driver.matrix.cells import USUAL_CPU
+from py_driver.matrix.matrix import MACHINES_PART, TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARTS = tuple(
     sorted(
         {
-            *("cc", "cutlass", "gcc", "library", "python", "torch", TVM_FFI_PART),
+            *("cc", "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TVM_FFI_PART),
             *(part for one in TOOLKITS for part in (one.family, *one.shared)),
         }
     )
@@ -28,14 +28,50 @@ PARTS = tuple(
 """The parts of the lock, each a file of toolchains/lock."""
 
 
+def for_machine(kind: str, part: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of the lock for a machine whose CPU is not the usual one; toolchains/machines.bzl does the same for Bazel.
+
+    Args:
+        kind: one of PARTS.
+        part: as it is locked.
+        own: what is locked for the machine.
+
+    Returns:
+        The part with archives of programs that run there; of CUDA without the releases of which some are not locked.
+    """
+    if kind == "cc":
+        return {**part, "zig": own["zig"]}
+    if kind == "gcc":
+        cross = {cpu: packages for cpu, packages in own["gcc"].items() if cpu != USUAL_CPU}
+        return {"packages": own["gcc"][USUAL_CPU], "cross": cross}
+    if kind == "hipify":
+        return {**part, "python": own["hipify"]}
+    if kind != "cuda":
+        return {**part}
+    found = {}
+    for version, release in part.items():
+        programs = {(one["name"], one["version"]): one for one in own["cuda"].get(version, ())}
+        keys = [(one["name"], one["version"]) for one in release["archives"]]
+        if programs and programs.keys() <= set(keys):
+            archives = [programs.get(key, one) for key, one in zip(keys, release["archives"], strict=True)]
+            found[version] = {**release, "archives": archives}
+    return found
+
+
+_WITH_PROGRAMS = ("cuda",)
+"""The families of backends whose toolkits have programs of their own."""
+
+
 class Lock(NamedTuple):
-    """What is pinned.
+    """What is pinned for a machine.
 
     Attributes:
-        parts: as JSON has them, by PARTS, with the user's own releases in them.
+        parts: as JSON has them, by PARTS, with the user's own releases and the programs for the machine in them.
+        machine: its CPU.
     """
 
     parts: Mapping[str, Mapping[str, Any]]
+    machine: str = USUAL_CPU
 
     @property
     def entries(self) -> list[Entry]:
@@ -74,7 +110,7 @@ class Lock(NamedTuple):
         Args:
             cells: what is built; those without an extension need only the compiler.
             read: whether only those count that the variants are made from. The compiler comes with the C++ library of
-                the machine that builds, which variants for another CPU do not read.
+                the machine that builds, and nvcc with that of the usual CPU; variants for another CPU read neither.
 
         Returns:
             The entries; versions that are not locked are left to Bazel, which names them.
@@ -84,10 +120,11 @@ class Lock(NamedTuple):
         backends = sorted({cell.backend for cell in chosen})
         toolkits = [one for one in map(self._toolkit, backends) if one is not None]
         found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for _, one in toolkits)])]
-        if not read or not chosen or any((cell.cpu or MACHINE) == MACHINE for cell in chosen):
-            found += cc["gcc"]
-        for cpu in sorted({cell.cpu or "" for cell in chosen}):
-            found += cc["cross"].get(cpu, [])
+        cpus = {cell.cpu or USUAL_CPU for cell in chosen}
+        if not read or not chosen:
+            cpus |= {self.machine, USUAL_CPU} if toolkits else {self.machine}
+        for cpu in sorted(cpus, key=lambda one: (one != USUAL_CPU, one)):
+            found += cc["gcc"] if cpu == USUAL_CPU else cc["cross"].get(cpu, [])
         for version, cpu in sorted({(cell.torch, cell.cpu or "") for cell in chosen if cell.torch}):
             part = torch.get(version, {})
             found += [one for one in (part.get("cross", {}).get(cpu, part.get("archive")),) if one]
@@ -104,6 +141,13 @@ class Lock(NamedTuple):
         if backend is None or version is None or version not in self.parts[backend.family]:
             return None
         return backend.shared, self.parts[backend.family][version]
+
+    def without_programs(self, cells: Iterable[Cell]) -> list[str]:
+        """The backends of some variants whose toolkit is locked, but not for machines like this one."""
+        if self.machine == USUAL_CPU:
+            return []
+        asked = {cell.backend for cell in cells if cell.family in _WITH_PROGRAMS}
+        return sorted(backend for backend in asked if self._toolkit(backend) is None)
 
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
         """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
@@ -139,7 +183,7 @@ class Lock(NamedTuple):
     def torch_wheel(self, version: str, cpu: str) -> str:
         """The SHA-256 of the wheel of torch for a CPU; empty if none is locked."""
         part = self.parts["torch"].get(version, {})
-        wheel = part.get("cross", {}).get(cpu) if cpu != MACHINE else part.get("archive")
+        wheel = part.get("cross", {}).get(cpu) if cpu != USUAL_CPU else part.get("archive")
         return str(wheel["sha256"]) if wheel else ""
 
     def torch_release(self, version: str) -> str:

@@ -14,7 +14,7 @@ from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
 from py_driver.matrix.backends import TOOLKITS
-from py_driver.matrix.cells import MACHINE
+from py_driver.matrix.cells import USUAL_CPU
 from py_driver.matrix.lock import PARTS
 from py_driver.matrix.releases import lock_file
 from py_driver.matrix.user_matrix import key_of
@@ -57,7 +57,7 @@ class Requirement:
     version: str = ""
     sdist: bool = False
     python_tag: str = "py3"
-    cpu: str = MACHINE
+    cpu: str = USUAL_CPU
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     archive: tuple[str, str] = ("", "")
@@ -170,16 +170,9 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         table: of a matrix.
     """
     cc, wheel = table["cc"], table["torch-wheel"]
-    zigs = {
-        version: _Place(
-            need=Requirement(origin=Origin.PYTHON_INDEX, name="ziglang", version=version),
-            near=("cc",),
-            more={"clang": clang},
-        )
-        for version, clang in cc["zig"].items()
-    }
+    zigs = {version: _zig(version, clang, ("cc",)) for version, clang in cc["zig"].items()}
 
-    def torch(one: Mapping[str, Any], cpu: str = MACHINE) -> _Place:
+    def torch(one: Mapping[str, Any], cpu: str = USUAL_CPU) -> _Place:
         need = Requirement(
             origin=Origin.PYTHON_INDEX,
             name="torch",
@@ -189,7 +182,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             include=tuple(wheel["include"]),
             exclude=tuple(wheel["exclude"]),
         )
-        more = {"backends": one["cross"][cpu]} if cpu != MACHINE else {}
+        more = {"backends": one["cross"][cpu]} if cpu != USUAL_CPU else {}
         return _Place(need=need, near=("torch", one["version"]), more=more)
 
     torches = {
@@ -233,10 +226,11 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             },
         },
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
+        "machines": {cpu: _machine(cpu, one, table) for cpu, one in table["machines"].items()},
         "python": {
             "headers": [
                 one
-                for cpu in (MACHINE, *table["platform"]["cross"])
+                for cpu in (USUAL_CPU, *table["platform"]["cross"])
                 for one in _packages(table["python"]["headers"], "python", cpu)
             ],
             "limited_api": table["python"]["limited-api"],
@@ -247,12 +241,39 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     }
 
 
+def _machine(cpu: str, own: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """The programs for machines with another CPU than the usual one."""
+    near = ("machines", cpu)
+
+    tree = {**table, "redistributables": own["redistributables"]}
+
+    def program(archive: Mapping[str, Any], version: str) -> _Place:
+        need = replace(_need(archive, ("cuda", version), tree), cpu=cpu)
+        return _unpacked(archive, need, (*near, "cuda", version), table)
+
+    return {
+        "zig": {version: _zig(version, clang, near, cpu) for version, clang in table["cc"]["zig"].items()},
+        "cuda": {version: [program(one, version) for one in archives] for version, archives in own["cuda"].items()},
+        "gcc": {
+            target: [replace(one, near=near) for one in _packages(_with_libraries(table["gcc"], packages), "gcc", cpu)]
+            for target, packages in own["gcc"].items()
+        },
+        "hipify": [replace(one, near=near) for one in _packages(table["hipify"]["python"], "hipify", cpu)],
+    }
+
+
+def _zig(version: str, clang: int, near: tuple[str, ...], cpu: str = USUAL_CPU) -> _Place:
+    """A version of zig that runs on a CPU."""
+    need = Requirement(origin=Origin.PYTHON_INDEX, name="ziglang", version=version, cpu=cpu)
+    return _Place(need=need, near=near, more={"clang": clang})
+
+
 def _with_libraries(gcc: Mapping[str, Any], packages: Mapping[str, Any]) -> Mapping[str, Any]:
     """Packages of a compiler with those that it needs to run."""
     return {**packages, "packages": [*packages["packages"], *gcc["libraries"]]}
 
 
-def _packages(table: Mapping[str, Any], near: str, cpu: str = MACHINE) -> list[_Place]:
+def _packages(table: Mapping[str, Any], near: str, cpu: str = USUAL_CPU) -> list[_Place]:
     """Some packages of one suite, for a CPU."""
     archive = (table["suite"], table["component"])
     return [
@@ -277,14 +298,21 @@ def _tvm_ffi(table: Mapping[str, Any]) -> dict[str, Any]:
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> _Place:
     """One of the archives of a CUDA or ROCm release, which is given by its kind and version."""
     version, need = near[1], _need(archive, near, table)
-    name = need.name
-    stem = PurePosixPath(need.pinned.filename if need.pinned else "").name.removesuffix(".tar.xz")
-    component = name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
-    words = {"component": component, "stem": stem, "release": _release(near, table)}
-    unpack = [{**part, "strip": part["strip"].format(**words)} for part in table["layouts"][archive["layout"]]]
+    component = need.name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
+    words = {"component": component, "release": _release(near, table)}
     include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
     if include:
-        need = Requirement(origin=need.origin, name=name, version=need.version, include=include)
+        need = Requirement(origin=need.origin, name=need.name, version=need.version, include=include)
+    return _unpacked(archive, need, near, table, **words)
+
+
+def _unpacked(
+    archive: Mapping[str, Any], need: Requirement, near: tuple[str, ...], table: Mapping[str, Any], **words: str
+) -> _Place:
+    """An archive of which parts are unpacked as its layout says, with some words in their names."""
+    stem = PurePosixPath(need.pinned.filename if need.pinned else "").name.removesuffix(".tar.xz")
+    layout = table["layouts"][archive["layout"]]
+    unpack = [{**part, "strip": part["strip"].format(stem=stem, **words)} for part in layout]
     return _Place(need=need, near=near, more={"unpack": unpack})
 
 

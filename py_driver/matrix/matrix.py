@@ -18,6 +18,9 @@ _CPU = "cpu"
 TVM_FFI_PART = "tvm_ffi"
 """The part of the lock with the release of tvm-ffi, and what groups depend on that see its headers."""
 
+MACHINES_PART = "machines"
+"""The part of the lock with programs for machines whose CPU is not the usual one."""
+
 
 class Torch(NamedTuple):
     """A torch release.

@@ -9,9 +9,11 @@ import tomli
 
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS
+from py_driver.matrix.cells import USUAL_CPU
 from py_driver.matrix.installation import module_root
-from py_driver.matrix.matrix import TVM_FFI_PART, Matrix, make_matrix
+from py_driver.matrix.matrix import MACHINES_PART, TVM_FFI_PART, Matrix, make_matrix
 from py_driver.matrix.user_matrix import Extension, extended, read_extension
+from py_driver.system.machine import machine_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,14 +101,14 @@ class Releases:
 
     @cached_property
     def lock(self) -> Lock:
-        """The lock, with the user's own releases in it.
+        """The lock for this machine, with the user's own releases in it.
 
         Raises:
             DriverError: when a part of it is first read: SET_UP if the installation is broken; see `user_lock`.
         """
         from py_driver.matrix.lock import Lock  # noqa: PLC0415  (slow to load, and `check` seldom needs it)
 
-        return Lock(_Parts(self))
+        return Lock(_Parts(self), machine_cpu())
 
     @cached_property
     def toolchain_digests(self) -> dict[str, str]:
@@ -204,5 +206,10 @@ class _Parts(dict[str, dict[str, Any]]):
         import json  # noqa: PLC0415  (as above)
 
         part: dict[str, Any] = json.loads(lock_file(kind).read_text(encoding="utf-8"))
-        self[kind] = {**part, **self._releases.user_lock.get(kind, {})}
-        return self[kind]
+        part = {**part, **self._releases.user_lock.get(kind, {})}
+        if kind != MACHINES_PART and (machine := machine_cpu()) != USUAL_CPU and machine in self[MACHINES_PART]:
+            from py_driver.matrix.lock import for_machine  # noqa: PLC0415  (as above)
+
+            part = for_machine(kind, part, self[MACHINES_PART][machine])
+        self[kind] = part
+        return part

@@ -18,7 +18,7 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
-from py_driver.matrix.cells import MACHINE
+from py_driver.matrix.cells import USUAL_CPU
 from py_driver.matrix.torch_symbols import soname, versions
 from py_driver.system.cache import cache_root
 
@@ -45,7 +45,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def key_of(version: str, cpu: str | None) -> str:
     """What a record has the runtime of a torch release for a CPU by."""
-    return version if cpu in {None, MACHINE} else f"{version} {cpu}"
+    return version if cpu in {None, USUAL_CPU} else f"{version} {cpu}"
 
 
 def _wheels(lock: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

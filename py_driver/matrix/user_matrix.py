@@ -9,7 +9,7 @@ import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
-from py_driver.matrix.cells import CPUS, MACHINE
+from py_driver.matrix.cells import CPUS, USUAL_CPU
 from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
@@ -188,7 +188,7 @@ def _platform(platform: object, file: str) -> Iterator[Diagnostic]:
     for name in sorted(platform.keys() - {_DEFAULT_CPUS}):
         advice = f"the only key is `{_DEFAULT_CPUS}`"
         yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=advice)
-    cpus = platform.get(_DEFAULT_CPUS, [MACHINE])
+    cpus = platform.get(_DEFAULT_CPUS, [USUAL_CPU])
     if not isinstance(cpus, list) or not all(isinstance(one, str) for one in cpus):
         yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{_DEFAULT_CPUS}` must be a list of strings")
     elif not cpus or len(set(cpus)) < len(cpus) or not set(cpus) <= set(CPUS):

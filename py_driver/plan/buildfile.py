@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.matrix.cells import ALL, MACHINE
+from py_driver.matrix.cells import ALL, USUAL_CPU
 from py_driver.plan.identity import canonical, label_order
 from py_driver.plan.staging import staged
 
@@ -84,7 +84,7 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
     return {
         "name": variant.name,
         "archs": variant.exact_archs,
-        "cpu": cell.cpu if cell.cpu and cell.cpu != MACHINE else "",
+        "cpu": cell.cpu if cell.cpu and cell.cpu != USUAL_CPU else "",
         "torch": variant.needs.torch or "",
         "tvm_ffi": variant.needs.tvm_ffi or "",
         "cxx_abi": variant.needs.abi or "",

@@ -8,7 +8,7 @@ from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
-from py_driver.matrix.cells import MACHINE, Cell, spell
+from py_driver.matrix.cells import USUAL_CPU, Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
@@ -143,7 +143,7 @@ class Plan(NamedTuple):
     notes: tuple[Note, ...]
     only_archs: tuple[str, ...] = ()
     is_changed: bool = False
-    cpus: tuple[str, ...] = (MACHINE,)
+    cpus: tuple[str, ...] = (USUAL_CPU,)
 
     @property
     def sources(self) -> set[tuple[str, str]]:

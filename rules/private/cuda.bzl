@@ -111,6 +111,7 @@ def _nvcc(arguments, job, archs, host):
     arguments.add("--")
     arguments.add(job.gpu.nvcc)
     arguments.add("-ccbin", host.launcher)
+    arguments.add_all(job.gpu.host_flags if host == job.gpu.host else [])
     arguments.add("--objdir-as-tempdir")
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all([_gencode(arch) for arch in archs])

@@ -1,6 +1,8 @@
 """Transitions: into a cell, and out of the parts of a cell on which a target does not depend."""
 
+load("@torch_kernels_toolchains//:machine.bzl", "MACHINE")
 load("//toolchains:gpus.bzl", "GPUS", "gpu_of")
+load("//toolchains/cc:flags.bzl", "CPU")
 
 TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
@@ -13,8 +15,9 @@ _CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
 _SETTINGS = _CELL + [_MORE_FLAGS]
 _PLATFORMS = "//command_line_option:platforms"
 
-# What cells are built for; where none is named, whatever the build is for.
-_PLATFORM = {"aarch64": Label("//toolchains:aarch64")}
+# What cells are built for. Where none is named, that is whatever the build is for, which is the machine itself; but on a
+# machine with another CPU than the usual one.
+_PLATFORM = {"aarch64": Label("//toolchains:aarch64")} | ({"": Label("//toolchains:x86_64")} if MACHINE != CPU else {})
 NONE = "none"
 
 # The C++ ABI that compilers take if they are told none.
@@ -42,7 +45,7 @@ def _cell_impl(settings, attr):
         STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
         _MORE_FLAGS: json.encode(attr.more_flags) if attr.more_flags else NONE,
-        _PLATFORMS: [_PLATFORM[attr.cpu]] if attr.cpu else settings[_PLATFORMS],
+        _PLATFORMS: [_PLATFORM[attr.cpu]] if attr.cpu in _PLATFORM else settings[_PLATFORMS],
     }
 
 cell_transition = transition(

@@ -8,7 +8,7 @@ def _zig_binary_impl(ctx):
     program = ctx.actions.declare_file(ctx.label.name + "_program")
     arguments = ctx.actions.args()
     arguments.add("build-exe")
-    arguments.add_all(["-target", "x86_64-linux-none", "-OReleaseSmall", "-fstrip", "-fsingle-threaded"])
+    arguments.add_all(["-target", sdk.cpu + "-linux-none", "-OReleaseSmall", "-fstrip", "-fsingle-threaded"])
     arguments.add_all(["--cache-dir", ".zig-cache", "--global-cache-dir", ".zig-cache"])
     arguments.add_all(["--dep", "common"])
     arguments.add(ctx.file.main, format = "-Mroot=%s")
@@ -41,5 +41,5 @@ zig_binary = rule(
     },
     executable = True,
     toolchains = ["//toolchains/cc:toolchain_type"],
-    doc = "A static x86_64 Linux program without libc, written in Zig.",
+    doc = "A static Linux program without libc, written in Zig.",
 )

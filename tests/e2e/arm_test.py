@@ -10,9 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import PROJECTS, Built, Driver, copy_project, steps
+from clone import PROJECTS, Built, Driver, copy_project, digests, steps
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from emulated import emulated
 from hub import served
 
 from py_driver.fetch.debian import resolve_debian
@@ -292,6 +293,35 @@ def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, simd
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [RELU, STABLE, RELU, RELU]
+
+
+@pytest.mark.slow
+def test_compilers_that_run_on_arm_make_the_same_bytes(clone: Driver, relu: Built, cuda: Built, tmp_path: Path) -> None:
+    # Bazel itself runs on this machine; every action is for an Arm server and all of its programs are for that.
+    _packages(["qemu-user-static"], "amd64", tmp_path / "qemu")
+    _packages(["libc6", "libgcc-s1"], "arm64", tmp_path / "root")
+    libraries = (tmp_path / "root" / "lib",)
+    within = emulated(tmp_path / "qemu" / "usr" / "bin" / "qemu-aarch64-static", tmp_path / "formats", libraries)
+    other = RELU.replace("aarch64", "x86_64")
+    clone.build(relu.project, other)
+    variants = {RELU: relu, other: relu, CUDA: cuda, X86: cuda}
+    options = ["--disk_cache=", "--jobs=2", "--extra_execution_platforms=//toolchains:aarch64"]
+    options += ["--spawn_strategy=processwrapper-sandbox", f"--execution_log_json_file={tmp_path}/log.json"]
+    targets = [f"//examples/relu:{variant}" for variant in variants]
+    place = {"RULES_TORCH_KERNELS_OUTPUT_USER_ROOT": f"{tmp_path}/bazel"}
+    clone.run("bazel", "--", "--batch", "build", *options, *targets, env=place, within=within, seconds=1800)
+    for variant, built in variants.items():
+        [made] = (tmp_path / "bazel").glob(f"*/execroot/_main/bazel-out/*/bin/examples/relu/{variant}")
+        assert digests(made) == digests(built.build / variant)
+    log = (tmp_path / "log.json").read_text(encoding="utf-8")
+    tools = set(re.findall(r'"(external/[^"]*torch_kernels_cc\w*/zig/zig)"', log))
+    assert {tool.partition("torch_kernels_")[2] for tool in tools} == {
+        "cc_on_aarch64/zig/zig",
+        "cc_x86_64_on_aarch64/zig/zig",
+    }
+    for program in (tmp_path / "bazel").glob("*/execroot/_main/bazel-out/*/bin/rules/private/tools/*_program"):
+        with program.open("rb") as file:
+            assert ELFFile(file)["e_machine"] == "EM_AARCH64"
 
 
 def _packages(names: Sequence[str], architecture: str, to: Path) -> None:

@@ -8,8 +8,10 @@ load("//rules/private:gcc.bzl", "asks_for_openmp", "cc1plus_flags")
 load("//rules/private:hipify.bzl", "hip_name")
 load("//rules/private:resources.bzl", "resources")
 load("//rules/private:stable_abi.bzl", "target_version")
+load("//toolchains:declare.bzl", "cc_repository")
 load("//toolchains:gpus.bzl", "gpu_of", "repository_name")
-load("//toolchains/cc:flags.bzl", "cc_flags")
+load("//toolchains:machines.bzl", "lock_for")
+load("//toolchains/cc:flags.bzl", "cc_flags", "machine")
 load("//toolchains/library:repository.bzl", "places", "wrong_release")
 load(":suite.bzl", "declare_tests")
 
@@ -81,9 +83,49 @@ def _repository_name_test_impl(ctx):
     asserts.equals(env, "torch_kernels_torch_2_13", repository_name("torch", "2.13"))
     asserts.equals(env, "torch_kernels_torch_2_13_rocm", repository_name("torch", "2.13+rocm"))
     asserts.equals(env, "torch_kernels_torch_2_13_aarch64", repository_name("torch", "2.13", "aarch64"))
+    asserts.equals(env, "torch_kernels_cuda_13_0_on_aarch64", repository_name("cuda", "13.0", machine = "aarch64"))
+    asserts.equals(env, "torch_kernels_gcc", repository_name("gcc"))
+    names = [cc_repository(cpu, machine) for machine in ["x86_64", "aarch64"] for cpu in ["x86_64", "aarch64"]]
+    asserts.equals(env, ["cc", "cc_aarch64", "cc_x86_64_on_aarch64", "cc_on_aarch64"], [
+        name.removeprefix("torch_kernels_")
+        for name in names
+    ])
     return unittest.end(env)
 
 repository_name_test = unittest.make(_repository_name_test_impl)
+
+def _machine_test_impl(ctx):
+    env = unittest.begin(ctx)
+    for arch, cpu in {"aarch64": "aarch64", "amd64": "x86_64", "arm64": "aarch64", "x86_64": "x86_64"}.items():
+        asserts.equals(env, cpu, machine(struct(arch = arch)))
+    lock = {
+        "cc": {"glibc": "2.28", "zig": {"1": "zig"}},
+        "cuda": {
+            version: {"archives": [{"name": "crt", "version": version}, {"name": "nvcc", "version": version}]}
+            for version in ["13.0", "13.2", "13.7"]
+        },
+        "gcc": {"cross": {"aarch64": ["cross"]}, "packages": ["own"]},
+        "hipify": {"python": ["python"], "torch": "2.13"},
+        "machines": {"aarch64": {
+            "cuda": {
+                "13.0": [{"arm": True, "name": "nvcc", "version": "13.0"}],
+                "13.2": [{"arm": True, "name": "nvcc", "version": "13.1"}],
+            },
+            "gcc": {"aarch64": ["own on arm"], "x86_64": ["cross on arm"]},
+            "hipify": ["python on arm"],
+            "zig": {"1": "zig on arm"},
+        }},
+    }
+    asserts.equals(env, lock, lock_for("x86_64", lock))
+    there = lock_for("aarch64", lock)
+    asserts.equals(env, {"glibc": "2.28", "zig": {"1": "zig on arm"}}, there["cc"])
+    asserts.equals(env, ["13.0"], there["cuda"].keys(), "another version, or none, is no program of the release")
+    asserts.equals(env, [None, True], [one.get("arm") for one in there["cuda"]["13.0"]["archives"]])
+    asserts.equals(env, {"cross": {"aarch64": ["own on arm"]}, "packages": ["cross on arm"]}, there["gcc"])
+    asserts.equals(env, {"python": ["python on arm"], "torch": "2.13"}, there["hipify"])
+    return unittest.end(env)
+
+machine_test = unittest.make(_machine_test_impl)
 
 def _resources_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -225,5 +267,6 @@ def unit_test_suite(name):
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "resources_follow_whether_all_of_torch_is_in_sight": resources_test,
         "target_version_is_a_number_that_torch_compares": target_version_test,
+        "programs_are_those_of_the_machine": machine_test,
         "repository_name_holds_kind_and_version": repository_name_test,
     })

@@ -7,11 +7,29 @@ _FLAGS = [
     "-nostdinc++",
 ]
 
-# The CPU of the machine that builds.
+# The CPU of variants that name none.
 CPU = "x86_64"
+
+# The CPUs of machines that run compilers, each with what Java calls it; what the lock pins for the others is in
+# toolchains/lock/machines.json.
+MACHINES = {"aarch64": ["aarch64", "arm64"], "x86_64": ["amd64", "x86_64"]}
 
 # The last clang that mangles templates as gcc does, with which torch is built.
 _GCC_MANGLING = 17
+
+def machine(os):
+    """The CPU of the machine that makes repositories.
+
+    Args:
+        os: repository_os, of a repository_ctx or module_ctx.
+
+    Returns:
+        string, a key of MACHINES.
+    """
+    for cpu, names in MACHINES.items():
+        if os.arch in names:
+            return cpu
+    return fail("no compiler of ours runs on this machine, whose CPU is %s: build on one of %s" % (os.arch, ", ".join(MACHINES)))
 
 def triple(cpu):
     """How compilers and Debian name the target.
@@ -23,6 +41,30 @@ def triple(cpu):
         string.
     """
     return cpu + "-linux-gnu"
+
+def library_directories(cpu):
+    """Where Debian's packages for a CPU have shared libraries, those of the C library first.
+
+    Args:
+        cpu: string, e.g. `x86_64`.
+
+    Returns:
+        list of string.
+    """
+    return ["lib/" + triple(cpu), "usr/lib/" + triple(cpu)]
+
+_LOADERS = {"aarch64": "ld-linux-aarch64.so.1", "x86_64": "ld-linux-x86-64.so.2"}
+
+def loader(cpu):
+    """Where Debian's package of the C library for a CPU has the dynamic loader.
+
+    Args:
+        cpu: string, e.g. `x86_64`.
+
+    Returns:
+        string.
+    """
+    return library_directories(cpu)[0] + "/" + _LOADERS[cpu]
 
 def cc_flags(clang, glibc, cpu):
     """The flags of every compile.

@@ -6,7 +6,7 @@ stubs for every version. The C++ library is gcc's, since torch is built with it.
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible", "run")
 load("//toolchains:packs.bzl", "pack_headers")
-load(":flags.bzl", "CLANG_INCLUDE", "CPU", "cc_flags", "cc_includes", "libc_includes", "triple")
+load(":flags.bzl", "CLANG_INCLUDE", "CPU", "MACHINES", "cc_flags", "cc_includes", "libc_includes", "triple")
 load(":stub.bzl", "versioned_stub")
 
 _COMPILER_PARTS = ["zig", "lib/include"]
@@ -111,7 +111,7 @@ def _headers(rctx, gcc, cpu):
     run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
     return [[name for name in names if rctx.path(name).exists][0] for names in cc_includes(cpu)]
 
-def _compiler(rctx, zig, gcc, glibc, more_parts = []):
+def _compiler(rctx, zig, gcc, glibc, cpu, more_parts = []):
     """Puts the compiler, its headers and the launcher for nvcc together.
 
     Args:
@@ -119,15 +119,16 @@ def _compiler(rctx, zig, gcc, glibc, more_parts = []):
         zig: dict, the lock's entry of zig.
         gcc: list of dict, the lock's entries with libstdc++; they are left in work/gcc without their headers.
         glibc: string, the version of glibc.
+        cpu: string, to compile for.
         more_parts: list of string, what is wanted of zig besides the compiler.
 
     Returns:
         list of string, the system include directories.
     """
-    parts = ["ziglang/" + part for part in _COMPILER_PARTS + _libcs([CPU]) + more_parts]
+    parts = ["ziglang/" + part for part in _COMPILER_PARTS + _libcs([cpu]) + more_parts]
     fetch(rctx, zig, "zig", strip_prefix = "ziglang", include = parts)
-    directories = _headers(rctx, gcc, CPU)
-    _launcher(rctx, zig["clang"], glibc, directories, CPU)
+    directories = _headers(rctx, gcc, cpu)
+    _launcher(rctx, zig["clang"], glibc, directories, cpu)
     return directories
 
 def _launcher(rctx, clang, glibc, directories, cpu):
@@ -204,18 +205,33 @@ def _link_inputs(rctx, zig, lock, cpu):
         "crtendS.o",
     ]]
 
+def _gcc(lock, cpu):
+    """The lock's entries with libstdc++ for a CPU.
+
+    Args:
+        lock: dict, the object in toolchains/lock/cc.json.
+        cpu: string.
+
+    Returns:
+        list of dict.
+    """
+    return lock["gcc"] if cpu == CPU else lock["cross"][cpu]
+
 def _cc_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     zig = lock["zig"][lock["default"]]
-    directories = _compiler(rctx, zig, lock["gcc"], lock["glibc"], _ZIG_PARTS + _libcs(lock["cross"]))
+    cpu = rctx.attr.cpu
+    others = [other for other in MACHINES if other != cpu]
+    directories = _compiler(rctx, zig, _gcc(lock, cpu), lock["glibc"], cpu, _ZIG_PARTS + _libcs(others))
+    maker = rctx.path(rctx.attr.maker or "zig/zig")
     rctx.file("BUILD.bazel", _BUILD.format(
         clang = zig["clang"],
-        cpu = json.encode(CPU),
+        cpu = json.encode(cpu),
         glibc = json.encode(lock["glibc"]),
         headers = json.encode(_HEADERS),
         includes = json.encode(directories),
         pack = pack_headers(rctx, _HEADERS, directories),
-        link_inputs = json.encode(_link_inputs(rctx, rctx.path("zig/zig"), lock, CPU)),
+        link_inputs = json.encode(_link_inputs(rctx, maker, lock, cpu)),
     ))
     return reproducible(rctx)
 
@@ -232,7 +248,7 @@ def _cc_cross_repository_impl(rctx):
         there = zig.dirname.get_child(part.removeprefix("zig/"))
         if there.exists:
             run(rctx, ["cp", "-R", there, part], "Copying " + part)
-    directories = _headers(rctx, lock["cross"][cpu], cpu)
+    directories = _headers(rctx, _gcc(lock, cpu), cpu)
     clang = lock["zig"][lock["default"]]["clang"]
     _launcher(rctx, clang, lock["glibc"], directories, cpu)
     rctx.file("BUILD.bazel", _BUILD.format(
@@ -242,7 +258,7 @@ def _cc_cross_repository_impl(rctx):
         headers = json.encode(_HEADERS),
         includes = json.encode(directories),
         pack = pack_headers(rctx, _HEADERS, directories),
-        link_inputs = json.encode(_link_inputs(rctx, zig, lock, cpu)),
+        link_inputs = json.encode(_link_inputs(rctx, rctx.path(rctx.attr.maker), lock, cpu)),
     ))
     return reproducible(rctx)
 
@@ -264,7 +280,7 @@ def _cc_host_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     zig = lock["zig"][rctx.attr.version]
     gcc = [entry for entry in lock["gcc"] if entry["name"].startswith("libstdc++-")]
-    directories = _compiler(rctx, zig, gcc, lock["glibc"])
+    directories = _compiler(rctx, zig, gcc, lock["glibc"], CPU)
     if zig["clang"] < 14:
         _without_shortcut(rctx)
     rctx.delete("work")
@@ -280,7 +296,9 @@ def _cc_host_repository_impl(rctx):
 cc_sdk_repository = repository_rule(
     implementation = _cc_sdk_repository_impl,
     attrs = {
-        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
+        "cpu": attr.string(mandatory = True, doc = "That the compiler runs on, and that the code is for."),
+        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json, with the zigs that run on the CPU."),
+        "maker": attr.label(doc = "The program that makes stubs, if this compiler does not run on the machine that makes the repository."),
     },
     doc = "The host C++ SDK: clang, headers, link stubs.",
 )
@@ -290,6 +308,7 @@ cc_cross_repository = repository_rule(
     attrs = {
         "cpu": attr.string(mandatory = True, doc = "That the code is for, e.g. `aarch64`."),
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
+        "maker": attr.label(mandatory = True, doc = "The program that makes stubs."),
         "zig": attr.label(mandatory = True, doc = "The compiler of the C++ SDK, with headers and stubs for the CPU beside it."),
     },
     doc = "Headers and link stubs to compile with the C++ SDK's compiler for another CPU.",

@@ -8,6 +8,7 @@ CcSdkInfo = provider(
     fields = {
         "clang_include": "string; of `includes` the one with clang's own headers",
         "compiler": "File; static program: `clang ARGUMENT...` compiles, `ld.lld ARGUMENT...` links",
+        "cpu": "string; that it compiles for, e.g. `x86_64`",
         "flags": "list of string; flags of every compile",
         "headers": "depset of File; headers: files, or directories of them",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
@@ -48,6 +49,7 @@ def _cc_sdk_impl(ctx):
     return [host, platform_common.ToolchainInfo(sdk = CcSdkInfo(
         clang_include = host.clang_include,
         compiler = host.compiler,
+        cpu = ctx.attr.cpu,
         flags = host.flags,
         headers = host.headers,
         includes = host.includes,

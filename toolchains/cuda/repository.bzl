@@ -18,6 +18,7 @@ cuda_sdk(
     device_host = "{device_host}",
     headers = ["include"],
     host = "{host}",
+    host_flags = {host_flags},
     include = "include",
     libraries = {libraries},
     max_clang = {max_clang},
@@ -41,6 +42,10 @@ PATH += $(CICC_PATH):$(_HERE_):
 INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 """
 
+# Where nvcc's CPU and the code's are not the same, nvcc says so to cudafe++ and cicc if the code is for Arm. Where they are,
+# it is told to say it too: its commands, and what they make, are then the same on all machines.
+_ARM_ON_ARM = ["-Xcudafe=--arm_cross_compiler"]
+
 def _sdk(rctx, lock, cpu, host, pack):
     """Makes the stubs for a CPU; the target that has them. nvcc is told the CPU by the host compiler that it calls."""
     [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)
@@ -48,6 +53,7 @@ def _sdk(rctx, lock, cpu, host, pack):
         archs = json.encode(lock["archs"]),
         device_host = rctx.attr.host,
         host = host,
+        host_flags = json.encode(_ARM_ON_ARM if cpu == rctx.attr.machine and cpu == "aarch64" else []),
         libraries = json.encode(symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, lock["runtime"], cpu)),
         max_clang = lock["max_clang"],
         name = "sdk" if cpu == CPU else "sdk_" + cpu,
@@ -71,9 +77,10 @@ def _cuda_sdk_repository_impl(rctx):
 cuda_sdk_repository = repository_rule(
     implementation = _cuda_sdk_repository_impl,
     attrs = {
-        "cross": attr.string_dict(doc = "Labels of the host compilers for other CPUs, by CPU."),
+        "cross": attr.string_dict(doc = "Labels of the host compilers for other CPUs than the usual one, by CPU."),
         "host": attr.string(mandatory = True, doc = "Label of the host compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cuda.json."),
+        "machine": attr.string(mandatory = True, doc = "The CPU that nvcc runs on."),
         "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
         "version": attr.string(mandatory = True, doc = "E.g. `13.0`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),

@@ -1,7 +1,7 @@
 """The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
-load("//toolchains/cc:flags.bzl", "CPU")
+load("//toolchains/cc:flags.bzl", "CPU", "library_directories", "loader", "triple")
 load("//toolchains/cc:stub.bzl", "versioned_stub")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/gcc:sdk.bzl", "gcc_sdk")
@@ -14,37 +14,43 @@ gcc_sdk(
     cpu = {cpu},
     glibc = {glibc},
     headers = ["{directory}/include"],
-    libraries = glob(["lib/**", "usr/lib/x86_64-linux-gnu/**"]),
-    loader = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+    libraries = glob(["lib/**", "{libraries}/**"]),
+    library_directories = {directories},
+    loader = {loader},
     math = {math},
     openmp = {openmp},
     openmp_oldest = {oldest},
 )
 """
 
-# Where the packages have the compiler, and its headers and runtime for each CPU. Only x86_64 has vectorised functions
-# in glibc 2.28: those for aarch64 came with 2.38.
-_PLACES = {
-    "aarch64": struct(
-        directory = "usr/lib/gcc-cross/aarch64-linux-gnu/12",
-        openmp = "usr/aarch64-linux-gnu/lib/libgomp.so.1",
-        math = None,
-    ),
-    "x86_64": struct(
-        directory = "usr/lib/gcc/x86_64-linux-gnu/12",
-        openmp = "usr/lib/x86_64-linux-gnu/libgomp.so.1",
-        math = "lib/x86_64-linux-gnu/libmvec.so.1",
-    ),
-}
+# The CPUs that have vectorised functions in glibc 2.28: those for aarch64 came with 2.38.
+_WITH_MATH = ["x86_64"]
 
-# What running the compiler takes.
-_LIBRARIES = ["lib/x86_64-linux-gnu/", "usr/lib/x86_64-linux-gnu/"]
+def _places(cpu, machine):
+    """Where the packages of the compiler for a CPU, that runs on a machine, have it, its headers and its libraries."""
+    if cpu == machine:
+        libc, libraries = library_directories(cpu)
+        directory = "usr/lib/gcc/%s/12" % triple(cpu)
+    else:
+        libc = "usr/%s/lib" % triple(cpu)
+        libraries = libc
+        directory = "usr/lib/gcc-cross/%s/12" % triple(cpu)
+    return struct(
+        directory = directory,
+        math = libc + "/libmvec.so.1" if cpu in _WITH_MATH else None,
+        openmp = libraries + "/libgomp.so.1",
+    )
+
 _UNUSED = ["/(audit|gconv)/"]
 
 def _gcc_repository_impl(rctx):
     cpu = rctx.attr.cpu
-    place = _PLACES[cpu]
-    parts = [place.directory + "/cc1plus", place.directory + "/include/", place.openmp] + _LIBRARIES
+    machine = rctx.attr.machine
+    place = _places(cpu, machine)
+    directories = library_directories(machine)
+    parts = [place.directory + "/cc1plus", place.directory + "/include/", place.openmp] + [one + "/" for one in directories]
+    if place.math:
+        parts.append(place.math)
 
     # The runtime's name is a link.
     parts.append(place.openmp.rpartition("/")[0] + "/libgomp.so.1.0.0")
@@ -65,8 +71,11 @@ def _gcc_repository_impl(rctx):
     rctx.delete("work")
     rctx.file("BUILD.bazel", _BUILD.format(
         cpu = json.encode(cpu),
+        directories = json.encode(directories),
         directory = place.directory,
         glibc = json.encode(rctx.attr.glibc),
+        libraries = directories[1],
+        loader = json.encode(loader(machine)),
         math = json.encode("stubs/libmvec.so.1") if place.math else None,
         oldest = json.encode(sorted(openmp)[0]),
         openmp = json.encode({stub: " ".join(versions) for stub, versions in openmp.items()}),
@@ -79,6 +88,7 @@ gcc_repository = repository_rule(
         "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
         "glibc": attr.string(mandatory = True, doc = "The version of glibc whose headers are used, e.g. `2.28`."),
         "lock": attr.string(mandatory = True, doc = "JSON: the list of packages in toolchains/lock/gcc.json."),
+        "machine": attr.string(mandatory = True, doc = "The CPU that it runs on."),
         "openmp": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/torch_openmp.json."),
         "zig": attr.label(mandatory = True, doc = "The program that makes stubs."),
     },

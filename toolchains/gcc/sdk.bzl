@@ -26,8 +26,6 @@ _MACHINES = {
     "x86_64": ["-march=x86-64", "-mtune=generic"],
 }
 
-_LIBRARIES = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"]
-
 # As with clang, no default directory is searched. No symbol is one for the whole process, and no text names the directory
 # of the build. SOURCE_DATE_EPOCH does not count for __TIMESTAMP__. The last three are what gcc's driver adds.
 _FLAGS = [
@@ -41,15 +39,17 @@ _FLAGS = [
     "-D_GNU_SOURCE",
 ]
 
+TYPE = Label("//toolchains/gcc:toolchain_type")
+
 def _gcc_sdk_impl(ctx):
-    return [GccSdkInfo(
+    info = GccSdkInfo(
         assembler = ["clang", "--target=" + triple(ctx.attr.cpu)],
         compiler = ctx.file.compiler,
         flags = _FLAGS + _MACHINES[ctx.attr.cpu] + ["-D__GLIBC_MINOR__=" + ctx.attr.glibc.split(".")[1]],
         headers = depset(ctx.files.headers),
         include = ctx.files.headers[0].path,
         libraries = depset(ctx.files.libraries),
-        library_path = include_paths(ctx, _LIBRARIES),
+        library_path = include_paths(ctx, ctx.attr.library_directories),
         loader = ctx.file.loader,
         math = ctx.files.math,
         openmp = {
@@ -58,7 +58,8 @@ def _gcc_sdk_impl(ctx):
             for version in versions.split(" ")
         },
         openmp_oldest = ctx.file.openmp_oldest,
-    )]
+    )
+    return [info, platform_common.ToolchainInfo(sdk = info)]
 
 gcc_sdk = rule(
     implementation = _gcc_sdk_impl,
@@ -68,6 +69,7 @@ gcc_sdk = rule(
         "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The directory of gcc's own headers."),
         "libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Shared libraries that the compiler needs."),
+        "library_directories": attr.string_list(mandatory = True, doc = "The directories of `libraries`, relative to the package."),
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of these."),
         "math": attr.label(allow_single_file = True, doc = "The link stub of libmvec, if glibc has one for the CPU."),
         "openmp": attr.label_keyed_string_dict(
@@ -78,6 +80,15 @@ gcc_sdk = rule(
         "openmp_oldest": attr.label(allow_single_file = True, mandatory = True, doc = "The stub for all other versions."),
     },
     doc = "A hermetic gcc for C++.",
+)
+
+def _gcc_impl(ctx):
+    return [ctx.toolchains[TYPE].sdk]
+
+gcc = rule(
+    implementation = _gcc_impl,
+    toolchains = [TYPE],
+    doc = "The gcc that runs on the machine of the actions and compiles for the CPU of the target.",
 )
 
 def _gcc_choice_impl(ctx):

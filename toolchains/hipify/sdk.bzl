@@ -12,12 +12,10 @@ HipifyInfo = provider(
     },
 )
 
-_LIBRARIES = ["python/lib/x86_64-linux-gnu", "python/usr/lib/x86_64-linux-gnu"]
-
 def _hipify_sdk_impl(ctx):
     return [HipifyInfo(
         files = depset(ctx.files.files + [ctx.file._script]),
-        library_path = [ctx.label.workspace_root + "/" + one for one in _LIBRARIES],
+        library_path = [ctx.label.workspace_root + "/" + one for one in ctx.attr.libraries],
         loader = ctx.file.loader,
         module = ctx.files.module,
         python = ctx.file.python,
@@ -28,6 +26,7 @@ hipify_sdk = rule(
     implementation = _hipify_sdk_impl,
     attrs = {
         "files": attr.label_list(allow_files = True, mandatory = True, doc = "Python's libraries, both kinds."),
+        "libraries": attr.string_list(mandatory = True, doc = "The directories of the Python's shared libraries, relative to the package."),
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader."),
         "module": attr.label_list(allow_files = [".py"], mandatory = True, doc = "torch's package `hipify`."),
         "python": attr.label(allow_single_file = True, mandatory = True, doc = "The interpreter."),

@@ -16,13 +16,13 @@ rocm_sdk(
     bitcode = glob(["bitcode/*.bc"]),
     clang_headers = ["clang/include"],
     headers = ["include"],
-    hipify = "@torch_kernels_hipify//:sdk",
+    hipify = "{hipify}",
     host = "{host}",
     libraries = {libraries},
     pack = "{pack}",
     runtime = "lib/{runtime}",
     symbols = {symbols},
-    system = "@torch_kernels_cc//:sdk",
+    system = "{system}",
     version = "{version}",
 )
 """
@@ -34,11 +34,13 @@ def _rocm_sdk_repository_impl(rctx):
     soname_stubs(rctx, rctx.attr.zig, [runtime])
     libraries = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, runtime)
     rctx.file("BUILD.bazel", _BUILD.format(
+        hipify = rctx.attr.hipify,
         host = rctx.attr.host,
         libraries = json.encode(libraries),
         pack = pack_headers(rctx, ["clang/include", "include"], _ROOTS),
         runtime = runtime,
         symbols = "\"symbols\"" if rctx.attr.symbols else None,
+        system = rctx.attr.system,
         version = rctx.attr.version,
     ))
     return reproducible(rctx)
@@ -46,9 +48,11 @@ def _rocm_sdk_repository_impl(rctx):
 rocm_sdk_repository = repository_rule(
     implementation = _rocm_sdk_repository_impl,
     attrs = {
+        "hipify": attr.string(mandatory = True, doc = "Label of hipify, as the repository's BUILD file says it."),
         "host": attr.string(mandatory = True, doc = "Label of the compiler, as the repository's BUILD file says it."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/rocm.json."),
         "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
+        "system": attr.string(mandatory = True, doc = "Label of the C++ SDK, as the repository's BUILD file says it."),
         "version": attr.string(mandatory = True, doc = "E.g. `7.2`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },

@@ -47,6 +47,17 @@ def test_settings_mount_it_in_the_place_of_the_machines(tmp_path: Path, name: st
     assert shlex.split(" ".join(words)) == mounts
 
 
+@pytest.mark.parametrize(
+    ("cpu", "code", "said"),
+    [("riscv64", Code.PLATFORM, "whose CPU is riscv64"), ("aarch64", Code.SET_UP, r"ld-linux-aarch64\.so\.1 cannot")],
+)
+def test_the_loader_is_that_of_the_machine(cpu: str, code: Code, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: cpu)
+    with pytest.raises(DriverError, match=said) as caught:
+        sandbox.worker_files()
+    assert caught.value.diagnostics[0].code is code
+
+
 def test_missing_library_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "_LIBRARIES", ("libc.so.6", "libnone.so.1"))
     with pytest.raises(DriverError, match=r"libnone\.so\.1 is not in ") as caught:

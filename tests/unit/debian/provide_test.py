@@ -41,10 +41,27 @@ def test_without_apt_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_other_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(DriverError) as caught:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(DriverError, match=r"on Linux on x86_64 and aarch64 only") as caught:
         debian.provide(tmp_path, _output()[0])
     assert caught.value.diagnostics[0].code is Code.PLATFORM
+
+
+def test_arm_servers_have_packages_and_a_directory_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, here = debian._resource()[0], _place(tmp_path)  # noqa: SLF001  (as above)
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    theirs, there = debian._resource()[0], _place(tmp_path)  # noqa: SLF001
+    assert debian.place_of(tmp_path) == there != here
+    assert (ours["architecture"], theirs["architecture"]) == ("amd64", "arm64")
+    assert ours.keys() == theirs.keys()
+    changed = {key for key, value in ours.items() if theirs[key] != value}
+    assert changed == {"architecture", "libraries", "loader", "programs", "wheels"}
+    assert not [text for text in (*theirs["programs"], theirs["loader"], theirs["libraries"]) if "x86" in text]
+    for name, wheel in ours["wheels"].items():
+        assert theirs["wheels"][name]["version"] == wheel["version"]
+        assert theirs["wheels"][name]["sha256"] != wheel["sha256"]
 
 
 def test_complete_directory_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
