@@ -14,16 +14,24 @@ import sys
 from pathlib import Path
 
 
+def outermost(directories: list[str]) -> list[str]:
+    """Those directories that lie below no other one."""
+    return [one for one in directories if not any(one.startswith(f"{other}/") for other in directories)]
+
+
 def files(directories: list[str]) -> list[str]:
-    """All files below some directories, by their paths, sorted.
+    """All files below some directories, by their paths, sorted; links are followed, but not in circles.
 
     Raises:
         ValueError: a name has the end of a line in it.
     """
     found = []
     for directory in directories:
-        for place, _, names in os.walk(directory, followlinks=True):
-            found += [f"{place}/{name}" for name in names]
+        for place, below, names in os.walk(directory, followlinks=True):
+            if any(above.samefile(place) for above in Path(place).parents):
+                below.clear()
+                continue
+            found += [f"{place}/{name}" for name in names if Path(place, name).is_file()]
     for path in found:
         if "\n" in path:
             raise ValueError(f"the end of a line in the name {path!r}")
@@ -42,6 +50,7 @@ def write(pack: Path, roots: list[str], directories: list[str]) -> None:
         ValueError: see `files`.
         OSError: a file cannot be read or written.
     """
+    directories = outermost(directories)
     paths = files(directories)
     lines = ["headers 1", *(f"directory {name}" for name in directories), *(f"root {root}" for root in roots)]
     lines += [f"{Path(path).stat().st_size} {path}" for path in paths]

@@ -35,6 +35,20 @@ def test_bytes_of_a_pack(tmp_path: Path) -> None:
     )
 
 
+def test_links_in_circles_and_to_nothing_are_left_out_and_inner_directories_are_in_the_outer_ones(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a" / "in").mkdir(parents=True)
+    (tmp_path / "a" / "in" / "x.h").write_text("x")
+    (tmp_path / "a" / "in" / "up").symlink_to("..")
+    (tmp_path / "a" / "none.h").symlink_to("nowhere")
+    (tmp_path / "a" / "beside").symlink_to("in")
+    done = run(tmp_path, "headers.pack", '["a/in", "a"]', "a/in", "a")
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = "headers 1\ndirectory a\nroot a/in\nroot a\n1 a/beside/x.h\n1 a/in/x.h\n\nxx"
+    assert (tmp_path / "headers.pack").read_text() == expected
+
+
 def test_a_name_with_the_end_of_a_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x\ny.h").touch()

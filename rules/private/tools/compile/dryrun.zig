@@ -99,6 +99,7 @@ pub fn tried(
 ) !Ended {
     var child = try start(directory, allocator, command, environment, .Pipe);
     const said = try listen(allocator, &child);
+    errdefer std.io.getStdErr().writeAll(said) catch {};
     return .{ .code = try finish(&child), .said = said };
 }
 

@@ -42,7 +42,7 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     try dryrun.execute(null, allocator, command.items, &environment);
     if (reads) {
         try lookedFor(allocator, directory, made);
-        try inputs.check(allocator, made);
+        try inputs.check(allocator, made, null);
     }
     if (!compiles) return;
     for ([_][]const u8{ "-c", made, "-o", out }) |word| try assembler.append(word);

@@ -44,7 +44,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (try needed.narrowed(allocator, command, scanned.items, .host)) |words|
         narrow = try packs.run(try listing(allocator, words, out), &environment, false);
     if (!narrow) _ = try packs.run(try listing(allocator, all, out), &environment, true);
-    try check(allocator, out);
+    try check(allocator, out, &packs);
     if (text.len == 0) return;
     if (!narrow) return common.write(text, "");
     for (all) |*word| {
@@ -52,7 +52,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     }
     // What is wrong with this text only matters if the other one fails.
     if (!try packs.run(try listing(allocator, all, text), &environment, false)) return common.write(text, "");
-    try check(allocator, text);
+    try check(allocator, text, &packs);
 }
 
 /// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers.
@@ -92,8 +92,9 @@ pub fn listing(allocator: std.mem.Allocator, command: []const []const u8, out: [
     return words.items;
 }
 
-/// Fails if a command of `listing` has read anything but inputs; the list is deleted.
-pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
+/// Fails if a command of `listing` has read anything but inputs, or headers that are not what its packs have; the list is
+/// deleted.
+pub fn check(allocator: std.mem.Allocator, out: []const u8, packs: ?*Packs) !void {
     const list = try listName(allocator, out);
     const text = try common.read(allocator, list);
     std.fs.cwd().deleteFile(list) catch {};
@@ -101,6 +102,11 @@ pub fn check(allocator: std.mem.Allocator, out: []const u8) !void {
     var rest: []const u8 = text[(std.mem.indexOf(u8, text, ": ") orelse return common.fail("no dependencies in {s}", .{list})) + 2 ..];
     while (try nextName(allocator, &rest)) |name| {
         const path = try inside(allocator, directory, name) orelse return refuse(out, name);
+        if (packs) |some| if (!try some.holds(path)) {
+            std.fs.cwd().deleteFile(out) catch {};
+            return common.fail("{s} is not what was unpacked: undo what was changed there, or have Bazel unpack it again, " ++
+                "with `bazel clean --expunge`", .{path});
+        };
         if (std.mem.startsWith(u8, path, pinned)) continue;
         if (try assembled(allocator, directory, try common.read(allocator, path))) |foreign| return refuse(out, foreign);
     }
@@ -172,21 +178,72 @@ fn assembled(allocator: std.mem.Allocator, directory: []const u8, text: []const 
     return null;
 }
 
-/// A file elsewhere that a directive names which preprocessing has left in its text, as a macro may; null if there is none.
+/// What a directive names that a macro has put into a preprocessed text, if that is a file elsewhere or nobody can tell;
+/// null if there is none.
 fn included(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
     var lines = std.mem.splitScalar(u8, text, '\n');
     while (lines.next()) |line| {
-        const hash = std.mem.trimLeft(u8, line, " \t");
-        if (hash.len == 0 or hash[0] != '#') continue;
-        const word = std.mem.trimLeft(u8, hash[1..], " \t");
-        for (reading) |directive| {
-            if (!std.mem.startsWith(u8, word, directive)) continue;
-            const start = (std.mem.indexOfAny(u8, word, "\"<") orelse continue) + 1;
-            const end = std.mem.indexOfAnyPos(u8, word, start, "\">") orelse continue;
-            if (end > start and try inside(allocator, directory, word[start..end]) == null) return word[start..end];
-        }
+        // Strings are told from directives where there is one: they are seldom, and texts long.
+        const start = lines.index orelse text.len;
+        if (try named(allocator, directory, line) != null and !isQuoted(text, start - @min(start, line.len + 1)))
+            return named(allocator, directory, line);
     }
     return null;
+}
+
+/// The file elsewhere that a line names, or all that follows the directive if that is no name.
+fn named(allocator: std.mem.Allocator, directory: []const u8, line: []const u8) !?[]const u8 {
+    const first = std.mem.trimLeft(u8, line, " \t");
+    const mark: usize = if (std.mem.startsWith(u8, first, "#")) 1 else if (std.mem.startsWith(u8, first, "%:")) 2 else return null;
+    const word = std.mem.trimLeft(u8, first[mark..], " \t");
+    for (reading) |directive| {
+        if (!std.mem.startsWith(u8, word, directive)) continue;
+        const after = std.mem.trim(u8, word[directive.len..], " \t\r");
+        const name = std.mem.trimLeft(u8, if (std.mem.startsWith(u8, after, "_next")) after["_next".len..] else after, " \t");
+        if (name.len == 0) continue;
+        const close: u8 = if (name[0] == '<') '>' else '"';
+        const end = std.mem.indexOfScalarPos(u8, name, 1, close) orelse return name;
+        if (name[0] != '<' and name[0] != '"') return name;
+        if (end > 1 and try inside(allocator, directory, name[1..end]) == null) return name[1..end];
+    }
+    return null;
+}
+
+/// Whether a place in a preprocessed text is inside of a raw string.
+fn isQuoted(text: []const u8, place: usize) bool {
+    var at: usize = 0;
+    while (at < place) {
+        const c = text[at];
+        if (c == '#' and isFirst(text, at)) {
+            at = std.mem.indexOfScalarPos(u8, text, at, '\n') orelse text.len;
+        } else if (c == '"' or c == '\'') {
+            at += 1;
+            while (at < text.len and text[at] != c and text[at] != '\n') at += if (text[at] == '\\') 2 else 1;
+            at += 1;
+        } else if (std.ascii.isAlphanumeric(c) or c == '_') {
+            const start = at;
+            const number = std.ascii.isDigit(c);
+            while (at < text.len and (std.ascii.isAlphanumeric(text[at]) or text[at] == '_' or (number and text[at] == '\''))) at += 1;
+            if (at >= text.len or text[at] != '"' or !isRaw(text[start..at])) continue;
+            const open = std.mem.indexOfScalarPos(u8, text, at, '(') orelse return false;
+            if (open - at > 17) continue;
+            var buffer: [18]u8 = undefined;
+            const close = std.fmt.bufPrint(&buffer, "){s}\"", .{text[at + 1 .. open]}) catch continue;
+            at = (std.mem.indexOfPos(u8, text, open, close) orelse return false) + close.len;
+            if (place > open and place < at) return true;
+        } else at += 1;
+    }
+    return false;
+}
+
+fn isFirst(text: []const u8, at: usize) bool {
+    const start = if (std.mem.lastIndexOfScalar(u8, text[0..at], '\n')) |line| line + 1 else 0;
+    return std.mem.trim(u8, text[start..at], " \t").len == 0;
+}
+
+fn isRaw(word: []const u8) bool {
+    for ([_][]const u8{ "R", "LR", "uR", "UR", "u8R" }) |one| if (common.is(word, one)) return true;
+    return false;
 }
 
 test "names of dependencies" {
@@ -216,4 +273,9 @@ test "files elsewhere" {
         try std.testing.expect(try assembled(a, "/x", one) != null);
     try std.testing.expectEqualStrings("/etc/hosts", (try included(a, "/x", "int a;\n # include \"/etc/hosts\"\n")).?);
     try std.testing.expectEqual(null, try included(a, "/x", "# 1 \"/etc/hosts\" 1\n#include <vector>\n# include \"b.h\"\n"));
+    for ([_][]const u8{ "%: include \"/etc/hosts\"", "#define Q \"/etc/hosts\"\n# include Q", "x;\n # embed Q", "\"R\"\n#include Q" }) |one|
+        try std.testing.expect(try included(a, "/x", one) != null);
+    const source = "int a = 1'0; char c = '\"'; auto b = u8R\"x(\n#include NAME\n)\" \n#include </y>\n)x\";";
+    try std.testing.expectEqual(null, try included(a, "/x", source));
+    try std.testing.expect(try included(a, "/x", source ++ "\n#include NAME") != null);
 }

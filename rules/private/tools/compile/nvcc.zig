@@ -7,7 +7,6 @@ const dryrun = @import("dryrun.zig");
 const editor = @import("editor.zig");
 const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
-const Packs = @import("packs.zig").Packs;
 const phases = @import("phase.zig");
 const texts = @import("texts.zig");
 
@@ -43,7 +42,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         const out = words.items[words.items.len - 1];
         const whole = if (preprocesses) try inputs.listing(allocator, words.items, out) else words.items;
         try dryrun.execute(null, allocator, whole, &plan.environment);
-        if (preprocesses) try inputs.check(allocator, out);
+        if (preprocesses) try inputs.check(allocator, out, null);
         if (phase == .cicc) try phases.leaveDirectory(allocator, words.items[words.items.len - 1]);
     }
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
@@ -57,7 +56,6 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
     var work = phases.Work.init(allocator);
     var wanted = std.ArrayList(texts.Text).init(allocator);
     var scanned = std.ArrayList([]const u8).init(allocator);
-    var packs = Packs.init(allocator);
     var shares = false;
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
@@ -66,7 +64,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
             continue;
         }
         const value = try arguments.value(flag);
-        if (work.takes(flag, value) or try packs.takes(flag, value)) continue;
+        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--scan")) {
             try scanned.append(value);
         } else if (common.is(flag, "--host")) {
@@ -76,16 +74,16 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
         } else return common.fail("preprocess: no such flag: {s}", .{flag});
     }
     const call = arguments.items[arguments.at..];
-    try packs.layOut();
+    try work.packs.layOut();
     var done = false;
     if (try needed.narrowed(allocator, call, scanned.items, .gpu)) |words| {
         done = try preprocessed(&work, words, wanted.items, false);
-        if (!done and try packs.rest()) done = try preprocessed(&work, words, wanted.items, false);
+        if (!done and try work.packs.rest()) done = try preprocessed(&work, words, wanted.items, false);
     }
     const full = try needed.full(allocator, call);
-    if (!done and !packs.whole) done = try preprocessed(&work, full, wanted.items, false);
+    if (!done and !work.packs.whole) done = try preprocessed(&work, full, wanted.items, false);
     if (!done) {
-        _ = try packs.rest();
+        _ = try work.packs.rest();
         _ = try preprocessed(&work, full, wanted.items, true);
     }
     if (shares) try texts.share(allocator, wanted.items);
@@ -116,6 +114,6 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
     }
     if (failed != 0 and must) std.process.exit(failed);
     if (failed != 0) return false;
-    for (wanted) |text| try inputs.check(allocator, text.out);
+    for (wanted) |text| try inputs.check(allocator, text.out, &work.packs);
     return true;
 }

@@ -1,14 +1,16 @@
 //! The headers of toolchains, each toolchain's in one file: a pack. To lay out ten thousand headers for an action takes
 //! Bazel and a worker longer than most actions take to run, so an action gets packs, and lays out what its source may read.
 //!
-//! What that is follows from the names in `#include` and the like, whatever conditions they stand in: a name is looked for
-//! beside the file that has it, and in each directory in which any toolchain searches. So it is never too little, except
-//! behind a name that a macro makes: then it is all of the pack, or for a file of the project all of all packs. Should a
-//! compiler fail nevertheless, the caller lays out the rest and runs it again.
+//! What that is follows from the names between `<` and `>`, or between `"` and `"`, anywhere in a text: in a directive, in a
+//! question whether a header is there, in what a macro is given. Each is looked for beside the file that has it, and in each
+//! directory in which any toolchain searches. So it is too much, and too little only for a name that a macro puts together:
+//! if a file of the project has one, it is all of all packs. Should a compiler not find a file nevertheless, the caller lays
+//! out the rest and runs it again.
 //!
 //! To write files is not needed where their directories are at hand: beside what the pack is a link to, or in
 //! `/mnt`, where `driver build` has Bazel's sandbox mount all repositories (py_driver/bazel/sandbox.py). They are
-//! taken if the pack there is the very file that the action got. Then a link for each directory does.
+//! taken if the pack there is the very file that the action got. Then a link for each directory does, and `holds` says
+//! whether what was read is still what the pack has.
 //!
 //! A pack is text (toolchains/packs.py writes it): a line `headers 1`; a line `directory NAME` for each directory whose
 //! files it has; a line `root DIRECTORY` for each in which headers are searched; `SIZE PATH` for each file; an empty line;
@@ -28,13 +30,11 @@ const missing = " file not found";
 /// What the compilers include by themselves, if it is there.
 const implied = [_][]const u8{ "__clang_hip_runtime_wrapper.h", "cuda_runtime.h", "stdc-predef.h" };
 
-const File = struct { pack: usize, content: []const u8, is_read: bool = false };
+/// A file of a pack; it is read if it was laid out, or found to be the same where it is.
+const File = struct { content: []const u8, is_read: bool = false };
 
 /// The lines of a pack that tell of its files, and those.
 const Index = struct { lines: []const u8, files: []const u8 };
-
-/// What directives name: a file, or what nobody can tell.
-const Named = union(enum) { file: []const u8, computed };
 
 pub const Packs = struct {
     allocator: std.mem.Allocator,
@@ -46,9 +46,20 @@ pub const Packs = struct {
     trees: std.ArrayList([2][]const u8),
     /// Files that are laid out, of which nobody has read yet what they name.
     waiting: std.ArrayList(usize),
+    /// Directories that were made.
     directories: std.StringHashMap(void),
+    /// The last part of the name of each file: what else is named is in no pack.
+    basenames: std.StringHashMap(void),
+    /// All directories of files, once a name asks for one.
+    known: std.StringHashMap(void),
+    /// What was looked for in the directories in which toolchains search.
+    sought: std.StringHashMap(void),
+    /// What the packs have, before it is read.
+    indexes: std.ArrayList(Index),
     /// Whether all is laid out.
     whole: bool = false,
+    /// Whether that is by links.
+    linked: bool = false,
 
     pub fn init(allocator: std.mem.Allocator) Packs {
         return .{
@@ -60,6 +71,10 @@ pub const Packs = struct {
             .trees = std.ArrayList([2][]const u8).init(allocator),
             .waiting = std.ArrayList(usize).init(allocator),
             .directories = std.StringHashMap(void).init(allocator),
+            .basenames = std.StringHashMap(void).init(allocator),
+            .known = std.StringHashMap(void).init(allocator),
+            .sought = std.StringHashMap(void).init(allocator),
+            .indexes = std.ArrayList(Index).init(allocator),
         };
     }
 
@@ -86,47 +101,62 @@ pub const Packs = struct {
 
     /// Lays out what the files of the project may read, and those that they include.
     pub fn layOut(self: *Packs) !void {
-        var indexes = std.ArrayList(Index).init(self.allocator);
-        for (self.packs.items) |path| try indexes.append(try self.open(path));
-        self.whole = try self.linked();
+        for (self.packs.items) |path| try self.indexes.append(try self.open(path));
+        self.linked = try self.link();
+        self.whole = self.linked;
         if (self.whole) return;
-        for (indexes.items, 0..) |index, number| try self.read(number, index);
+        try self.readAll();
         for (implied) |name| try self.want(name, "");
         for (self.sources.items) |path| {
             const text = common.read(self.allocator, path) catch return error.Failed;
-            var names = Names{ .text = text };
-            while (names.next()) |named| switch (named) {
-                .file => |name| try self.want(name, std.fs.path.dirname(path) orelse ""),
-                .computed => {
-                    _ = try self.rest();
-                    return;
-                },
-            };
+            if (computes(text)) {
+                _ = try self.rest();
+                return;
+            }
+            try self.wantAll(text, path);
         }
-        while (self.waiting.pop()) |index| {
-            const path = self.files.keys()[index];
-            const file = self.files.values()[index];
-            var names = Names{ .text = file.content };
-            while (names.next()) |named| switch (named) {
-                .file => |name| try self.want(name, std.fs.path.dirname(path) orelse ""),
-                .computed => for (self.files.values(), 0..) |other, at| {
-                    if (other.pack == file.pack) try self.bring(at);
-                },
-            };
-        }
+        while (self.waiting.pop()) |index| try self.wantAll(self.files.values()[index].content, self.files.keys()[index]);
     }
 
-    /// Whether all directories are there, if need be as links to where they are at hand.
-    fn linked(self: *Packs) !bool {
-        for (self.packs.items) |pack| {
-            const place = try self.directoryOf(pack) orelse return false;
+    /// Whether a file below a link is what a pack has; true for any other file.
+    pub fn holds(self: *Packs, path: []const u8) !bool {
+        if (!self.linked) return true;
+        for (self.trees.items) |tree| {
+            const place = try self.beside(tree[0], tree[1]);
+            if (!std.mem.startsWith(u8, path, place) or path.len == place.len or path[place.len] != '/') continue;
+            if (self.files.count() == 0) try self.readAll();
+            const file = self.files.getPtr(path) orelse return false;
+            if (file.is_read) return true;
+            const there = try mapped(path);
+            defer if (there.len > 0) std.posix.munmap(@alignCast(there));
+            file.is_read = std.mem.eql(u8, there, file.content);
+            return file.is_read;
+        }
+        return true;
+    }
+
+    /// Makes a link for each directory, if all are at hand; whether they were. What is there already stays.
+    fn link(self: *Packs) !bool {
+        const places = try self.allocator.alloc([]const u8, self.packs.items.len);
+        for (self.packs.items, places) |pack, *place| {
+            place.* = try self.directoryOf(pack) orelse return false;
             for (self.trees.items) |tree| {
                 if (!common.is(tree[0], pack)) continue;
-                const link = try self.beside(pack, tree[1]);
-                if (std.fs.cwd().access(link, .{})) continue else |_| {}
+                const target = try std.fs.path.join(self.allocator, &.{ place.*, tree[1] });
+                const found = std.fs.cwd().statFile(target) catch return false;
+                if (found.kind != .directory) return false;
+            }
+        }
+        for (self.packs.items, places) |pack, place| {
+            for (self.trees.items) |tree| {
+                if (!common.is(tree[0], pack)) continue;
+                const name = try self.beside(pack, tree[1]);
+                if (std.fs.cwd().access(name, .{})) continue else |_| {}
                 const target = try std.fs.path.join(self.allocator, &.{ place, tree[1] });
-                std.fs.cwd().makePath(std.fs.path.dirname(link) orelse ".") catch return false;
-                std.fs.cwd().symLink(target, link, .{}) catch return false;
+                std.fs.cwd().makePath(std.fs.path.dirname(name) orelse ".") catch |err|
+                    return common.fail("cannot make the directory of {s}: {s}", .{ name, @errorName(err) });
+                std.fs.cwd().symLink(target, name, .{}) catch |err|
+                    return common.fail("cannot make {s}: {s}", .{ name, @errorName(err) });
             }
         }
         return true;
@@ -136,10 +166,11 @@ pub const Packs = struct {
     fn directoryOf(self: *Packs, pack: []const u8) !?[]const u8 {
         const directory = std.fs.path.dirname(pack) orelse ".";
         var buffer: [std.fs.max_path_bytes]u8 = undefined;
-        if (std.fs.cwd().readLink(pack, &buffer)) |target|
-            return try self.allocator.dupe(u8, std.fs.path.dirname(target) orelse return null)
-        else |_| {}
-        const same = try std.fs.path.join(self.allocator, &.{ at_hand, std.fs.path.basename(directory), std.fs.path.basename(pack) });
+        const place = if (std.fs.cwd().readLink(pack, &buffer)) |target|
+            std.fs.path.dirname(target) orelse return null
+        else |_|
+            try std.fs.path.join(self.allocator, &.{ at_hand, std.fs.path.basename(directory) });
+        const same = try std.fs.path.join(self.allocator, &.{ place, std.fs.path.basename(pack) });
         const here = std.posix.fstatat(std.fs.cwd().fd, pack, 0) catch return null;
         const there = std.posix.fstatat(std.fs.cwd().fd, same, 0) catch return null;
         return if (here.dev == there.dev and here.ino == there.ino) std.fs.path.dirname(same) else null;
@@ -169,9 +200,12 @@ pub const Packs = struct {
         return .{ .lines = lines.rest(), .files = content[end + 2 ..] };
     }
 
-    /// Reads which files a pack has.
-    fn read(self: *Packs, number: usize, index: Index) !void {
-        const path = self.packs.items[number];
+    /// Reads which files the packs have.
+    fn readAll(self: *Packs) !void {
+        for (self.packs.items, self.indexes.items) |path, index| try self.read(path, index);
+    }
+
+    fn read(self: *Packs, path: []const u8, index: Index) !void {
         var at: usize = 0;
         var lines = std.mem.tokenizeScalar(u8, index.lines, '\n');
         while (lines.next()) |line| {
@@ -179,7 +213,9 @@ pub const Packs = struct {
             const size = std.fmt.parseInt(usize, line[0..blank], 10) catch return common.fail("{s}: no size in {s}", .{ path, line });
             if (at + size > index.files.len) return common.fail("{s} is cut off", .{path});
             const content = index.files[at .. at + size];
-            try self.files.put(try self.beside(path, line[blank + 1 ..]), .{ .pack = number, .content = content });
+            const name = line[blank + 1 ..];
+            try self.files.put(try self.beside(path, name), .{ .content = content });
+            try self.basenames.put(std.fs.path.basename(name), {});
             at += size;
         }
     }
@@ -188,9 +224,17 @@ pub const Packs = struct {
         return std.fs.path.join(self.allocator, &.{ std.fs.path.dirname(pack) orelse ".", name });
     }
 
-    /// Brings each file that a name may mean.
+    /// Brings each file that the names in the text of a file may mean.
+    fn wantAll(self: *Packs, text: []const u8, path: []const u8) !void {
+        var names = Names{ .allocator = self.allocator, .text = text };
+        while (try names.next()) |name| {
+            if (self.basenames.contains(std.fs.path.basename(name))) try self.want(name, std.fs.path.dirname(path) orelse "");
+        }
+    }
+
     fn want(self: *Packs, name: []const u8, directory: []const u8) !void {
         try self.look(directory, name);
+        if ((try self.sought.getOrPut(name)).found_existing) return;
         for (self.roots.items) |root| try self.look(root, name);
     }
 
@@ -202,7 +246,27 @@ pub const Packs = struct {
             std.fmt.bufPrint(&buffer, "{s}/{s}", .{ directory, name }) catch unreachable
         else
             try std.fs.path.resolvePosix(self.allocator, &.{ directory, name });
-        if (self.files.getIndex(path)) |index| try self.bring(index);
+        const index = self.files.getIndex(path) orelse return;
+        if (!plain) try self.makeOnTheWay(directory, name);
+        try self.bring(index);
+    }
+
+    /// Makes the directories that a name goes through and leaves by `..`, of those that the packs have.
+    fn makeOnTheWay(self: *Packs, directory: []const u8, name: []const u8) !void {
+        if (self.known.count() == 0) {
+            for (self.files.keys()) |path| {
+                var at = std.fs.path.dirname(path);
+                while (at) |one| : (at = std.fs.path.dirname(one)) {
+                    if ((try self.known.getOrPut(one)).found_existing) break;
+                }
+            }
+        }
+        var end: usize = 0;
+        while (std.mem.indexOfPos(u8, name, end, "..")) |found| : (end = found + 2) {
+            const way = try std.fs.path.resolvePosix(self.allocator, &.{ directory, name[0..found] });
+            if (self.known.contains(way)) std.fs.cwd().makePath(way) catch |err|
+                return common.fail("cannot make {s}: {s}", .{ way, @errorName(err) });
+        }
     }
 
     /// Lays a file out, unless it is there: where Bazel has no sandbox, all headers are.
@@ -234,113 +298,92 @@ fn mapped(path: []const u8) ![]const u8 {
         common.fail("cannot read {s}: {s}", .{ path, @errorName(err) });
 }
 
-/// What the directives of a text name, one after another; conditions are not looked at.
+/// What may be a name of a file in a text, one after another: what stands between two marks in a line, or in several that
+/// are joined.
 const Names = struct {
+    allocator: std.mem.Allocator,
     text: []const u8,
     at: usize = 0,
-    /// The end of a line of which the questions whether a file is there are still to be read.
-    end: usize = 0,
 
-    /// Directives that name a file.
-    const reading = [_][]const u8{ "include_next", "include", "import", "embed" };
-    /// What asks whether a file is there, in a condition or in a macro for one.
-    const asking = "__has_";
-    const questions = [_][]const u8{ "__has_include_next", "__has_include", "__has_embed" };
-
-    fn next(self: *Names) ?Named {
-        while (true) {
-            if (self.at < self.end) {
-                if (self.question()) |named| return named;
-                self.at = self.end;
-            }
-            const hash = std.mem.indexOfScalarPos(u8, self.text, self.at, '#') orelse return null;
-            self.at = hash + 1;
-            if (!begins(self.text[0..hash])) continue;
-            const end = lineEnd(self.text, hash);
-            const line = std.mem.trimLeft(u8, self.text[hash + 1 .. end], " \t\\\r\n");
-            for (reading) |directive| {
-                if (!std.mem.startsWith(u8, line, directive)) continue;
-                const after = line[directive.len..];
-                if (after.len > 0 and (std.ascii.isAlphanumeric(after[0]) or after[0] == '_')) continue;
-                self.at = end;
-                return told(after);
-            }
-            self.end = end;
-        }
-    }
-
-    /// The next question of the line.
-    fn question(self: *Names) ?Named {
-        while (std.mem.indexOfPos(u8, self.text[0..self.end], self.at, asking)) |found| {
-            self.at = found + asking.len;
-            for (questions) |one| {
-                const rest = self.text[found..self.end];
-                if (!std.mem.startsWith(u8, rest, one)) continue;
-                const after = std.mem.trimLeft(u8, rest[one.len..], " \t");
-                if (after.len == 0 or after[0] != '(') continue;
-                return told(after[1..]);
+    fn next(self: *Names) !?[]const u8 {
+        while (std.mem.indexOfAnyPos(u8, self.text, self.at, "<\"")) |found| {
+            self.at = found + 1;
+            const mark: u8 = if (self.text[found] == '<') '>' else '"';
+            var end = self.at;
+            var joined = false;
+            while (std.mem.indexOfAnyPos(u8, self.text, end, &.{ mark, '\n' })) |stop| : (end = stop + 1) {
+                if (self.text[stop] == mark) {
+                    const name = self.text[self.at..stop];
+                    if (name.len > 0 and name.len < longest) return if (joined) try self.without(name) else name;
+                    break;
+                }
+                if (!std.mem.endsWith(u8, std.mem.trimRight(u8, self.text[self.at..stop], " \t\r"), "\\")) break;
+                joined = true;
             }
         }
         return null;
     }
 
-    /// What stands between the marks of a name.
-    fn told(text: []const u8) Named {
-        const name = std.mem.trimLeft(u8, text, " \t\\\r\n");
-        if (name.len == 0) return .computed;
-        const mark: u8 = switch (name[0]) {
-            '<' => '>',
-            '"' => '"',
-            else => return .computed,
-        };
-        const end = std.mem.indexOfScalarPos(u8, name, 1, mark) orelse return .computed;
-        return .{ .file = name[1..end] };
-    }
-
-    /// Whether a `#` behind this text begins a directive: the line has blanks and comments before it. If a comment has
-    /// begun in an earlier line, this is a guess, and a directive too many.
-    fn begins(before: []const u8) bool {
-        const start = if (std.mem.lastIndexOfScalar(u8, before, '\n')) |line| line + 1 else 0;
-        const text = std.mem.trim(u8, before[start..], " \t\r\x0b\x0c");
-        return text.len == 0 or std.mem.endsWith(u8, text, "*/");
-    }
-
-    /// Where a line ends that goes on behind a backslash.
-    fn lineEnd(text: []const u8, from: usize) usize {
-        var at = from;
-        while (std.mem.indexOfScalarPos(u8, text, at, '\n')) |end| {
-            const line = std.mem.trimRight(u8, text[from..end], "\r");
-            if (!std.mem.endsWith(u8, line, "\\")) return end;
-            at = end + 1;
+    /// A name without the ends of lines in it.
+    fn without(self: *Names, name: []const u8) ![]const u8 {
+        var lines = std.mem.splitScalar(u8, name, '\n');
+        var whole = std.ArrayList(u8).init(self.allocator);
+        while (lines.next()) |line| {
+            const is_last = lines.peek() == null;
+            try whole.appendSlice(if (is_last) line else std.mem.trimRight(u8, std.mem.trimRight(u8, line, " \t\r"), "\\"));
         }
-        return text.len;
+        return whole.items;
     }
 };
 
-test "what a text names" {
-    const text =
-        \\#include <a.h>
-        \\  # include "b/c.h" // not <d.h>
-        \\int x; #include <e.h>
-        \\/* x */ #include_next <f.h>
-        \\#if 0 && __has_include(<g.h>) || defined(__has_include) && __has_embed("h")
-        \\#define I <i.h>
-        \\#include I
-        \\#include \
-        \\  "j.h"
-        \\#included <k.h>
-        \\#embed "l"
-        \\#if __has_include(I)
-        \\#endif
-    ;
-    var names = Names{ .text = text };
-    for ([_][]const u8{ "a.h", "b/c.h", "f.h", "g.h", "h", "", "j.h", "l", "" }) |name| {
-        switch (names.next().?) {
-            .file => |found| try std.testing.expectEqualStrings(name, found),
-            .computed => try std.testing.expectEqual(0, name.len),
+/// Names of files are shorter.
+const longest = 1024;
+
+/// Whether a directive of a text, or a question in it, has something else than a name: what a macro makes, perhaps.
+fn computes(text: []const u8) bool {
+    for ([_][]const u8{ "include", "import", "embed" }) |word| {
+        var at: usize = 0;
+        while (std.mem.indexOfPos(u8, text, at, word)) |found| {
+            at = found + word.len;
+            const before = std.mem.trimRight(u8, text[0..found], between);
+            const asks = std.mem.endsWith(u8, before, "__has_");
+            if (!asks and !std.mem.endsWith(u8, before, "#") and !std.mem.endsWith(u8, before, "%:")) continue;
+            var rest = text[at..];
+            if (std.mem.startsWith(u8, rest, "_next")) rest = rest["_next".len..];
+            rest = std.mem.trimLeft(u8, rest, between);
+            if (rest.len == 0) return false;
+            if (asks) {
+                if (rest[0] != '(') continue; // as in `defined(__has_include)`
+                rest = std.mem.trimLeft(u8, rest[1..], between);
+            }
+            if (rest.len == 0 or std.mem.indexOfScalar(u8, "<\"", rest[0]) == null) return true;
         }
     }
-    try std.testing.expectEqual(null, names.next());
+    return false;
+}
+
+/// What may stand between the words of a directive, with a line that is continued.
+const between = " \t\\\r\n";
+
+test "what a text names" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const text =
+        \\#include <a.h> // not <b.h>, "but
+        \\%: if HAS(<c/d.h>) && \ 
+        \\  __has_include("e.h")
+        \\#include <f\
+        \\.h>
+        \\a < b
+    ;
+    var names = Names{ .allocator = arena.allocator(), .text = text };
+    for ([_][]const u8{ "a.h", "b.h", "c/d.h", "e.h", "f.h" }) |name|
+        try std.testing.expectEqualStrings(name, (try names.next()).?);
+    try std.testing.expectEqual(null, try names.next());
+    for ([_][]const u8{ "#include NAME", "# include_next \\\n X", "%:embed X", "#define H(x) __has_include(x)" }) |one|
+        try std.testing.expect(computes(one));
+    for ([_][]const u8{ "#include <a>", "#ifdef __has_include\n", "defined(__has_embed)", "an include", "#import\\\n\"b\"" }) |one|
+        try std.testing.expect(!computes(one));
 }
 
 test "what is laid out" {
@@ -351,9 +394,10 @@ test "what is laid out" {
     defer place.cleanup();
     const files = [_][2][]const u8{
         .{ "include/a.h", "#include \"sub/../b.h\"\n" },
-        .{ "include/b.h", "#if X\n#include <deep/c.h>\n#endif\n" },
+        .{ "include/b.h", "#if HAS(<deep/c.h>)\n#endif\n" },
         .{ "more/deep/c.h", "" },
         .{ "more/other.h", "#include <a.h>\n" },
+        .{ "include/sub/x.h", "" },
     };
     var index = std.ArrayList(u8).init(a);
     try index.appendSlice(first_line ++ "\ndirectory include\ndirectory more\nroot include\nroot more\n");
@@ -381,5 +425,28 @@ test "what is laid out" {
     try std.testing.expect(try others.takes("--pack", link));
     try others.layOut();
     try std.testing.expect(others.whole);
+    const linked = try std.fs.path.join(a, &.{ std.fs.path.dirname(link).?, "include/b.h" });
     try std.testing.expectEqualStrings(files[1][1], try place.dir.readFileAlloc(a, "elsewhere/include/b.h", 1000));
+    try std.testing.expect(try others.holds(linked));
+    try std.testing.expect(try others.holds("/elsewhere.h"));
+    try place.dir.writeFile(.{ .sub_path = "include/c.h", .data = "" });
+    try std.testing.expect(!try others.holds(try std.fs.path.join(a, &.{ std.fs.path.dirname(link).?, "include/c.h" })));
+    try place.dir.writeFile(.{ .sub_path = "include/b.h", .data = "int changed;\n" });
+    var later = Packs.init(a);
+    try std.testing.expect(try later.takes("--pack", link));
+    try later.layOut();
+    try std.testing.expect(!try later.holds(linked));
+
+    // Where it is a link to a file with no such directories beside it, the files are taken out of the pack.
+    try place.dir.makeDir("alone");
+    try place.dir.makeDir("store");
+    try place.dir.copyFile("headers.pack", place.dir, "store/pack", .{});
+    try place.dir.symLink(try place.dir.realpathAlloc(a, "store/pack"), "alone/headers.pack", .{});
+    var alone = Packs.init(a);
+    const one = try std.fs.path.join(a, &.{ try place.dir.realpathAlloc(a, "alone"), "headers.pack" });
+    try std.testing.expect(try alone.takes("--pack", one));
+    try std.testing.expect(try alone.takes("--reads", try place.dir.realpathAlloc(a, "source.cpp")));
+    try alone.layOut();
+    try std.testing.expectEqualStrings(files[1][1], try place.dir.readFileAlloc(a, "alone/include/b.h", 1000));
+    try place.dir.access("alone/include/sub", .{});
 }
