@@ -143,8 +143,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
         settings = [settings_file(cache_root())] if is_hermetic(cwd) else []
-        if settings and args[0] == "build":
-            args = ["build", *toolchains(_output_base(bazel, cwd)), *args[1:]]
+        if settings and args[0] == "build" and (base := _output_base(bazel, cwd)):
+            args = ["build", *toolchains(base), *args[1:]]
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += _LIVE if output.live else _PLAIN
         command += [f"--build_event_json_file={events_file}", *args[1:]]
@@ -190,8 +190,8 @@ def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
         raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
 
 
-def _output_base(bazel: Bazel, cwd: Path) -> Path:
-    """Where Bazel keeps what it unpacks and builds for a workspace.
+def _output_base(bazel: Bazel, cwd: Path) -> Path | None:
+    """Where Bazel keeps what it unpacks and builds for a workspace; None if it does not tell.
 
     It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace
     it is; the layout is that of https://bazel.build/remote/output-directories.
@@ -199,9 +199,6 @@ def _output_base(bazel: Bazel, cwd: Path) -> Path:
     Args:
         bazel: which one.
         cwd: the workspace.
-
-    Raises:
-        DriverError: NO_BAZEL if it cannot be run, SET_UP if it does not tell.
     """
     told = dict(option.split("=", 1) for option in bazel.startup if "=" in option)
     if "--output_base" in told:
@@ -212,15 +209,13 @@ def _output_base(bazel: Bazel, cwd: Path) -> Path:
     with suppress(OSError):
         if (usual / "DO_NOT_BUILD_HERE").read_bytes() == os.fsencode(cwd.resolve()):
             return usual
-    command = _command(bazel, ["info", "output_base"])
-    try:
+    # What keeps Bazel from an answer keeps it from a build too, which says so.
+    with suppress(OSError, subprocess.CalledProcessError):
+        command = _command(bazel, ["info", "output_base"])
         asked = subprocess.run(command, cwd=cwd, env=curated(), check=True, capture_output=True, text=True)
-    except OSError as problem:
-        raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
-    except subprocess.CalledProcessError as failed:
-        said = failed.stderr.strip().splitlines() or [f"exit code {failed.returncode}"]
-        raise error(Code.SET_UP, f"Bazel does not tell its output base: {printable(said[-1])}") from failed
-    return Path(asked.stdout.strip())
+        if (place := Path(asked.stdout.strip())).is_absolute():
+            return place
+    return None
 
 
 def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:

@@ -70,6 +70,19 @@ def test_a_build_there_finds_toolchains_where_they_are_unpacked(
     assert f" --sandbox_add_mount_pair={usual if marked else asked}/external:/mnt //:all" in done.stdout
 
 
+@pytest.mark.parametrize("answer", ["exit 2", "exit 0", "echo nowhere"])
+def test_a_bazel_that_does_not_tell_where_it_unpacks_builds_without_that(
+    bazel: Callable[[str], Bazel], tmp_path: Path, answer: str
+) -> None:
+    shutil.copy(_ROOT / ".bazelrc", tmp_path)
+    silent = bazel(f'case "$*" in *"info output_base") {answer};; *) echo "$@";; esac')
+    told = replace(silent, startup=(f"--output_user_root={tmp_path / 'root'}",))
+    done = run(told, ["build", "//:all"], tmp_path, _output()[0])
+    assert done.stdout.endswith(" //:all\n")
+    assert "/mnt" not in done.stdout
+    assert not (tmp_path / "external").exists()
+
+
 def test_command_line_and_standard_output(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
     done = run(bazel('echo "$@"; pwd; echo "$X"'), ["query", "//:all"], tmp_path, _output()[0], env={"X": "1"})
     args, where, value = done.stdout.splitlines()
