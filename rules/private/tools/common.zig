@@ -55,6 +55,21 @@ pub fn write(path: []const u8, content: []const u8) !void {
         return fail("cannot write {s}: {s}", .{ path, @errorName(err) });
 }
 
+/// Whether a word before a quote makes that begin a raw string.
+pub fn isRaw(word: []const u8) bool {
+    for ([_][]const u8{ "R", "LR", "uR", "UR", "u8R" }) |one| if (is(word, one)) return true;
+    return false;
+}
+
+/// The length of a raw string from its first quote on; null if it is none, or has no end.
+pub fn rawLength(text: []const u8) ?usize {
+    const open = std.mem.indexOfAnyPos(u8, text, 1, "( )\\\n") orelse return null;
+    if (text[open] != '(' or open - 1 > 16) return null;
+    var buffer: [18]u8 = undefined;
+    const close = std.fmt.bufPrint(&buffer, "){s}\"", .{text[1..open]}) catch return null;
+    return (std.mem.indexOfPos(u8, text, open, close) orelse return null) + close.len;
+}
+
 /// Does the work of a program with the arguments that it was called with; the exit code, which is `failed` if it fails.
 pub fn run(comptime work: anytype, failed: u8) u8 {
     var arena = std.heap.ArenaAllocator.init(std.heap.page_allocator);

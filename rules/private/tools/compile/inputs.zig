@@ -184,9 +184,9 @@ fn included(allocator: std.mem.Allocator, directory: []const u8, text: []const u
     var lines = std.mem.splitScalar(u8, text, '\n');
     while (lines.next()) |line| {
         // Strings are told from directives where there is one: they are seldom, and texts long.
-        const start = lines.index orelse text.len;
-        if (try named(allocator, directory, line) != null and !isQuoted(text, start - @min(start, line.len + 1)))
-            return named(allocator, directory, line);
+        const name = try named(allocator, directory, line) orelse continue;
+        const next = lines.index orelse text.len;
+        if (!isQuoted(text, next - @min(next, line.len + 1))) return name;
     }
     return null;
 }
@@ -224,13 +224,9 @@ fn isQuoted(text: []const u8, place: usize) bool {
             const start = at;
             const number = std.ascii.isDigit(c);
             while (at < text.len and (std.ascii.isAlphanumeric(text[at]) or text[at] == '_' or (number and text[at] == '\''))) at += 1;
-            if (at >= text.len or text[at] != '"' or !isRaw(text[start..at])) continue;
-            const open = std.mem.indexOfScalarPos(u8, text, at, '(') orelse return false;
-            if (open - at > 17) continue;
-            var buffer: [18]u8 = undefined;
-            const close = std.fmt.bufPrint(&buffer, "){s}\"", .{text[at + 1 .. open]}) catch continue;
-            at = (std.mem.indexOfPos(u8, text, open, close) orelse return false) + close.len;
-            if (place > open and place < at) return true;
+            if (at >= text.len or text[at] != '"' or !common.isRaw(text[start..at])) continue;
+            at += common.rawLength(text[at..]) orelse return false;
+            if (place < at) return true;
         } else at += 1;
     }
     return false;
@@ -239,11 +235,6 @@ fn isQuoted(text: []const u8, place: usize) bool {
 fn isFirst(text: []const u8, at: usize) bool {
     const start = if (std.mem.lastIndexOfScalar(u8, text[0..at], '\n')) |line| line + 1 else 0;
     return std.mem.trim(u8, text[start..at], " \t").len == 0;
-}
-
-fn isRaw(word: []const u8) bool {
-    for ([_][]const u8{ "R", "LR", "uR", "UR", "u8R" }) |one| if (common.is(word, one)) return true;
-    return false;
 }
 
 test "names of dependencies" {

@@ -34,6 +34,9 @@ const implied = [_][]const u8{ "__clang_hip_runtime_wrapper.h", "cuda_runtime.h"
 /// A file of a pack; it is read if it was laid out, or found to be the same where it is.
 const File = struct { content: []const u8, is_read: bool = false };
 
+/// A directory that a pack has the files of: the number of the pack, its name in that, and where it is laid out.
+const Tree = struct { pack: usize, name: []const u8, path: []const u8 };
+
 /// The lines of a pack that tell of its files, and those.
 const Index = struct { lines: []const u8, files: []const u8 };
 
@@ -43,8 +46,7 @@ pub const Packs = struct {
     sources: std.ArrayList([]const u8),
     files: std.StringArrayHashMap(File),
     roots: std.ArrayList([]const u8),
-    /// What each pack has the files of: its path, and a directory.
-    trees: std.ArrayList([2][]const u8),
+    trees: std.ArrayList(Tree),
     /// Files that are laid out, of which nobody has read yet what they name.
     waiting: std.ArrayList(usize),
     /// Directories that were made.
@@ -69,7 +71,7 @@ pub const Packs = struct {
             .sources = std.ArrayList([]const u8).init(allocator),
             .files = std.StringArrayHashMap(File).init(allocator),
             .roots = std.ArrayList([]const u8).init(allocator),
-            .trees = std.ArrayList([2][]const u8).init(allocator),
+            .trees = std.ArrayList(Tree).init(allocator),
             .waiting = std.ArrayList(usize).init(allocator),
             .directories = std.StringHashMap(void).init(allocator),
             .basenames = std.StringHashMap(void).init(allocator),
@@ -102,7 +104,7 @@ pub const Packs = struct {
 
     /// Lays out what the files of the project may read, and those that they include.
     pub fn layOut(self: *Packs) !void {
-        for (self.packs.items) |path| try self.indexes.append(try self.open(path));
+        for (self.packs.items, 0..) |path, number| try self.indexes.append(try self.open(path, number));
         self.linked = try self.link();
         self.whole = self.linked;
         if (self.whole) return;
@@ -123,8 +125,7 @@ pub const Packs = struct {
     pub fn holds(self: *Packs, path: []const u8) !bool {
         if (!self.linked) return true;
         for (self.trees.items) |tree| {
-            const place = try self.beside(tree[0], tree[1]);
-            if (!std.mem.startsWith(u8, path, place) or path.len == place.len or path[place.len] != '/') continue;
+            if (!std.mem.startsWith(u8, path, tree.path) or path.len == tree.path.len or path[tree.path.len] != '/') continue;
             if (self.files.count() == 0) try self.readAll();
             const file = self.files.getPtr(path) orelse return false;
             if (file.is_read) return true;
@@ -139,26 +140,19 @@ pub const Packs = struct {
     /// Makes a link for each directory, if all are at hand; whether they were. What is there already stays.
     fn link(self: *Packs) !bool {
         const places = try self.allocator.alloc([]const u8, self.packs.items.len);
-        for (self.packs.items, places) |pack, *place| {
-            place.* = try self.directoryOf(pack) orelse return false;
-            for (self.trees.items) |tree| {
-                if (!common.is(tree[0], pack)) continue;
-                const target = try std.fs.path.join(self.allocator, &.{ place.*, tree[1] });
-                const found = std.fs.cwd().statFile(target) catch return false;
-                if (found.kind != .directory) return false;
-            }
+        for (self.packs.items, places) |pack, *place| place.* = try self.directoryOf(pack) orelse return false;
+        const targets = try self.allocator.alloc([]const u8, self.trees.items.len);
+        for (self.trees.items, targets) |tree, *target| {
+            target.* = try std.fs.path.join(self.allocator, &.{ places[tree.pack], tree.name });
+            const found = std.fs.cwd().statFile(target.*) catch return false;
+            if (found.kind != .directory) return false;
         }
-        for (self.packs.items, places) |pack, place| {
-            for (self.trees.items) |tree| {
-                if (!common.is(tree[0], pack)) continue;
-                const name = try self.beside(pack, tree[1]);
-                if (std.fs.cwd().access(name, .{})) continue else |_| {}
-                const target = try std.fs.path.join(self.allocator, &.{ place, tree[1] });
-                std.fs.cwd().makePath(std.fs.path.dirname(name) orelse ".") catch |err|
-                    return common.fail("cannot make the directory of {s}: {s}", .{ name, @errorName(err) });
-                std.fs.cwd().symLink(target, name, .{}) catch |err|
-                    return common.fail("cannot make {s}: {s}", .{ name, @errorName(err) });
-            }
+        for (self.trees.items, targets) |tree, target| {
+            if (std.fs.cwd().access(tree.path, .{})) continue else |_| {}
+            std.fs.cwd().makePath(std.fs.path.dirname(tree.path) orelse ".") catch |err|
+                return common.fail("cannot make the directory of {s}: {s}", .{ tree.path, @errorName(err) });
+            std.fs.cwd().symLink(target, tree.path, .{}) catch |err|
+                return common.fail("cannot make {s}: {s}", .{ tree.path, @errorName(err) });
         }
         return true;
     }
@@ -186,14 +180,15 @@ pub const Packs = struct {
     }
 
     /// Reads which directories a pack has, and where headers are searched; what is left of its lines, and the files.
-    fn open(self: *Packs, path: []const u8) !Index {
+    fn open(self: *Packs, path: []const u8, number: usize) !Index {
         const content = try mapped(path);
         const end = std.mem.indexOf(u8, content, "\n\n") orelse return common.fail("{s} is no pack", .{path});
         if (!std.mem.startsWith(u8, content, first_line ++ "\n")) return common.fail("{s} is no pack of this version", .{path});
         var lines = std.mem.splitScalar(u8, content[first_line.len + 1 .. end], '\n');
         while (lines.peek()) |line| : (_ = lines.next()) {
             if (std.mem.startsWith(u8, line, "directory ")) {
-                try self.trees.append(.{ path, line["directory ".len..] });
+                const name = line["directory ".len..];
+                try self.trees.append(.{ .pack = number, .name = name, .path = try self.beside(path, name) });
             } else if (std.mem.startsWith(u8, line, "root ")) {
                 try self.roots.append(try self.beside(path, line["root ".len..]));
             } else break;

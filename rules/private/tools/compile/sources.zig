@@ -241,15 +241,8 @@ const Lexer = struct {
             for (blanks) |blank| if (std.mem.startsWith(u8, rest[end..], blank)) return error.Odd;
         }
         if (std.mem.startsWith(u8, rest[0..end], "__has_include")) self.includes = true;
-        const raw = for ([_][]const u8{ "R", "LR", "uR", "UR", "u8R" }) |one| {
-            if (common.is(rest[0..end], one)) break true;
-        } else false;
-        if (!raw or end == rest.len or rest[end] != '"') return end;
-        const open = std.mem.indexOfAnyPos(u8, rest, end + 1, "( )\\\n") orelse return error.Odd;
-        if (rest[open] != '(' or open - end - 1 > 16) return error.Odd;
-        var buffer: [18]u8 = undefined;
-        const close = std.fmt.bufPrint(&buffer, "){s}\"", .{rest[end + 1 .. open]}) catch return error.Odd;
-        return (std.mem.indexOfPos(u8, rest, open, close) orelse return error.Odd) + close.len;
+        if (end == rest.len or rest[end] != '"' or !common.isRaw(rest[0..end])) return end;
+        return end + (common.rawLength(rest[end..]) orelse return error.Odd);
     }
 
     fn lineComment(self: *Lexer) !void {
