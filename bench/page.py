@@ -18,6 +18,7 @@ SPLIT = "ours, split"
 MISSING = "missing"
 _TITLES = {
     "light_torch": "light_torch: one small kernel, in a file that includes torch/all.h",
+    "norm_aten": "norm_aten: four files that include ATen/ATen.h, 32 kernels",
     "norm": "norm: ten files without torch headers, 420 kernels",
     "cub": "cub: CUB's sum and radix sort, two files without torch headers",
     "gemm": "gemm: four shapes of a CUTLASS GEMM, two files without torch headers",

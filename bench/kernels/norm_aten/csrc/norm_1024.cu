@@ -1,0 +1,3 @@
+#include "norm.cuh"
+
+DEFINE_NORM(1024)
