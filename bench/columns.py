@@ -93,14 +93,16 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
     try:
         if "KernelCudaCompile" in host:
             return host["KernelCudaCompile"], 1
-        first = [host["CudaPreprocess"]]
+        text = host["CudaPreprocess"]
+        texts = {arch: one.get("CudaPreprocess", text) for arch, one in device.items()}
         read = []
         if "CudaDeviceShare" in host:
             read = [max(one.get("CudaDeviceFrontend", 0.0) for one in device.values()), host["CudaDeviceShare"]]
-        launches = read or [max(one["CudaDeviceCompile"] for one in device.values())]
-        image = max(([one["CudaDeviceCompile"], one["CudaAssemble"]] for one in device.values()), key=sum)
-        code = [*max([host["CudaFrontend"]], launches, key=sum), host["CudaHostCompile"]]
-        chain = [*first, *max([*read, *image, host["CudaFatbinary"]], code, key=sum)]
+        compiled = {arch: [texts[arch], *read, one["CudaDeviceCompile"]] for arch, one in device.items()}
+        launches = [text, *read] if read else max(compiled.values(), key=sum)
+        image = max(([*compiled[arch], one["CudaAssemble"]] for arch, one in device.items()), key=sum)
+        code = [*max([text, host["CudaFrontend"]], launches, key=sum), host["CudaHostCompile"]]
+        chain = max([*image, host["CudaFatbinary"]], code, key=sum)
         chain += [host["CudaFallback"]] if "CudaFallback" in host else []
         return sum(chain), len(chain)
     except (KeyError, ValueError) as missing:

@@ -202,7 +202,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 "all": names,
                 "all+PTX": archs,
                 "last": names[-1:],
-            }[phase.archs]
+            }["all" if way in phase.at_once else phase.archs]
             yield Step(
                 variant=variant.name,
                 section=group.name,
@@ -222,9 +222,9 @@ def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[s
         for before in () if at_once else phases()[mnemonic].after:
             if way not in phases()[before].ways:
                 continue
-            makes = phases()[before].makes
-            only = arch if arch and "arch" in makes else None
-            for one in [only] if only or "source" in makes else archs:
+            phase = phases()[before]
+            only = arch if "arch" in phase.makes and way not in phase.at_once else None
+            for one in [only] if only or "source" in phase.makes else archs:
                 yield from until(before, one)
         yield mnemonic, arch
 

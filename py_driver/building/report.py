@@ -225,8 +225,8 @@ def _by_kind(mnemonic: str) -> tuple[int, str]:
 
 
 def _turn(step: Step) -> int:
-    """Of the steps of a source, preprocessing is first, then comes what is for one architecture, then the rest."""
-    return 0 if step.mnemonic == "CudaPreprocess" else 1 if step.arch else 2
+    """Of the steps of a source, its preprocessing is first, then comes what is for one architecture, then the rest."""
+    return 1 if step.arch else 0 if step.mnemonic.endswith("Preprocess") else 2
 
 
 def _part(place: Place, step: CellStep, misses: Misses) -> Part:

@@ -1,10 +1,11 @@
 """The actions that compile one CUDA source: those that nvcc's own phases need each, or one for all of them.
 
-Split, a phase is an action of its own, but for all that preprocess, which are one: there the headers cost more than the
-work. The key of an action is what it reads: what is preprocessed to the same text is compiled once, a further
-architecture compiles for that one alone, and architectures are compiled beside each other. Every phase runs the command
-that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways make the same code. What nvcc includes into the host's
-code as text, the code of all architectures, is an object of its own beside it.
+Split, a phase is an action of its own. The key of an action is what it reads: what is preprocessed to the same text is
+compiled once, a further architecture preprocesses and compiles for that one alone, and architectures are compiled beside
+each other. With torch's headers one action preprocesses for the host and all architectures, so that it can tell which
+texts are equal. Every phase runs the command that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways make
+the same code. What nvcc includes into the host's code as text, the code of all architectures, is an object of its own
+beside it.
 """
 
 load(":actions.bzl", "ACTION", "package_path")
@@ -168,7 +169,7 @@ def _compile_monolithic(ctx, job, source):
     return [object], [object]
 
 def _compile_split(ctx, job, source):
-    """Compiles a CUDA source in an action for each phase of nvcc, and after preprocessing for each capability of the cell.
+    """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the cell.
 
     The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
     further capability, unless that is the last one and the bounds of its launches are others.
@@ -185,20 +186,30 @@ def _compile_split(ctx, job, source):
     # Which architecture is named to the host's phases is of no effect, if it is always the same.
     host = [job.gpu.archs[-1]]
     arch_list = _arch_list(job.archs if job.own_arch_list else job.gpu.archs)
-    texts = {number: ctx.actions.declare_file("%s%s/device.ii" % (directory, number)) for number in archs}
     host_text = phase_file(ctx, source, "CudaPreprocess")
-    arguments = ctx.actions.args()
-    arguments.add("preprocess")
-    arguments.add("--arch-list", arch_list)
-    arguments.add_all(["--share"] if has_frontend else [])
-    add_packs(arguments, brought)
-    arguments.add_all(scanned(job, source, job.needed), before_each = "--scan")
-    arguments.add_all("--host", [host_text, _gencode(host[0])])
-    for number, arch in archs.items():
-        arguments.add_all("--device", [number, texts[number], _gencode(arch[0])])
-    _call(arguments, job, source, [], "object.o")
-    _run(ctx, job, source, "CudaPreprocess", [arguments], headers, [host_text] + texts.values(), "Preprocessing")
-    firsts = [host_text]
+    texts = {number: phase_file(ctx, source, "CudaPreprocess", number) for number in archs}
+
+    def preprocess(what, of_host, of_archs):
+        arguments = ctx.actions.args()
+        arguments.add("preprocess")
+        arguments.add("--arch-list", arch_list)
+        arguments.add_all(["--share"] if has_frontend else [])
+        add_packs(arguments, brought)
+        arguments.add_all(scanned(job, source, job.needed), before_each = "--scan")
+        arguments.add_all("--host", of_host + [_gencode(host[0]) for _ in of_host])
+        for number, text in of_archs.items():
+            arguments.add_all("--device", [number, text, _gencode(archs[number][0])])
+        _call(arguments, job, source, [], "object.o")
+        _run(ctx, job, source, "CudaPreprocess", [arguments], headers, of_host + of_archs.values(), what)
+
+    if has_frontend:
+        preprocess("Preprocessing", [host_text], texts)
+        firsts = [host_text]
+    else:
+        preprocess("Preprocessing", [host_text], {})
+        for number, text in texts.items():
+            preprocess("Preprocessing for sm_" + number, [], {number: text})
+        firsts = [host_text] + texts.values()
 
     def later(phase, mnemonic, what, out, archs, inputs, stub = None, sdks = []):
         arguments = ctx.actions.args()

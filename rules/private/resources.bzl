@@ -18,9 +18,6 @@ def _250(_os, _inputs):
 def _400(_os, _inputs):
     return _one(400)
 
-def _450(_os, _inputs):
-    return _one(450)
-
 def _800(_os, _inputs):
     return _one(800)
 
@@ -33,7 +30,7 @@ def _2200(_os, _inputs):
 def _2900(_os, _inputs):
     return _one(2900)
 
-_FUNCTIONS = {function(None, 0)["memory"]: function for function in [_150, _250, _400, _450, _800, _1200, _2200, _2900]}
+_FUNCTIONS = {function(None, 0)["memory"]: function for function in [_150, _250, _400, _800, _1200, _2200, _2900]}
 
 def _function(mnemonic, megabytes):
     if megabytes not in _FUNCTIONS:

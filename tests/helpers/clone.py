@@ -232,8 +232,8 @@ def planned(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
 
 
 def cuda_steps(archs: int) -> int:
-    """The steps of a CUDA source: two for each architecture, and four more."""
-    return 2 * archs + 4
+    """The steps of a CUDA source: three for each architecture, and four more."""
+    return 3 * archs + 4
 
 
 def torch_steps(archs: int) -> int:

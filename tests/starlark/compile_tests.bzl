@@ -30,20 +30,22 @@ def _expect_no_torch(env, action):
     asserts.equals(env, [], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
     asserts.equals(env, ["-std=c++17"], _starting(action, "-std="))
 
+# What makes a file, by the end of its name; those that begin with `device` are of one architecture each.
 _PHASES = {
-    "CudaAssemble": "device.cubin",
-    "CudaDeviceCompile": "device.ptx",
-    "CudaFatbinary": "fatbin.o",
-    "CudaFrontend": "cudafe1.cpp",
-    "CudaHostCompile": "host.o",
-    "CudaPreprocess": "host.ii",
+    "cudafe1.cpp": "CudaFrontend",
+    "device.cubin": "CudaAssemble",
+    "device.ii": "CudaPreprocess",
+    "device.ptx": "CudaDeviceCompile",
+    "fatbin.o": "CudaFatbinary",
+    "host.ii": "CudaPreprocess",
+    "host.o": "CudaHostCompile",
 }
 
 def _phases(env, group):
     """The actions of a split compile, by mnemonic and, where there are several, the directory of the architecture."""
     nodes = [node for node in analysistest.target_under_test(env)[GraphInfo].nodes if node.name == group]
     found = {}
-    for mnemonic, output in _PHASES.items():
+    for output, mnemonic in _PHASES.items():
         for action in actions_of(nodes, mnemonic, output):
             arch = action.outputs.to_list()[0].dirname.split("/")[-1]
             found[(mnemonic, arch if output.startswith("device.") else "")] = action
@@ -52,9 +54,11 @@ def _phases(env, group):
 def _torch_free_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
     phases = _phases(env, "plain_cuda")
-    per_arch = ["CudaAssemble", "CudaDeviceCompile"]
-    expected = [(mnemonic, arch) for mnemonic in per_arch for arch in ["120", "80", "90a"]]
-    expected += [(mnemonic, "") for mnemonic in _PHASES if mnemonic not in per_arch]
+    expected = [
+        (mnemonic, arch)
+        for output, mnemonic in _PHASES.items()
+        for arch in (["120", "80", "90a"] if output.startswith("device.") else [""])
+    ]
     asserts.equals(env, sorted(expected), sorted(phases))
     gencodes = {
         "120": ["-gencode=arch=compute_120,code=sm_120"],
@@ -91,14 +95,14 @@ def _preprocess_test_impl(ctx):
     asserts.equals(env, [], with_comments, "comments are read")
     known = _after(action, "--arch-list")[0].split(",")
     asserts.true(env, "750" in known and "1200" in known, "not all that nvcc knows: " + ",".join(known))
-    texts = [file.path.split(".phases/")[1] for file in action.outputs.to_list()]
-    asserts.equals(env, ["host.ii", "80/device.ii", "90a/device.ii", "120/device.ii"], texts)
-    asserts.equals(env, [number + "/device.ii" for number in _after(action, "--device")], texts[1:])
-    asserts.equals(env, [
-        "-gencode=arch=compute_80,code=sm_80",
-        "-gencode=arch=compute_90a,code=sm_90a",
-        "-gencode=arch=compute_120,code=sm_120",
-    ], _starting(action, "-gencode")[1:])
+    for arch in ["", "80", "90a", "120"]:
+        action = _phases(env, "plain_cuda")[("CudaPreprocess", arch)]
+        texts = [file.path.split(".phases/")[1] for file in action.outputs.to_list()]
+        asserts.equals(env, [arch + "/device.ii"] if arch else ["host.ii"], texts)
+        asserts.equals(env, [arch] if arch else [], _after(action, "--device"))
+        asserts.equals(env, 0 if arch else 1, len(_after(action, "--host")))
+        asserts.equals(env, 1, len(_starting(action, "-gencode")), "more than one architecture is named")
+        asserts.equals(env, [known], [one.split(",") for one in _after(action, "--arch-list")])
     return analysistest.end(env)
 
 preprocess_test = _make(_preprocess_test_impl)
@@ -182,6 +186,7 @@ def _torch_split_test_impl(ctx):
             root = "bazel-out/cfg/bin/tests/starlark/project/torch_split.sources/tests/starlark/project/"
             scanned = [root + "csrc/torch.cu", root + "csrc/plain.h"]
             asserts.equals(env, scanned, _after(action, "--scan"))
+            asserts.equals(env, ["80", "90"], _after(action, "--device"))
     asserts.equals(env, {
         "CudaAssemble": 2,
         "CudaDeviceCompile": 2,
@@ -229,20 +234,20 @@ def _stable_abi_test_impl(ctx):
         asserts.equals(env, ["-DTORCH_TARGET_VERSION=0x209000000000000ULL"], _starting(action, "-DTORCH_"))
         asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX"))
         asserts.true(env, [path for path in _after(action, "-isystem") if "torch_2_15" in path], "not torch 2.15")
-    for mnemonic, group in [("CudaPreprocess", "plain_cuda"), ("KernelCxxCompile", "plain_cpu")]:
-        asserts.equals(env, [], _starting(_action(env, mnemonic, group), "-DTORCH_"))
+    for mnemonic, group, output in [("CudaPreprocess", "plain_cuda", "/host.ii"), ("KernelCxxCompile", "plain_cpu", "")]:
+        asserts.equals(env, [], _starting(_action(env, mnemonic, group, output), "-DTORCH_"))
     return analysistest.end(env)
 
 stable_abi_test = _make(_stable_abi_test_impl)
 
 def _cutlass_test_impl(ctx):
     env = analysistest.begin(ctx)
-    for mnemonic, group, name in [
-        ("CudaPreprocess", "cutlass_cuda", "cutlass_3_6"),
-        ("KernelCxxCompile", "older_cutlass_cuda", "cutlass_3_5"),
-        ("CudaPreprocess", "plain_cuda", None),
+    for mnemonic, output, group, name in [
+        ("CudaPreprocess", "/host.ii", "cutlass_cuda", "cutlass_3_6"),
+        ("KernelCxxCompile", "", "older_cutlass_cuda", "cutlass_3_5"),
+        ("CudaPreprocess", "/80/device.ii", "plain_cuda", None),
     ]:
-        action = _action(env, mnemonic, group)
+        action = _action(env, mnemonic, group, output)
         repositories = [path.split("torch_kernels_")[-1] for path in _after(action, "-isystem")]
         found = [path.split("/", 1) for path in repositories if path.startswith("cutlass")]
         asserts.equals(env, [[name, "include"], [name, "tools/util/include"]] if name else [], found)

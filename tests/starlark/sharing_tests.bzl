@@ -71,12 +71,12 @@ torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
 
 def _cxx_abi_test_impl(ctx):
     env = analysistest.begin(ctx)
-    for group, mnemonic in [("plain_cpu", "KernelCxxCompile"), ("plain_cuda", "CudaPreprocess")]:
+    for group, mnemonic, output in [("plain_cpu", "KernelCxxCompile", ""), ("plain_cuda", "CudaPreprocess", "/host.ii")]:
         old = _paths(env, "torch24-cxx98-cu130", group)
         asserts.equals(env, old, _paths(env, "torch26-cxx98-cu130", group))
         asserts.true(env, old != _paths(env, "torch26-cxx11-cu130", group), "both C++ ABIs share " + group)
         for cell, flags in [("torch26-cxx98-cu130", ["-D_GLIBCXX_USE_CXX11_ABI=0"]), ("torch26-cxx11-cu130", [])]:
-            [action] = actions_of([_cells(env)[cell].parts[group]], mnemonic)
+            [action] = actions_of([_cells(env)[cell].parts[group]], mnemonic, output)
             found = [one for one in action.argv if one.startswith("-D_GLIBCXX_USE_CXX11_ABI")]
             asserts.equals(env, flags, found, "%s of %s" % (group, cell))
     return analysistest.end(env)

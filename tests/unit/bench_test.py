@@ -158,6 +158,10 @@ def test_a_plot_of_failures_alone_is_drawn_too() -> None:
     ET.fromstring(page.plot("norm", {_PEER: {"cold matrix": {"error": "OSError"}}}))  # noqa: S314  (likewise)
 
 
+_TEXTS = [
+    ("CudaPreprocess", "Preprocessing for sm_80 csrc/a.cu for //p:p", 9.0),
+    ("CudaPreprocess", "Preprocessing for sm_90 csrc/a.cu for //p:p", 1.5),
+]
 _DEVICE = [
     ("CudaDeviceCompile", "Compiling for sm_80 csrc/a.cu for //p:p", 3.0),
     ("CudaAssemble", "Assembling for sm_80 csrc/a.cu for //p:p", 2.0),
@@ -179,6 +183,7 @@ def _host(frontend: float, compiler: float = 1.0) -> list[tuple[str, str, float]
 
 def test_the_longest_chain_goes_through_the_slowest_architecture() -> None:
     assert columns.longest_chain([*_DEVICE, *_host(2.0)], "csrc/a.cu") == (7.5, 4)
+    assert columns.longest_chain([*_TEXTS, *_DEVICE, *_host(2.0)], "csrc/a.cu") == (9.0 + 3.0 + 2.0 + 0.5, 4)
 
 
 @pytest.mark.parametrize(("frontend", "whole"), [(20.0, 26.0), (1.0, 10.0)])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TWO = ("torch213-*-cu130-*", "torch214-*-cu130-*")
-PLAIN = 1 + 2 * 2 + 3  # of a source for two architectures
-ALL = PLAIN + 2 + 1 + 1  # with torch in sight: what reads each text, what shares that, and the fallback
+PLAIN = 4 + 3 * 2  # of a source for two architectures
+ALL = 6 + 3 * 2  # with torch in sight: one makes all texts, and more reads, shares and compares them
 READ = 2  # of these read the headers
 BINDING = 3
 KERNEL = """[kernel.g]
@@ -259,6 +259,16 @@ def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
     assert _ahead(steps, history).run == 5 + 2 * READ + 2
 
 
+def test_without_torch_an_architecture_more_is_preprocessed_alone(tmp_path: Path) -> None:
+    text = KERNEL.replace('["torch"]', "[]")
+    history = _done(_steps(tmp_path, FILES, text=text))
+    steps = _steps(tmp_path, FILES, text=text.replace('"8.0"', '"8.0", "8.6"'))
+    known = {r for one in history.values() for r in one.reads}
+    runs = [(step.mnemonic, step.arch) for step in steps if step.section == "g" and step.reads not in known]
+    alone = [(mnemonic, "sm_86") for mnemonic in ("CudaAssemble", "CudaDeviceCompile", "CudaPreprocess")]
+    assert sorted(set(runs)) == sorted([*alone, ("CudaFatbinary", None)], key=lambda one: one[0])
+
+
 def test_a_last_architecture_more_may_have_other_host_code(tmp_path: Path) -> None:
     history = _done(_steps(tmp_path, FILES))
     steps = _steps(tmp_path, FILES, text=KERNEL.replace('"9.0+PTX"', '"9.0+PTX", "10.0"'))
@@ -291,8 +301,10 @@ def _step(mnemonic: str, source: str = "g.cu", arch: str | None = None) -> Step:
 
 CHAIN = [
     _step("CudaPreprocess"),
+    _step("CudaPreprocess", arch="sm_80"),
     _step("CudaDeviceCompile", arch="sm_80"),
     _step("CudaAssemble", arch="sm_80"),
+    _step("CudaPreprocess", arch="sm_90"),
     _step("CudaDeviceCompile", arch="sm_90"),
     _step("CudaAssemble", arch="sm_90"),
     _step("CudaFatbinary"),
@@ -306,7 +318,7 @@ def _learned(steps: Sequence[Step]) -> History:
     return {s.place: Known(reads=("old",), key="", seconds=SECONDS.get(s.mnemonic, 0.5)) for s in steps}
 
 
-@pytest.mark.parametrize(("jobs", "seconds"), [(1, 17.0), (3, 7.5), (99, 7.5)])
+@pytest.mark.parametrize(("jobs", "seconds"), [(1, 19.0), (3, 7.5), (99, 7.5)])
 def test_seconds_of_a_source(jobs: int, seconds: float) -> None:
     ahead = _ahead(CHAIN, _learned(CHAIN), jobs)
     assert (ahead.seconds, ahead.measured) == (seconds, True)
@@ -337,7 +349,7 @@ def test_many_steps_take_no_time() -> None:
     steps = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
     moved = [one._replace(source=f"src/{one.source}") for one in steps]
     start = time.monotonic()
-    assert _ahead(moved, _learned(steps), 16).run == 16_000
+    assert _ahead(moved, _learned(steps), 16).run == 2000 * len(CHAIN)
     assert time.monotonic() - start < 10
 
 

@@ -93,6 +93,7 @@ def test_cell_without_steps() -> None:
     [
         ("k.objects/a/b.cu.phases/90a/device.ptx", ("a/b.cu", "k", "CudaDeviceCompile", "sm_90a")),
         ("k.objects/a/b.cu.phases/host.ii", ("a/b.cu", "k", "CudaPreprocess", None)),
+        ("k.objects/a/b.cu.phases/90a/device.ii", ("a/b.cu", "k", "CudaPreprocess", "sm_90a")),
         ("k.objects/a/b.cu.phases/host.o", ("a/b.cu", "k", "CudaHostCompile", None)),
         ("k.objects/a/b.cu.phases/90/device.attempt.bc", ("a/b.cu", "k", "CudaDeviceFrontend", "sm_90")),
         ("k.objects/a/b.cu.o", ("a/b.cu", "k", "CudaFallback", None)),

@@ -125,7 +125,7 @@ def _parsed(page: str) -> _Balance:
 
 
 def _phases(configuration: str, *archs: str, section: str = "k", source: str = "a.cu") -> list[str]:
-    names = [f"{arch}/device.{kind}" for arch in archs for kind in ("ptx", "cubin")]
+    names = [f"{arch}/device.{kind}" for arch in archs for kind in ("ii", "ptx", "cubin")]
     phases = [f"{source}.phases/{name}" for name in ("host.ii", *names, "fatbin.o", "cudafe1.cpp", "host.o")]
     return [_path(configuration, section, name) for name in phases]
 
@@ -151,7 +151,7 @@ def test_counts_agree_with_each_other() -> None:
     first, second = _phases("1", "80", "90a"), _phases("2", "80")
     records = [_record("x", *first), _record("y", *first), _record("z", *second)]
     spawns = [_spawn(path, key=path.partition("/bin/")[2], seconds=1.5) for path in first]
-    spawns += [_spawn(path, key=path.partition("/bin/")[2]) for path in second[:3]]
+    spawns += [_spawn(path, key=path.partition("/bin/")[2]) for path in second[:4]]
     report = _report(records, spawns)
     value = as_json(report)
     for key in ("run", "shared", "cached", "seconds"):
@@ -160,16 +160,16 @@ def test_counts_agree_with_each_other() -> None:
         parts = [part for step in value["steps"] for part in step["cells"]]
         assert sum(part["did"] == key for part in parts) == sum(cell[key] for cell in value["cells"])
     counts = [(cell["run"], cell["shared"], cell["cached"]) for cell in value["cells"]]
-    assert counts == [(8, 0, 0), (0, 8, 0), (0, 3, 3)]
+    assert counts == [(10, 0, 0), (0, 10, 0), (0, 4, 3)]
     assert value["totals"]["CudaAssemble"] == {"run": 2, "shared": 3, "cached": 0, "seconds": 3.0}
 
 
 def test_steps_are_in_the_order_of_the_phases() -> None:
     order = [(step.mnemonic, step.arch) for step in _report([_record("x", *_phases("1", "120", "90a"))], []).steps]
     assert order[0] == ("CudaPreprocess", None)
-    device = ["CudaDeviceCompile", "CudaAssemble"]
-    assert order[1:5] == [(name, arch) for arch in ("sm_90a", "sm_120") for name in device]
-    assert order[5:] == [(name, None) for name in ("CudaFatbinary", "CudaFrontend", "CudaHostCompile")]
+    device = ["CudaPreprocess", "CudaDeviceCompile", "CudaAssemble"]
+    assert order[1:7] == [(name, arch) for arch in ("sm_90a", "sm_120") for name in device]
+    assert order[7:] == [(name, None) for name in ("CudaFatbinary", "CudaFrontend", "CudaHostCompile")]
 
 
 def test_json_has_the_documented_shape() -> None:
@@ -305,7 +305,7 @@ def test_ptx_is_equal_up_to_its_target_and_comments() -> None:
 def test_equal_ptx_is_found_for_each_cell() -> None:
     phases, other = _phases("1", "80", "86", "89", "90"), _phases("2", "80", "90")
     known = {"a": PTX.format("80", "ret;"), "b": PTX.format("86", "ret;"), "c": PTX.format("90", "exit;")}
-    digests = dict(zip(phases[1:9:2], ("a", "b", "gone", "c"), strict=True))
+    digests = dict(zip(phases[2:13:3], ("a", "b", "gone", "c"), strict=True))
     spawns = [_spawn(path, seconds=1.0, digest=digests.get(path, "")) for path in phases]
     records = [
         _record("x", *phases),
@@ -382,7 +382,7 @@ def test_time_line_is_drawn() -> None:
     phases = _phases("1", "80")
     spawns = [
         replace(_spawn(phases[0], seconds=2.0), start=100.0),
-        replace(_spawn(phases[1], seconds=6.0), start=102.0),
+        replace(_spawn(phases[2], seconds=6.0), start=102.0),
     ]
     page = _page(_report([_record("x", *phases)], spawns))
     parsed = " ".join("".join(_parsed(page).text).split())
