@@ -175,11 +175,12 @@ class _Seconds:
     def _keys(place: str) -> list[tuple[str, ...]]:
         """From the very step to all of its kind."""
         section, source, mnemonic, arch, part = place.split("|")
+        kind = f"{mnemonic} for an architecture" if arch else mnemonic
         return [
             (section, source, mnemonic, arch, part),
             (section, source, mnemonic, arch),
-            (section, source, mnemonic),
-            (mnemonic,),
+            (section, source, kind),
+            (kind,),
         ]
 
     def is_measured(self, step: Step) -> bool:
@@ -223,10 +224,12 @@ def _order(steps: Sequence[_Priced]) -> tuple[list[list[int]], list[int]]:
     waiting = [0] * len(steps)
     for at, (project, step, *_) in enumerate(steps):
         for mnemonic in phases()[step.mnemonic].after:
-            for maker in makers.get((project, step.variant, step.section, step.source, mnemonic), ()):
-                if step.arch is None or steps[maker].step.arch in {None, step.arch}:
-                    followers[maker].append(at)
-                    waiting[at] += 1
+            every = makers.get((project, step.variant, step.section, step.source, mnemonic), ())
+            # Of a kind that has one for the source and one for each architecture, its own alone.
+            own = [maker for maker in every if steps[maker].step.arch == step.arch]
+            for maker in own or [one for one in every if None in {step.arch, steps[one].step.arch}]:
+                followers[maker].append(at)
+                waiting[at] += 1
     return followers, waiting
 
 

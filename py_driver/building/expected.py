@@ -202,7 +202,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 "all": names,
                 "all+PTX": archs,
                 "last": names[-1:],
-            }["all" if way in phase.at_once else phase.archs]
+            }["all" if way in phase.joined else phase.archs]
             yield Step(
                 variant=variant.name,
                 section=group.name,
@@ -223,7 +223,7 @@ def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[s
             if way not in phases()[before].ways:
                 continue
             phase = phases()[before]
-            only = arch if "arch" in phase.makes and way not in phase.at_once else None
+            only = arch if "arch" in phase.makes and way not in phase.joined else None
             for one in [only] if only or "source" in phase.makes else archs:
                 yield from until(before, one)
         yield mnemonic, arch

@@ -25,7 +25,7 @@ class Phase(NamedTuple):
         seconds: before one was measured, likewise.
         after: the kinds whose outputs it reads.
         archs: which architectures its key has in it besides its own.
-        at_once: the ways in which one for the source makes what those for each architecture make elsewhere.
+        joined: the ways in which one for the source does what elsewhere one for each architecture does.
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
         reads_headers: whether it reads the headers though it follows others.
         reads_id: whether it reads the id of the kernel though it follows others.
@@ -36,7 +36,7 @@ class Phase(NamedTuple):
     seconds: Sequence[float]
     after: Sequence[str] = ()
     archs: str = ""
-    at_once: Sequence[str] = ()
+    joined: Sequence[str] = ()
     makes: Mapping[str, str] = MappingProxyType({})
     reads_headers: bool = False
     reads_id: bool = False

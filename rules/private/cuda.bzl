@@ -1,9 +1,9 @@
 """The actions that compile one CUDA source: those that nvcc's own phases need each, or one for all of them.
 
 Split, a phase is an action of its own. The key of an action is what it reads: what is preprocessed to the same text is
-compiled once, a further architecture preprocesses and compiles for that one alone, and architectures are compiled beside
-each other. With torch's headers one action preprocesses for the host and all architectures, so that it can tell which
-texts are equal. Every phase runs the command that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways make
+compiled once, for a further architecture only that one is preprocessed and compiled, and architectures are compiled beside
+each other. With torch's headers in sight one action preprocesses for the host and all architectures, so that it can tell
+which texts are equal. Every phase runs the command that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways make
 the same code. What nvcc includes into the host's code as text, the code of all architectures, is an object of its own
 beside it.
 """

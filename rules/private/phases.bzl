@@ -9,8 +9,8 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 #     Only those count that the source's way has.
 # archs: which of the variant's architectures its key has in it besides its own: `all`, `all+PTX` (and which of them have
 #     PTX), or the `last` one.
-# at_once: in which of its ways one action for the source makes what is made elsewhere by one for each architecture, too;
-#     then its key has all of them in it.
+# joined: in which of its ways one action for the source does what elsewhere one for each architecture does; its key has
+#     all of them in it.
 # makes: the name of the first file that it makes, by which the driver knows it, below the directory of the source's
 #     phases: once for the source, or in a directory of each architecture, or both. No two share a name. Without: the
 #     object of the source.
@@ -28,8 +28,8 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 # torch, which used CUB's radix sort and a CUTLASS GEMM (cicc 660, cudafe++ 644, the host compiler 231; ptxas 90). gcc
 # takes 1222 with `torch/all.h`, and is counted as clang. HIP
 # (ROCm 7.2): 142 MiB without torch, and 1139 for the host or a GPU with torch, thrust and hipCUB; clang's largest. Bazel
-# tells the size of no input, so what may include all of torch counts as if it did. With torch's headers a CUDA source is preprocessed
-# for all architectures at once; six are counted, of 130 MiB each with all of torch. A text without torch takes 69.
+# tells the size of no input, so what may include all of torch counts as if it did. To preprocess a CUDA source takes 69
+# MiB without torch; with it an action does so for all architectures at once, and six are counted, of 130 MiB each.
 #
 # Seconds: medians of examples/relu for six architectures, and of a source with torch/all.h (CUDA 13.0, torch 2.13, a core
 # of 2.5 GHz, November 2026); of nvcc in one, the sum for one architecture. HIP: of examples/relu for gfx942, and of a
@@ -41,7 +41,7 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 # @unsorted-dict-items
 PHASES = {
     "CudaPreprocess": {
-        "at_once": ["cuda-full", "cuda-needed"],
+        "joined": ["cuda-full", "cuda-needed"],
         "makes": {"arch": "device.ii", "source": "host.ii"},
         "memory": [150, 800, 800],
         "seconds": [0.4, 6.0, 10.0],

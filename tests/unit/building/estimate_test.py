@@ -324,6 +324,20 @@ def test_seconds_of_a_source(jobs: int, seconds: float) -> None:
     assert (ahead.seconds, ahead.measured) == (seconds, True)
 
 
+def test_each_waits_for_its_own_text() -> None:
+    known = _learned(CHAIN) | {
+        place: Known(reads=("old",), key="", seconds=seconds)
+        for place, seconds in {"g|g.cu|CudaPreprocess|sm_90|cu130": 9.0, "g|g.cu|CudaFrontend||cu130": 20.0}.items()
+    }
+    assert _ahead(CHAIN, known, 99).seconds == 1.0 + 20.0 + 0.5
+    assert _ahead([one for one in CHAIN if one.mnemonic != "CudaFrontend"], known, 99).seconds == 9.0 + 4.0 + 2.0 + 0.5
+
+
+def test_what_a_text_takes_says_nothing_of_all_of_them() -> None:
+    joined = {"g|g.cu|CudaPreprocess||cu130": Known(reads=("old",), key="", seconds=50.0)}
+    assert _ahead([_step("CudaPreprocess", "new.cu", arch="sm_80")], joined, 1).seconds == 0.4
+
+
 def test_memory_says_how_many_run_at_once() -> None:
     devices = [_step("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
     wide = _ahead(devices, _learned(devices), 4)

@@ -48,8 +48,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
 }
 
-/// Preprocesses a source for the host and for each architecture: one step, since what takes long is to bring the headers.
-/// The host comes first and alone, so that what is wrong for all of them is said once; then all architectures at once.
+/// Preprocesses a source for the host, for architectures, or for both. The host comes first and alone, so that what is
+/// wrong for all of them is said once; then all architectures at once.
 ///
 /// Each time nvcc is asked with the one architecture, so that no text depends on which others there are.
 pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
