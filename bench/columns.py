@@ -94,13 +94,15 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
         if "KernelCudaCompile" in host:
             return host["KernelCudaCompile"], 1
         text = host["CudaPreprocess"]
-        texts = {arch: one.get("CudaPreprocess", text) for arch, one in device.items()}
         read = []
         if "CudaDeviceShare" in host:
             read = [max(one.get("CudaDeviceFrontend", 0.0) for one in device.values()), host["CudaDeviceShare"]]
-        compiled = {arch: [texts[arch], *read, one["CudaDeviceCompile"]] for arch, one in device.items()}
-        launches = [text, *read] if read else max(compiled.values(), key=sum)
-        image = max(([*compiled[arch], one["CudaAssemble"]] for arch, one in device.items()), key=sum)
+        compiled = [
+            ([one.get("CudaPreprocess", text), *read, one["CudaDeviceCompile"]], one["CudaAssemble"])
+            for one in device.values()
+        ]
+        launches = [text, *read] if read else max((chain for chain, _ in compiled), key=sum)
+        image = max(([*chain, assembled] for chain, assembled in compiled), key=sum)
         code = [*max([text, host["CudaFrontend"]], launches, key=sum), host["CudaHostCompile"]]
         chain = max([*image, host["CudaFatbinary"]], code, key=sum)
         chain += [host["CudaFallback"]] if "CudaFallback" in host else []

@@ -188,6 +188,7 @@ def _compile_split(ctx, job, source):
     arch_list = _arch_list(job.archs if job.own_arch_list else job.gpu.archs)
     host_text = phase_file(ctx, source, "CudaPreprocess")
     texts = {number: phase_file(ctx, source, "CudaPreprocess", number) for number in archs}
+    firsts = []
 
     def preprocess(what, of_host, of_archs):
         arguments = ctx.actions.args()
@@ -200,16 +201,13 @@ def _compile_split(ctx, job, source):
         for number, text in of_archs.items():
             arguments.add_all("--device", [number, text, _gencode(archs[number][0])])
         _call(arguments, job, source, [], "object.o")
-        _run(ctx, job, source, "CudaPreprocess", [arguments], headers, of_host + of_archs.values(), what)
+        made = of_host + of_archs.values()
+        _run(ctx, job, source, "CudaPreprocess", [arguments], headers, made, what)
+        firsts.append(made[0])
 
-    if has_frontend:
-        preprocess("Preprocessing", [host_text], texts)
-        firsts = [host_text]
-    else:
-        preprocess("Preprocessing", [host_text], {})
-        for number, text in texts.items():
-            preprocess("Preprocessing for sm_" + number, [], {number: text})
-        firsts = [host_text] + texts.values()
+    preprocess("Preprocessing", [host_text], texts if has_frontend else {})
+    for number, text in ({} if has_frontend else texts).items():
+        preprocess("Preprocessing for sm_" + number, [], {number: text})
 
     def later(phase, mnemonic, what, out, archs, inputs, stub = None, sdks = []):
         arguments = ctx.actions.args()
