@@ -135,6 +135,7 @@ def test_phases_make_the_code_that_one_call_of_clang_makes(row_sum: Built, tmp_p
     assert split.read_text() == whole.read_text()
 
 
+@pytest.mark.slow
 def test_same_bytes_from_another_directory_and_installation(row_sum: Built, tiny: Built, base: Path) -> None:
     project = copy_project(row_sum.project, base / "a b" / "rows of sums")
     tiny.driver.build(project, ROCM)

@@ -128,7 +128,14 @@ def simd(clone: Driver, base: Path) -> Built:
 
 @pytest.mark.parametrize(
     ("which", "variant"),
-    [("relu", RELU), ("simd", RELU), ("stable", STABLE), ("cuda", CUDA), ("python", RELU), ("openmp", RELU)],
+    [
+        ("relu", RELU),
+        ("simd", RELU),
+        pytest.param("stable", STABLE, marks=pytest.mark.slow),
+        ("cuda", CUDA),
+        pytest.param("python", RELU, marks=pytest.mark.slow),
+        ("openmp", RELU),
+    ],
 )
 def test_a_library_is_for_arm_and_asks_for_old_systems(
     which: str, variant: str, request: pytest.FixtureRequest

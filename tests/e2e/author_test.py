@@ -290,7 +290,13 @@ def test_pip_installs_a_project(clone: Driver, with_driver: Path, project: Path,
     subprocess.run([str(with_driver / "pip"), "uninstall", "-q", "-y", "fast-silu"], check=True, env=environ)
 
 
-@pytest.mark.parametrize("template", ["reduction", "layer-norm", "gemm-wmma", "int4-gemm", "stable-abi"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "stable-abi",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("reduction", "layer-norm", "gemm-wmma", "int4-gemm")),
+    ],
+)
 def test_other_templates_pass_their_own_tests(clone: Driver, base: Path, template: str) -> None:
     project = base / "templates" / template
     clone.run("init", project, f"--template={template}", f"--name=me/my-{template}")

@@ -53,8 +53,19 @@ def bazel(cache: Path, tmp_path: Path) -> Iterator[Bazel]:
     subprocess.run(["chmod", "-R", "u+w", root], check=False)
 
 
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL], ids=["int", "kill"])
-@pytest.mark.parametrize("point", ["*.partial/debs/*.deb", "*.partial/tree/usr/share/java", "7.7.1-*/packages.json"])
+_POINTS = ("*.partial/debs/*.deb", "*.partial/tree/usr/share/java", "7.7.1-*/packages.json")
+
+
+@pytest.mark.parametrize(
+    ("point", "kill"),
+    [
+        (_POINTS[0], signal.SIGINT),
+        (_POINTS[1], signal.SIGKILL),
+        pytest.param(_POINTS[0], signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param(_POINTS[1], signal.SIGINT, marks=pytest.mark.slow),
+        *(pytest.param(_POINTS[2], kill, marks=pytest.mark.slow) for kill in (signal.SIGINT, signal.SIGKILL)),
+    ],
+)
 def test_interrupted(cache: Path, point: str, kill: signal.Signals) -> None:
     process = _start(cache)
     deadline = time.monotonic() + _SECONDS

@@ -75,7 +75,11 @@ def test_a_function_that_nobody_defines(cell: str, calls: list[str], tmp_path: P
     ("cell", "calls"),
     [
         ("torch213-*-cu130-*", {"cublasSgemm_v2": "libcublas.so.13", "cuGetErrorName": "libcuda.so.1"}),
-        ("torch25-cxx98-cu118-*", {"cublasSgemm_v2": "libcublas.so.11", "curandGenerate": "libcurand.so.10"}),
+        pytest.param(
+            "torch25-cxx98-cu118-*",
+            {"cublasSgemm_v2": "libcublas.so.11", "curandGenerate": "libcurand.so.10"},
+            marks=pytest.mark.slow,
+        ),
         ("torch213-*-rocm72-*", {"rocblas_sgemm": "librocblas.so.5", "hipblasSgemm": "libhipblas.so.3"}),
     ],
     ids=["cu130", "cu118", "rocm72"],

@@ -111,6 +111,7 @@ def test_all_actions_run_in_a_root_that_has_nothing_else(lean: Built, base: Path
     assert digests(lean.driver.place(label, *options)) == digests(lean.build / cell)
 
 
+@pytest.mark.slow
 def test_driver_below_tmp_and_a_bazel_below_a_name_with_a_blank_and_a_comma(
     clone: Driver, relu: Built, base: Path
 ) -> None:

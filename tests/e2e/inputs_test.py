@@ -161,6 +161,7 @@ def test_library_that_an_object_names_is_not_linked(tiny: Built, base: Path, hos
     tiny.driver.run("build", project, f"--variant={CPU}")
 
 
+@pytest.mark.slow
 def test_without_a_sandbox_the_bytes_are_the_same(tiny: Built, weak: Sequence[str]) -> None:
     done = tiny.driver.run("verify", tiny.project, within=weak)
     assert done.stderr.count(_WEAK) == 1

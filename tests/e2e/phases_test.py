@@ -30,7 +30,8 @@ from halves import sdks, whole_and_halves
 
 pytestmark = pytest.mark.e2e
 
-_SPLIT = ("torch25-cxx11-cu118", "torch25-cxx11-cu124", "torch213-cxx11-cu132", "torch215-cxx11-cu135")
+_OLDEST = "torch25-cxx11-cu118"
+_SPLIT = ("torch25-cxx11-cu124", "torch213-cxx11-cu132", "torch215-cxx11-cu135")
 _ALL = cuda_steps(2)
 _OPTIONS = (
     (),
@@ -100,7 +101,7 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
     _expect_the_same_code(phases.driver, CU130)
 
 
-@pytest.mark.parametrize("cell", _SPLIT)
+@pytest.mark.parametrize("cell", [_OLDEST, *(pytest.param(one, marks=pytest.mark.slow) for one in _SPLIT)])
 def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str, tmp_path: Path) -> None:
     _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
     _expect_the_known_commands(phases.driver, cell, tmp_path)
@@ -229,6 +230,7 @@ def test_steps_that_run_at_once_fit_into_the_memory(lean: Built, tmp_path: Path)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_directory(phases: Built, tmp_path: Path, base: Path) -> None:
     here = base / "phases-output" / "a" / "deeper"
     links = {name: phases.driver.cache / name for name in ("bazel", "store", "venvs")}

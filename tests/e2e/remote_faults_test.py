@@ -73,7 +73,8 @@ _LOST = 39
 @pytest.mark.parametrize(
     ("fault", "code"),
     [(Fault.DENIED, 0), (Fault.BROKEN, 0)]
-    + [(fault, _LOST) for fault in (Fault.STALLED, Fault.TRUNCATED, Fault.SWAPPED, Fault.LOST, Fault.CUT)],
+    + [(fault, _LOST) for fault in (Fault.TRUNCATED, Fault.SWAPPED, Fault.LOST, Fault.CUT)]
+    + [pytest.param(Fault.STALLED, _LOST, marks=pytest.mark.slow)],
 )
 def test_a_cache_that_misbehaves(relu: Built, cache: Cache, fault: Fault, code: int, tmp_path: Path) -> None:
     """It has the results that are asked for: the build does without them, or fails; the next one, well, succeeds."""
