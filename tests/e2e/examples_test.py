@@ -68,6 +68,7 @@ def test_on_the_cpu(clone: Driver, projects: Path) -> None:
     assert done.stdout.count(" passed\n") == len(tests) == 7
 
 
+@pytest.mark.slow
 def test_for_cuda(clone: Driver, projects: Path) -> None:
     assert (
         "torch213-cxx11-cu126-x86_64-linux" in clone.run("variants", projects / "relu-specific-torch", "--all").stdout
