@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, copy_project, steps, torch_steps
+from clone import BINDING, copy_project, cuda_steps, steps
 from elftools.elf.elffile import ELFFile
 
 if TYPE_CHECKING:
@@ -46,13 +46,12 @@ def test_torch_symbols_are_those_of_the_abi(installed: Driver, alone: Built, bas
 def test_the_eight_cells_build(installed: Driver, alone: Built, base: Path) -> None:
     project = copy_project(alone.project, base / "seed-cuda")
     result = installed.build(project, "torch2{4,5}-*-cu{118,124}-*")
-    # Binding and kernel read torch's headers in each cell, to preprocess and to compare; the rest of the kernel is
-    # compiled once for each CUDA release and ABI. What is assembled and bundled is the same for both ABIs: once, unless
-    # both are at it.
+    # The binding is compiled for each cell, the kernel, which does without torch, for each CUDA release and ABI. What is
+    # assembled and bundled is the same for both ABIs: once, unless both are at it.
     run, shared, cached = steps(result)
-    most = 8 * (BINDING + 2) + 2 * 2 * (torch_steps(2) - 2)
+    most = 8 * BINDING + 2 * 2 * cuda_steps(2)
     assert most - 2 * (2 + 1) <= run <= most
-    assert (run + shared, cached) == (8 * (BINDING + torch_steps(2)), 0)
+    assert (run + shared, cached) == (8 * (BINDING + cuda_steps(2)), 0)
     cells = sorted(one["variant"] for one in result["variants"])
     assert len(cells) == 8
     for cell in cells:
