@@ -57,7 +57,11 @@ def needed(built: Path) -> set[str]:
     ("cell", "calls"),
     [
         ("torch213-*-cu130-*", ["custom_gemm", "cublasNonsense", "nvFoo", "ncclFoo"]),
-        ("torch213-*-rocm72-*", ["custom_gemm", "hipFoo", "rocblas_nonsense", "miopenFoo"]),
+        pytest.param(
+            "torch213-*-rocm72-*",
+            ["custom_gemm", "hipFoo", "rocblas_nonsense", "miopenFoo"],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["cuda", "rocm"],
 )
