@@ -46,8 +46,8 @@ def test_torch_symbols_are_those_of_the_abi(installed: Driver, alone: Built, bas
 def test_the_eight_cells_build(installed: Driver, alone: Built, base: Path) -> None:
     project = copy_project(alone.project, base / "seed-cuda")
     result = installed.build(project, "torch2{4,5}-*-cu{118,124}-*")
-    # The binding is compiled for each cell, the kernel, which does without torch, for each CUDA release and ABI. What is
-    # assembled and bundled is the same for both ABIs: once, unless both are at it.
+    # The binding is compiled for each cell, and the kernel, which does without torch, for each CUDA release and ABI.
+    # What is assembled and bundled is the same for both ABIs: once, unless both are at it.
     run, shared, cached = steps(result)
     most = 8 * BINDING + 2 * 2 * cuda_steps(2)
     assert most - 2 * (2 + 1) <= run <= most
