@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
+_POINTS = ("*.partial/debs/*.deb", "*.partial/tree/usr/share/java", "7.7.1-*/packages.json")
+_IN_CI = {(_POINTS[0], signal.SIGINT), (_POINTS[1], signal.SIGKILL)}
+"""Where and how a run is interrupted in CI; the other ways are slow."""
 _ROOT = Path(__file__).parents[2]
 _CODE = (
     "import pathlib, sys; from py_driver.debian import provide as debian; from py_driver.output import Output;"
@@ -53,17 +57,11 @@ def bazel(cache: Path, tmp_path: Path) -> Iterator[Bazel]:
     subprocess.run(["chmod", "-R", "u+w", root], check=False)
 
 
-_POINTS = ("*.partial/debs/*.deb", "*.partial/tree/usr/share/java", "7.7.1-*/packages.json")
-
-
 @pytest.mark.parametrize(
     ("point", "kill"),
     [
-        (_POINTS[0], signal.SIGINT),
-        (_POINTS[1], signal.SIGKILL),
-        pytest.param(_POINTS[0], signal.SIGKILL, marks=pytest.mark.slow),
-        pytest.param(_POINTS[1], signal.SIGINT, marks=pytest.mark.slow),
-        *(pytest.param(_POINTS[2], kill, marks=pytest.mark.slow) for kill in (signal.SIGINT, signal.SIGKILL)),
+        pytest.param(*one, marks=() if one in _IN_CI else pytest.mark.slow, id=f"{one[0]}-{one[1].name}")
+        for one in product(_POINTS, (signal.SIGINT, signal.SIGKILL))
     ],
 )
 def test_interrupted(cache: Path, point: str, kill: signal.Signals) -> None:

@@ -20,6 +20,7 @@ _BY_NAME = """\
 
 at::Tensor doubled(const at::Tensor& in) { return at::mul(in, 2); }
 """
+_WRITTEN = _BY_NAME.replace("<torch/all.h>", "<ATen/core/Tensor.h>\n#include <ATen/ops/mul.h>")
 _BY_NAMESPACE = """\
 #include <vector>
 #include <torch/all.h>
@@ -52,8 +53,19 @@ def project(base: Path) -> Path:
     return project
 
 
+def test_smaller_headers_of_one_source_are_written(clone: Driver, project: Path, tmp_path: Path) -> None:
+    one = copy_project(project, tmp_path / "one")
+    manifest = one / "build.toml"
+    manifest.write_text(manifest.read_text().replace(', "csrc/by_namespace.cpp", "csrc/by_operator.cpp"', ""))
+    said = clone.run("check", one, "--headers", "--fix").stderr
+    assert f"{one}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
+    assert (one / "csrc" / "by_name.cpp").read_text() == _WRITTEN
+    assert (one / "csrc" / "by_namespace.cpp").read_text() == _BY_NAMESPACE
+    assert len(clone.build(one, CPU)["variants"]) == 1
+
+
 @pytest.mark.slow
-def test_smaller_headers_are_found(clone: Driver, project: Path) -> None:
+def test_smaller_headers_are_found_and_written(clone: Driver, project: Path) -> None:
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     found = json.loads(clone.run("check", project, "--headers", "--json").stdout)["headers"]
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
@@ -68,17 +80,12 @@ def test_smaller_headers_are_found(clone: Driver, project: Path) -> None:
         assert 0 < gain["after"]["rest"] < 0.9 * gain["before"]["rest"]
     assert [gain["source"] for gain in found["gains"]] == [edit["file"] for edit in found["edits"]]
 
-
-def test_smaller_headers_are_written(clone: Driver, project: Path, tmp_path: Path) -> None:
-    one = copy_project(project, tmp_path / "one")
-    manifest = one / "build.toml"
-    manifest.write_text(manifest.read_text().replace(', "csrc/by_namespace.cpp", "csrc/by_operator.cpp"', ""))
-    said = clone.run("check", one, "--headers", "--fix").stderr
-    assert f"{one}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
-    wanted = _BY_NAME.replace("<torch/all.h>", "<ATen/core/Tensor.h>\n#include <ATen/ops/mul.h>")
-    assert (one / "csrc" / "by_name.cpp").read_text() == wanted
-    assert (one / "csrc" / "by_namespace.cpp").read_text() == _BY_NAMESPACE
-    assert len(clone.build(one, CPU)["variants"]) == 1
+    said = clone.run("check", project, "--headers", "--fix").stderr
+    assert f"{project}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
+    assert (project / "csrc" / "by_name.cpp").read_text() == _WRITTEN
+    assert (project / "csrc" / "by_namespace.cpp").read_text() == _BY_NAMESPACE.replace("all.h", "types.h")
+    assert (project / "csrc" / "by_operator.cpp").read_text() == _BY_OPERATOR.replace("torch/all.h", "ATen/ATen.h")
+    assert len(clone.build(project, CPU)["variants"]) == 1
 
 
 def test_what_does_not_compile_is_an_error(clone: Driver, project: Path, tmp_path: Path) -> None:
