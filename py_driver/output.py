@@ -79,6 +79,11 @@ def printable(text: str) -> str:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """A number and what there is of it, such as `1 variant`, `0 variants`; the plural of the noun ends in s."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _shown(span: Span) -> tuple[str, str, str]:
     """A line before, at and after a span; of a long line what is near."""
     start = span.column - 1

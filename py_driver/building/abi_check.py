@@ -20,6 +20,7 @@ from py_driver.matrix.cells import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.releases import exports_file
+from py_driver.output import counted
 from py_driver.plan.metadata import METADATA
 from py_driver.system.environment import curated
 
@@ -73,8 +74,10 @@ class Checked:
             )
         if not self.findings:
             return None
-        count = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
-        return Diagnostic(code=Code.NOT_COMPLIANT, message=f"{self.path} fails the ABI check: {count}")
+        return Diagnostic(
+            code=Code.NOT_COMPLIANT,
+            message=f"{self.path} fails the ABI check: {counted(len(self.findings), 'finding')}",
+        )
 
 
 def find_libraries(paths: Iterable[Path]) -> list[Path]:

@@ -30,6 +30,7 @@ from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
+from py_driver.output import counted
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 
@@ -192,7 +193,9 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     if options.archs:
         every, plan = len(plan.variants), narrowed(plan, options.archs)
         if (fewer := every - len(plan.variants)) and not options.local:
-            output.say(f"note: {fewer} variants have no device code for {', '.join(options.archs)}, and are excluded")
+            output.say(
+                f"note: no device code for {', '.join(options.archs)} in {counted(fewer, 'variant')}, so not built"
+            )
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)

@@ -14,7 +14,7 @@ from py_driver.cli import COMMANDS, add_format, add_variants, page, releases_of,
 from py_driver.cli.several import each, exit_code, several, summary, then
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
-from py_driver.output import printable
+from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -290,7 +290,9 @@ def _figures(cells: Sequence[Built], archs: str) -> list[str]:
 def show(done: Build, output: Output) -> None:
     """Print the table of a build."""
     output.table(_HEADER, [*_rows(done.cells), ["total", *_figures(done.cells, "")]], right=_NUMBERS)
-    output.say(f"{len(done.cells)} variants in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched")
+    output.say(
+        f"{counted(len(done.cells), 'variant')} in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched"
+    )
 
 
 def _as_json(done: Build) -> dict[str, Any]:

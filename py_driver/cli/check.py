@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.cli import COMMANDS, add_format, add_project, releases_of, sentence
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
-from py_driver.output import printable
+from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -162,7 +162,7 @@ def _show(checked: Checked, output: Output) -> None:
     bundled = sum(one.bundled for one in variants)
     named = f", {len(variants) - bundled} more on request" if len(variants) > bundled else ""
     advice = "" if manifest.edition >= CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
-    said = f"{manifest.file} is valid: edition {manifest.edition}, {bundled} variants{named}{advice}"
+    said = f"{manifest.file} is valid: edition {manifest.edition}, {counted(bundled, 'variant')}{named}{advice}"
     output.say(printable(said))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
     place = "in the store" if args.mirror is None else f"in {args.mirror}"
     output.data(
-        f"{len(names)} variants: {len(fetched)} archives, {sum(sizes) / 1e6:.1f} MB {place}; "
+        f"{counted(len(names), 'variant')}: {counted(len(fetched), 'archive')}, {sum(sizes) / 1e6:.1f} MB {place}; "
         f"{network / 1e6:.1f} MB came from the network"
     )
     return ExitCode.OK

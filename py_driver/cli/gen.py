@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import COMMANDS, add_project, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
-from py_driver.output import printable
+from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             Code.STALE_BUILD_FILE, f"{path} does not match build.toml", help=f"run `driver gen {args.directory}`"
         )
     write(path, text.encode())
-    output.say(f"wrote {printable(str(path))}: {len(plan.variants)} variants")
+    output.say(f"wrote {printable(str(path))}: {counted(len(plan.variants), 'variant')}")
     return ExitCode.OK
 
 

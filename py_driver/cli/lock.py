@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -66,7 +67,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     if missing and not args.check:
         with output.task("looking archives up") as task:
             new, _ = complete(want, old, look_up(missing, task.update))
-            task.done(f"{len(missing)} archives")
+            task.done(counted(len(missing), "archive"))
     stale = {path: texts for path, texts in texts_of(new, releases).items() if texts.old != texts.new}
     for path, texts in stale.items():
         if args.check:

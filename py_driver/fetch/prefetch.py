@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.fetcher import Fetched, Fetcher
 from py_driver.fetch.transfer import Meter
+from py_driver.output import counted
 from py_driver.system.cache import storage_errors
 from py_driver.system.files import replacing
 
@@ -62,7 +63,7 @@ def fetch_all(
                 raise DriverError(dict.fromkeys(d for failure in crew.failures for d in failure.diagnostics))
             done = crew.done
             total = sum(fetched.bytes_fetched for fetched in done.values())
-            task.done(f"{len(done)} archives, {_megabytes(total)} MB from the network")
+            task.done(f"{counted(len(done), 'archive')}, {_megabytes(total)} MB from the network")
         for fetched in done.values():
             if fetched.replaced:
                 output.warn(fetched.warning)

@@ -14,6 +14,7 @@ from py_driver.building.variant_dir import BUILD, present, read_metadata
 from py_driver.building.workspace import one_at_a_time
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.select import ANY
+from py_driver.output import counted
 from py_driver.plan.metadata import CXX, METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
@@ -163,7 +164,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
                 goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
             done = tuple(_bring_all(hub, heads, goals, options))
             count = len(done[0].changes.added) + len(done[0].changes.deleted)
-            task.done(f"{count} files changed, {done[0].changes.same} the same")
+            task.done(f"{counted(count, 'file')} changed, {done[0].changes.same} the same")
     names = tuple(one.name for one in built)
     return Publication(repo_id=repo_id, address=hub.address, variants=names, branches=done, notes=tuple(notes))
 

@@ -191,4 +191,4 @@ def test_warning(author: Author) -> None:
         (warned, ("--warnings",), shown),
     ):
         author.write("csrc/host.cpp", source)
-        assert re.sub(r"^1 variants in .*\n", "", author.told(*ONE, *words, code=0), flags=re.MULTILINE) == expected
+        assert re.sub(r"^1 variant in .*\n", "", author.told(*ONE, *words, code=0), flags=re.MULTILINE) == expected

@@ -46,7 +46,7 @@ def test_default_cells_go_into_the_store(asked: list[str], capsys: pytest.Captur
     assert __main__.main(["fetch"]) == 0
     assert asked == DEFAULT
     assert capsys.readouterr().out == (
-        f"{len(DEFAULT)} variants: 1 archives, 0.1 MB in the store; 0.0 MB came from the network\n"
+        f"{len(DEFAULT)} variants: 1 archive, 0.1 MB in the store; 0.0 MB came from the network\n"
     )
 
 
@@ -130,7 +130,7 @@ def test_tvm_ffi_and_pythons_headers(
     monkeypatch.setattr(Lock, "library_entries", library_entries)
     assert __main__.main(["fetch", "tvm-ffi01-cpu-*", "--depends", "python"]) == 0
     assert (asked, names) == (["tvm-ffi01-cpu-x86_64-linux"], ["python", "tvm_ffi"])
-    assert "1 variants: " in capsys.readouterr().out
+    assert "1 variant: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
