@@ -23,6 +23,7 @@ from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.cells import spell
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,7 @@ def _run(
             project.workspace.root,
             [*project.variants],
             teller.output,
-            title=f"building {count} configuration{'s' * (count != 1)} of {project.plan.name}",
+            title=f"building {counted(count, 'configuration')} of {project.plan.name}",
             options=args,
             check=False,
             explain=teller.explain,

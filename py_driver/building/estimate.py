@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.executed import Did
 from py_driver.building.phases import phases
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -145,7 +146,7 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
         variants: how many are built.
         jobs: steps at once.
     """
-    cells = f"{variants} variant{'s' * (variants != 1)}"
+    cells = counted(variants, "variant")
     count = ahead.run + ahead.shared + ahead.cached
     if not ahead.run:
         said = f"{count} compile actions, none of which has to run" if count else "nothing to compile"

@@ -10,6 +10,7 @@ from py_driver.building.author_paths import section_of
 from py_driver.building.compiler_text import Severity, parse, source_line
 from py_driver.errors import Code, Diagnostic, Span
 from py_driver.matrix.backends import TOOLKITS
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -101,7 +102,7 @@ class Finding:
         places = []
         if self.variants and (self.project is None or len(self.project.chosen) > 1):
             few = told.verbose or len(self.variants) <= _FEW
-            number = f"{len(self.variants)} variant{'s' * (len(self.variants) != 1)}"
+            number = counted(len(self.variants), "variant")
             places.append(f"in {number}{': ' + ', '.join(self.variants) if few else ''}")
         if self.archs:
             places.append(f"for {_listed(self.archs)}")

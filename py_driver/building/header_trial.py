@@ -27,6 +27,7 @@ from py_driver.fetch.prefetch import fetch_all
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import arch_order
 from py_driver.matrix.toolkits import numbers
+from py_driver.output import counted
 from py_driver.plan.includes import closure, is_opaque, scan
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
@@ -151,7 +152,7 @@ def _try(directory: Path, releases: Releases, output: Output) -> Tried:
     left = {name: [*those] for name, those in ways.items()}
     edits = {name: those[0] for name, those in left.items()}
     while edits:
-        title = f"trying other headers in {len(edits)} file{'s' * (len(edits) != 1)}"
+        title = f"trying other headers in {counted(len(edits), 'file')}"
         outcome = trial.compiled(edits, newest, title)
         # What an earlier round compiled with these headers did not run again, and says nothing in this one.
         after |= outcome.seconds

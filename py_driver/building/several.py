@@ -24,6 +24,7 @@ from py_driver.building.tell import Teller
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -192,7 +193,7 @@ def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         log = Path(name, "spawns.bin")
         args = building(replace(options.choices, remote=remote), server.running, Path(name), log, output)
         labels = [label for one in those for label in one.project.variants]
-        title = f"building {len(those)} project{'s' * (len(those) != 1)}"
+        title = f"building {counted(len(those), 'project')}"
         args = [*args, KEEP_GOING]
         done = build_targets(
             server.bazel,
@@ -218,8 +219,8 @@ def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         traced = iter(trace_steps(every, done.events.completed, read_spawns(log, calls=calls)))
         # The steps come in the order of the records.
         steps = {directory: [next(traced) for one in some for _ in one["steps"]] for directory, some in records.items()}
-    counted = {directory: count_steps(some, steps[directory]) for directory, some in records.items()}
-    return done, {directory: (counted[directory], own) for directory, own in steps.items()}
+    totals = {directory: count_steps(some, steps[directory]) for directory, some in records.items()}
+    return done, {directory: (totals[directory], own) for directory, own in steps.items()}
 
 
 def failure_of(
@@ -258,11 +259,11 @@ def _collected(
     output: Output,
 ) -> Build:
     """Bring what was built of a project into its `build/`, remember what that took, and write its report."""
-    project, (counted, done_steps) = one.task, steps
-    cells = collect_built(project, done.events.exec_root or one.project.workspace.root, counted)
-    placed = places_of(counted, done_steps)
+    project, (totals, done_steps) = one.task, steps
+    cells = collect_built(project, done.events.exec_root or one.project.workspace.root, totals)
+    placed = places_of(totals, done_steps)
     learn(project, ahead, placed)
-    report(project, counted, placed, output)
+    report(project, totals, placed, output)
     return Build(
         directory=project.directory,
         plan=project.plan,

@@ -15,7 +15,7 @@ from py_driver.building.compiler_text import Severity
 from py_driver.building.executed import read_records
 from py_driver.building.findings import KILLED, Telling, as_diagnostics, findings, text_of
 from py_driver.building.history import read_told, write_told
-from py_driver.output import annotation
+from py_driver.output import annotation, counted
 from py_driver.system.memory import machine_memory
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _build(events: Events, projects: Sequence[Project]) -> _Build:
 def _count(severities: Iterable[Severity]) -> str:
     """How many there are of each: `2 warnings, 1 message`."""
     counts = Counter(severities)
-    return ", ".join(f"{counts[one]} {one}{'s' * (counts[one] != 1)}" for one in Severity if counts[one])
+    return ", ".join(counted(counts[one], one) for one in Severity if counts[one])
 
 
 def _with_text(action: Action, blocks: Sequence[str]) -> Action:

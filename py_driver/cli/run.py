@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_directory, add_matrix, release, releases_of, sentence
 from py_driver.errors import Code, ExitCode, error
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -135,7 +136,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         kind=kind,
         after=after,
     )
-    actions = f"{made.ran} action{'s' * (made.ran != 1)} ran"
+    actions = f"{counted(made.ran, 'action')} ran"
     output.say(f"{made.unique_id} for {made.variant.name}: {actions}, {made.seconds:.1f} s")
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from py_driver.errors import Code, DriverError, ExitCode, as_json
-from py_driver.output import printable
+from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -119,7 +119,7 @@ def summary(outcomes: Sequence[Outcome[T]], done: str) -> str:
     parts = [f"{len(outcomes) - skipped - len(failed)} {done}"]
     parts += [f"{skipped} skipped"] if skipped else []
     parts += [f"{len(failed)} failed ({', '.join(failed)})"] if failed else []
-    return printable(f"{len(outcomes)} project{'s' * (len(outcomes) != 1)}: {', '.join(parts)}")
+    return printable(f"{counted(len(outcomes), 'project')}: {', '.join(parts)}")
 
 
 def exit_code(outcomes: Sequence[Outcome[T]]) -> int:

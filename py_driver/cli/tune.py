@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import COMMANDS, releases_of, sentence
 from py_driver.cli.run import add_local, check_project, local_choices, machine_of
 from py_driver.errors import Code, ExitCode, error
+from py_driver.output import counted
 from py_driver.system.files import is_file, reading, write, writing
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -
     if not chosen:
         return
     several = len(set(chosen.values()))
-    output.say(f"{several} configuration{'s' * (several != 1)} serve{'s' * (several == 1)} all cases within 2 %")
+    output.say(f"{counted(several, 'configuration')} serve{'s' * (several == 1)} all cases within 2 %")
     following = (
         f"; next: driver tune {shlex.quote(str(args.directory))} --apply" if space.header or space.configs else ""
     )

@@ -9,7 +9,7 @@ from py_driver.cli import COMMANDS, releases_of, sentence, words_of
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.cli.several import each, exit_code, several, summary, then
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
-from py_driver.output import printable
+from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             return wrong[0].code.exit_code if wrong else ExitCode.OK
         _same(verified, output)
         count = len(verified)
-        output.say(f"{count} variant{'s' * (count != 1)} built without any cache: every byte is the same")
+        output.say(f"{counted(count, 'variant')} built without any cache: every byte is the same")
         return ExitCode.OK
     with ExitStack() as stack:
         planned = each(projects, lambda one: make_task(one, releases, output, options, stack), output)
@@ -140,7 +140,7 @@ def _show_several(outcomes: Sequence[Outcome[list[Verified]]], output: Output) -
             rows.append([name, "-", one.described()])
         for found in one.value or ():
             count = len(found.differences)
-            said = f"{count} difference{'s' * (count != 1)}" if count else "the same"
+            said = counted(count, "difference") if count else "the same"
             rows.append([name, found.variant, said])
     if rows:
         output.table(("project", "variant", "outcome"), rows)

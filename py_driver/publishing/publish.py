@@ -148,7 +148,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
         scripts, notes = benchmarks(directory, "*.py")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)
-        message = f"{manifest.name.value} {manifest.version}: {len(built)} variant{'s' * (len(built) != 1)}"
+        message = f"{manifest.name.value} {manifest.version}: {counted(len(built), 'variant')}"
         goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)
         hub = Hub(repo_id)
         with output.task(f"publishing to {repo_id}") as task:
