@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from clone import BINDING, CU130, PROJECTS, Built, Driver, copy_project, digests, steps, torch_steps
@@ -59,6 +59,11 @@ def _phase(driver: Driver, source: str, name: str) -> Path:
     return max(found, key=lambda path: path.stat().st_mtime)
 
 
+def _told(report: Path) -> dict[str, Any]:
+    """Which of torch's headers each source was compiled with, by a build report."""
+    return {one["source"]: one["torch"] for one in json.loads(report.read_text())["sources"]}
+
+
 @pytest.fixture(scope="module")
 def needed(clone: Driver, base: Path) -> Built:
     """Two sources for two architectures; of one the words mislead."""
@@ -84,8 +89,7 @@ def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
 
 
 def test_the_report_says_which_headers_did(needed: Built, base: Path) -> None:
-    told = {one["source"]: one["torch"] for one in json.loads((base / "headers.json").read_text())["sources"]}
-    assert told == {
+    assert _told(base / "headers.json") == {
         "csrc/dispatch.cu": [{"section": "headers", "cells": [CU130], "read": "needed"}],
         "csrc/types.cu": [{"section": "headers", "cells": [CU130], "read": "all"}],
         "torch-ext/torch_binding.cpp": [],
@@ -143,6 +147,11 @@ def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, 
         project = copy_project(PROJECTS / "headers", base / pair / headers / "headers")
         arch = "8.0" if pair.endswith("cu118") else "9.0"
         _with(project, names, f'"{arch}"')
-        needed.driver.run("build", project, "--variant", f"{pair}-*", "--headers", headers, seconds=_LONG)
+        report = base / pair / f"{headers}.html"
+        words = ("--variant", f"{pair}-*", "--headers", headers, "--report", report)
+        needed.driver.run("build", project, *words, seconds=_LONG)
         made.append(digests(project / "build"))
     assert made[0] == made[1]
+    # What was compiled again with all headers is the same without any proof.
+    few = {source: {one["read"] for one in told} for source, told in _told(base / pair / "needed.json").items()}
+    assert few == {**{f"csrc/{name}.cu": {"needed"} for name in names}, "torch-ext/torch_binding.cpp": set()}
