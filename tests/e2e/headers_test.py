@@ -30,10 +30,18 @@ at::Tensor misleading(const at::Tensor& in) {
 _PAIRS = (
     "torch24-cxx11-cu118",
     "torch25-cxx11-cu124",
+    "torch26-cxx11-cu124",
+    "torch27-cxx11-cu118",
+    "torch29-cxx11-cu130",
+    "torch210-cxx11-cu130",
+    "torch211-cxx11-cu130",
+    "torch212-cxx11-cu132",
     "torch213-cxx11-cu130",
     "torch213-cxx11-cu132",
+    "torch214-cxx11-cu130",
     "torch215-cxx11-cu135",
 )
+"""All torch releases whose CUDA has an nvcc in a package, which 2.8 has not, and each such CUDA."""
 _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
 
