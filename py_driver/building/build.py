@@ -194,7 +194,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
         every, plan = len(plan.variants), narrowed(plan, options.archs)
         if (fewer := every - len(plan.variants)) and not options.local:
             output.say(
-                f"note: no device code for {', '.join(options.archs)} in {counted(fewer, 'variant')}, so not built"
+                f"note: excluded for lack of device code for {', '.join(options.archs)}: {counted(fewer, 'variant')}"
             )
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
