@@ -77,8 +77,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             output.json(_as_json(verified))
             return wrong[0].code.exit_code if wrong else ExitCode.OK
         _same(verified, output)
-        count = len(verified)
-        output.say(f"{counted(count, 'variant')} built without any cache: every byte is the same")
+        output.say(f"{counted(len(verified), 'variant')} built without any cache: every byte is the same")
         return ExitCode.OK
     with ExitStack() as stack:
         planned = each(projects, lambda one: make_task(one, releases, output, options, stack), output)

@@ -41,7 +41,7 @@ _PAIRS = (
     "torch214-cxx11-cu130",
     "torch215-cxx11-cu135",
 )
-"""All torch releases whose CUDA has an nvcc in a package, which 2.8 has not, and each such CUDA."""
+"""Each torch release and each CUDA whose nvcc comes in a package; torch 2.8 has no such CUDA."""
 _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
 
@@ -160,6 +160,6 @@ def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, 
         needed.driver.run("build", project, *words, seconds=_LONG)
         made.append(digests(project / "build"))
     assert made[0] == made[1]
-    # What was compiled again with all headers is the same without any proof.
+    # A source that was compiled again with all headers proves nothing about fewer.
     few = {source: {one["read"] for one in told} for source, told in _told(base / pair / "needed.json").items()}
     assert few == {**{f"csrc/{name}.cu": {"needed"} for name in names}, "torch-ext/torch_binding.cpp": set()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tree import write_files
 
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
@@ -33,8 +34,6 @@ depends = []
 include = ["."]
 src = ["csrc/relu.cu", "csrc/relu.h"]
 """
-
-
 BINDING = '#include "registration.h"\n#include "csrc/relu.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
 
 
@@ -49,10 +48,7 @@ def write(directory: Path) -> Path:
         "csrc/more/deep.cuh": "",
         "csrc/other.metal": "",
     }
-    for name, text in files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8")
-    return directory
+    return write_files(directory, files)
 
 
 def plan(project: Path, old: str = "", new: str = "") -> Plan:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tree import write_files
+
 SCRIPT = Path(__file__).parents[2] / "toolchains" / "packs.py"
 
 
@@ -20,10 +22,7 @@ def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_bytes_of_a_pack(tmp_path: Path) -> None:
-    for name, text in {"b/z.h": "", "a/sub/y z.h": "y\n", "a/x.h": "xx\n\n"}.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(tmp_path, {"b/z.h": "", "a/sub/y z.h": "y\n", "a/x.h": "xx\n\n"})
     (tmp_path / "b" / "linked").symlink_to("../a/sub")
     done = run(tmp_path, "headers.pack", '["a", "b/linked"]', "b", "a")
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sections import GENERAL, TORCH, make
+from tree import write_files
 
 from py_driver.bazel.spawns import Spawn
 from py_driver.building.estimate import Estimate, History, Work, estimate, learned, together
@@ -54,9 +55,7 @@ def _steps(
     settings: Settings = SETTINGS,
     text: str = KERNEL,
 ) -> list[Step]:
-    for name, content in files.items():
-        (directory / name).parent.mkdir(exist_ok=True)
-        (directory / name).write_text(content)
+    write_files(directory, files)
     return _again(directory, patterns, settings, GENERAL + TORCH + text)
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tree import write_files
 
 from py_driver.bazel.events import Action
 from py_driver.building.author_paths import AuthorPaths, Project
@@ -60,10 +61,7 @@ rocm-archs = ["gfx942"]
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The project as one calls it from the directory above."""
-    for name, text in FILES.items():
-        path = tmp_path / "oops" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_files(tmp_path / "oops", FILES)
     monkeypatch.chdir(tmp_path)
     plan = plan_directory(Path("oops"), Releases())
     chosen = [one for one in plan.variants if one.name.startswith("torch213-") and one.bundled]

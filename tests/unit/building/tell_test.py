@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tree import write_files
 
 from py_driver.bazel.events import Action, Events
 from py_driver.bazel.invocation import Choices
@@ -56,10 +57,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "exec").mkdir()
-    for name, text in FILES.items():
-        path = tmp_path / "pk" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_files(tmp_path / "pk", FILES)
     plan = plan_directory(Path("pk"), Releases())
     chosen = [one for one in plan.variants if one.bundled]
     return Project(

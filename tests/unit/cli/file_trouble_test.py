@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tree import write_files
 
 from py_driver import __main__
 from py_driver.plan.buildfile import HEADER
@@ -52,10 +53,7 @@ def project(tmp_path: Path) -> Path:
         "csrc/relu.h": "#pragma once\n",
         "secret/x.h": "",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    return write_files(tmp_path, files)
 
 
 def driver(*words: str | Path, shell: str = "") -> subprocess.CompletedProcess[bytes]:

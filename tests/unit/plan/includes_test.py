@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from relu import BINDING, MANIFEST, codes, notes, plan, write
+from tree import write_files
 
 from py_driver import __main__
 from py_driver.building.selection import archives
@@ -88,9 +89,7 @@ def test_a_section_reaches_what_any_section_lists(project: Path) -> None:
         "csrc/more.h": "",
         "torch-ext/registration.h": "#error\n",
     }
-    for name, text in files.items():
-        (project / name).parent.mkdir(exist_ok=True)
-        (project / name).write_text(text, encoding="utf-8")
+    write_files(project, files)
     text = MANIFEST.replace('binding.cpp"', 'binding.cpp", "torch-ext/registration.h"') + SECTIONS
     (project / "build.toml").write_text(text.replace("lib/unused", 'csrc/more.h", "lib/unused'), encoding="utf-8")
     made = plan_directory(project, Releases())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tree import write_files
 
 from py_driver.system import memory
 
@@ -30,10 +31,7 @@ def test_the_smallest_limit_counts(tmp_path: Path, group: str, limits: dict[str,
     (tmp_path / "proc" / "self").mkdir(parents=True)
     (tmp_path / "proc" / "meminfo").write_text(MEMINFO)
     (tmp_path / "proc" / "self" / "cgroup").write_text(group)
-    for name, text in limits.items():
-        file = tmp_path / "sys" / "fs" / "cgroup" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+    write_files(tmp_path / "sys" / "fs" / "cgroup", limits)
     assert memory.machine_memory(tmp_path) == expected
 
 
