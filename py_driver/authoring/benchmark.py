@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.session import environment
 from py_driver.errors import Code, error
+from py_driver.output import counted
 from py_driver.publishing.card_files import BENCHMARKS
 from py_driver.publishing.timings import checked
 from py_driver.system.files import reading
@@ -157,7 +158,7 @@ def run_benchmarks(made: Sequence[DevBuild], scripts: Sequence[Path], python: st
             found.setdefault(started, {"workload": started, "verified": False, "problem": _last(said, code)})
             done = [*found]
             task.update(f"{started} failed; going on with the next one")
-        task.done(f"{len(found)} workloads")
+        task.done(counted(len(found), "workload"))
     if not found:
         raise _empty(made[0])
     return Benchmarks(machine=machine, unique_id=made[0].unique_id, workloads=tuple(found.values()))

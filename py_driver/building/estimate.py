@@ -148,13 +148,14 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     """
     cells = counted(variants, "variant")
     count = ahead.run + ahead.shared + ahead.cached
+    actions = counted(count, "compile action")
     if not ahead.run:
-        said = f"{count} compile actions, none of which has to run" if count else "nothing to compile"
+        said = f"{actions}: none has to run" if count else "nothing to compile"
         return f"plan: {cells}, {said}"
     minutes, seconds = divmod(round(ahead.seconds), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
-        f"plan: {cells}, {count} compile actions: at most {ahead.run} run, {ahead.shared} shared, "
+        f"plan: {cells}, {actions}: at most {ahead.run} run, {ahead.shared} shared, "
         f"{ahead.cached} cached; "
         f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once"
         + ("" if ahead.memory is None else f", in {ahead.memory / 1000:.1f} GB")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -47,7 +48,7 @@ def ensure_venv(
         name: what it is for; a part of its directory's name.
         requirements: as pip understands them; others make another environment.
         output: where progress is shown.
-        python: the interpreter to make it from.
+        python: the interpreter to make it from; without `inherit` all environments of one interpreter share it.
         inherit: whether the packages of that interpreter are visible in it.
 
     Returns:
@@ -56,7 +57,8 @@ def ensure_venv(
     Raises:
         DriverError: NO_NETWORK or SET_UP if pip or venv fails; NO_SPACE, PERMISSION.
     """
-    key = json.dumps([sorted(requirements), python, inherit, sys.version])
+    below = python if inherit else os.path.realpath(python)  # of an environment it is that which it was made from
+    key = json.dumps([sorted(requirements), below, inherit, sys.version])
     venvs = cache_root() / "venvs"
     root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     interpreter = root / "bin" / "python"

@@ -83,6 +83,7 @@ def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: 
     assert "gfx942:sramecc+:xnack-: in the file, and not declared" in wrong.stdout
 
 
+@pytest.mark.slow
 def test_a_further_torch_compiles_no_device_code(row_sum: Built) -> None:
     result = row_sum.driver.build(row_sum.project, ROCM, _OLDER)
     assert steps(result) == (BINDING, hip_steps(len(_ARCHS)), BINDING + hip_steps(len(_ARCHS)))

@@ -130,11 +130,11 @@ def simd(clone: Driver, base: Path) -> Built:
     ("which", "variant"),
     [
         ("relu", RELU),
-        ("simd", RELU),
+        pytest.param("simd", RELU, marks=pytest.mark.slow),
         pytest.param("stable", STABLE, marks=pytest.mark.slow),
         ("cuda", CUDA),
         pytest.param("python", RELU, marks=pytest.mark.slow),
-        ("openmp", RELU),
+        pytest.param("openmp", RELU, marks=pytest.mark.slow),
     ],
 )
 def test_a_library_is_for_arm_and_asks_for_old_systems(
@@ -174,6 +174,7 @@ def test_what_a_word_means(clone: Driver, relu: Built, tmp_path: Path) -> None:
     assert steps(meant) == steps(both)
 
 
+@pytest.mark.slow
 def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
     x86 = RELU.replace("aarch64", "x86_64")
     built = {}
@@ -188,6 +189,7 @@ def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
     assert [one["variant"] for one in json.loads(chosen)["variants"]] == [RELU]
 
 
+@pytest.mark.slow
 def test_a_section_for_the_other_cpu_is_left_out(clone: Driver, simd: Built) -> None:
     assert steps(simd.result) == (10, 0, 0)  # three of the binding and one of each of two sections, for either CPU
     said = clone.run("check", simd.project).stderr
@@ -247,9 +249,12 @@ def test_publishing_says_what_they_are_made_from(clone: Driver, relu: Built, cud
             assert digests == [one["hashes"][0]["content"] for one in parts]
         card = (hub.repositories["me/relu"].files("main") or {})["README.md"].decode()
         assert f"| `{CUDA}` | 2.13 | cxx11 | cu130 |" in card
-        words = ["--published", "--repo-id=me/relu", "--cpu=aarch64", "--torch=2.10"]
-        said = clone.run("verify", relu.project, *words, env=secret).stderr
-        assert "1 variant built without any cache: every byte is the same" in said
+
+
+@pytest.mark.slow
+def test_a_build_without_any_cache_is_the_same(clone: Driver, relu: Built) -> None:
+    said = clone.run("verify", relu.project, f"--variant={RELU}").stderr
+    assert "1 variant built without any cache: every byte is the same" in said
 
 
 def _archives(statement: Any) -> list[Any]:  # noqa: ANN401  (JSON)

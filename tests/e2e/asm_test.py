@@ -98,10 +98,9 @@ SHOWN = re.findall(
 """Of each kernel that the page shows: directory, options of `init`, function, variant, architecture, instructions."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options", "function", "variant", "arch", "shown"),
-    [pytest.param(*one, marks=pytest.mark.slow if one[0] != "fast-gemm" else ()) for one in SHOWN],
-    ids=[one[0] for one in SHOWN],
+    ("name", "options", "function", "variant", "arch", "shown"), SHOWN, ids=[one[0] for one in SHOWN]
 )
 def test_the_page_of_kernels_shows_what_they_are(  # noqa: PLR0913  (what the page has)
     clone: Driver, base: Path, name: str, options: str, function: str, variant: str, arch: str, shown: str

@@ -170,6 +170,7 @@ def test_benchmarks_beside_another_revision(clone: Driver, project: Path, tmp_pa
     assert "git has no commit `nowhere`" in clone.run("bench", project, TORCH, "--against=nowhere", code=2).stderr
 
 
+@pytest.mark.slow
 def test_benchmarks_that_end_the_process(clone: Driver, project: Path) -> None:
     """As a fault on a GPU does, after which nothing runs there in the same process."""
     ends = {"Aborts": "os.abort()", "Leaves": "os._exit(0)", "Exits": "raise SystemExit(0)"}
@@ -269,7 +270,7 @@ def with_driver(base: Path, pristine: Path, python: str) -> Path:
     return place / "bin"
 
 
-@pytest.mark.parametrize("editable", [False, True], ids=["installed", "editable"])
+@pytest.mark.parametrize("editable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["installed", "editable"])
 def test_pip_installs_a_project(clone: Driver, with_driver: Path, project: Path, base: Path, *, editable: bool) -> None:
     environ = clone.environment()
     command = [str(with_driver / "pip"), "install", "-q", "--find-links", str(base / "wheels")]
@@ -290,13 +291,8 @@ def test_pip_installs_a_project(clone: Driver, with_driver: Path, project: Path,
     subprocess.run([str(with_driver / "pip"), "uninstall", "-q", "-y", "fast-silu"], check=True, env=environ)
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "stable-abi",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("reduction", "layer-norm", "gemm-wmma", "int4-gemm")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("template", ["stable-abi", "reduction", "layer-norm", "gemm-wmma", "int4-gemm"])
 def test_other_templates_pass_their_own_tests(clone: Driver, base: Path, template: str) -> None:
     project = base / "templates" / template
     clone.run("init", project, f"--template={template}", f"--name=me/my-{template}")

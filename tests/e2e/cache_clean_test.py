@@ -12,7 +12,7 @@ from clone import CPU, PROJECTS, Driver, copy_project, steps
 
 from py_driver.debian.provide import place_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def _listed(driver: Driver, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401  (JSON)

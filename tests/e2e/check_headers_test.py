@@ -53,10 +53,16 @@ def project(base: Path) -> Path:
     return project
 
 
-def test_smaller_headers_of_one_source_are_written(clone: Driver, project: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def one(project: Path, tmp_path: Path) -> Path:
+    """A copy of the project in which only the first of the sources is compiled."""
     one = copy_project(project, tmp_path / "one")
     manifest = one / "build.toml"
     manifest.write_text(manifest.read_text().replace(', "csrc/by_namespace.cpp", "csrc/by_operator.cpp"', ""))
+    return one
+
+
+def test_smaller_headers_of_one_source_are_written(clone: Driver, one: Path) -> None:
     said = clone.run("check", one, "--headers", "--fix").stderr
     assert f"{one}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said
     assert (one / "csrc" / "by_name.cpp").read_text() == _WRITTEN
@@ -88,10 +94,9 @@ def test_smaller_headers_are_found_and_written(clone: Driver, project: Path) -> 
     assert len(clone.build(project, CPU)["variants"]) == 1
 
 
-def test_what_does_not_compile_is_an_error(clone: Driver, project: Path, tmp_path: Path) -> None:
-    wrong = copy_project(project, tmp_path / "wrong")
-    source = wrong / "csrc" / "by_name.cpp"
+def test_what_does_not_compile_is_an_error(clone: Driver, one: Path) -> None:
+    source = one / "csrc" / "by_name.cpp"
     source.write_text("#include <torch/all.h>\nat::Tensor wrong() { return nobody(); }\n")
-    said = clone.run("check", wrong, "--headers", code=5).stderr
+    said = clone.run("check", one, "--headers", code=5).stderr
     assert f"{source}:2:" in said
     assert "nobody" in said

@@ -109,6 +109,7 @@ def _compile(project: Path, name: str, out: Path, python: str) -> Path:
     return library
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="shows what another compiler does: there is no g++")
 def test_plain_libraries_do_meet(twins: list[Path], python: str, tmp_path: Path) -> None:
     first = _compile(twins[0], "plain_one", tmp_path, python)

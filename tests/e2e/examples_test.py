@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 _RUN = Path(__file__).parents[1] / "helpers" / "run_tests.py"
-_ON_CPU = ("cpp20-symbols", "extra-data", "relu", "relu-torch-stable-abi", "silu-and-mul", "symbol-conflicts2")
-_OF_CPU = (*_ON_CPU, "symbol-conflicts")
+_IN_CI = ("extra-data", "relu-torch-stable-abi", "silu-and-mul")
+_OF_CPU = (*_IN_CI, "cpp20-symbols", "relu", "symbol-conflicts", "symbol-conflicts2")
 _REFUSED = "relu-invalid-capability"
 _ONE_ARCH = "relu-archs-subset"
 
@@ -51,21 +51,24 @@ def test_every_example_is_taken_but_one(clone: Driver, projects: Path) -> None:
     assert codes["relu"] == {"E101"}  # files of sections for backends that are not built
 
 
-def test_on_the_cpu(clone: Driver, projects: Path) -> None:
-    directories = [projects / name for name in _OF_CPU]
+@pytest.mark.parametrize(
+    ("names", "count"), [(_IN_CI, 4), pytest.param(_OF_CPU, 7, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_on_the_cpu(clone: Driver, projects: Path, names: tuple[str, ...], count: int) -> None:
+    directories = [projects / name for name in names]
     found = answers(clone.run("build", *directories, "--torch=2.13", "--backend=cpu", "--json").stdout)
-    built = {name: [one["variant"] for one in found[name]["variants"]] for name in _OF_CPU}
+    built = {name: [one["variant"] for one in found[name]["variants"]] for name in names}
     assert built == {
-        **{name: [CPU] for name in _OF_CPU},
+        **{name: [CPU] for name in names},
         "relu-torch-stable-abi": ["torch-stable-abi211-cpu-x86_64-linux"],
         "silu-and-mul": ["torch-cpu"],
     }
     python = python_for([parse(CPU)], Releases(), Output())
-    tests = [str(test) for name in _ON_CPU for test in sorted((projects / name / "tests").glob("test_*.py"))]
+    tests = [str(test) for name in names for test in sorted((projects / name / "tests").glob("test_*.py"))]
     env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
     done = subprocess.run([python, _RUN, *tests], capture_output=True, text=True, check=False, env=env, cwd=projects)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" passed\n") == len(tests) == 7
+    assert done.stdout.count(" passed\n") == len(tests) == count
 
 
 @pytest.mark.slow

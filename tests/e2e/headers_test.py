@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-_MISLEADING = """
+_MISLEADING = """\
+#include <ATen/ATen.h>
+
 #define JOIN(a, b) a##b
 
 __global__ void zero(float* out) { *out = 0; }
@@ -76,8 +78,7 @@ def _told(report: Path) -> dict[str, Any]:
 def needed(clone: Driver, base: Path) -> Built:
     """Two sources for two architectures; of one the words mislead."""
     project = copy_project(PROJECTS / "headers", base / "headers")
-    listed = (project / "csrc" / "types.cu").read_text()
-    (project / "csrc" / "types.cu").write_text(listed.partition("\n")[0] + _MISLEADING)
+    (project / "csrc" / "types.cu").write_text(_MISLEADING)
     _with(project, ["dispatch", "types"], '"8.6", "8.7"')
     said = clone.run("build", project, "--json", f"--variant={CU130}", "--report", base / "headers.html").stdout
     return Built(driver=clone, project=project, result=json.loads(said))

@@ -100,7 +100,8 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
     _expect_the_same_code(phases.driver, CU130)
 
 
-@pytest.mark.parametrize("cell", [_SPLIT[0], *(pytest.param(one, marks=pytest.mark.slow) for one in _SPLIT[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", _SPLIT)
 def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str, tmp_path: Path) -> None:
     _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
     _expect_the_known_commands(phases.driver, cell, tmp_path)

@@ -213,6 +213,7 @@ def test_what_somebody_wrote_is_not_overwritten(clone: Driver, project: Path) ->
         space.write_text(SPACE, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(clone: Driver, project: Path) -> None:
     file = project / "tuning" / "silu.cpu.json"
     file.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
+from clone import BINDING, CPU, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
 from elftools.elf.elffile import ELFFile
 from hub import served
 
@@ -102,7 +102,11 @@ def _load(python: str, build: Path, framework: str) -> list[str]:
 
 def test_torch_and_numpy_compute_with_it(tvm_ffi: Built) -> None:
     identity = json.loads((tvm_ffi.build / _CPU / "metadata.json").read_text())["id"]
-    version, unique_id, variant = _load(python_for([parse(_CPU)], Releases(), Output()), tvm_ffi.build, "torch")
+    releases, output = Releases(), Output()
+    torch = python_for([parse(CPU)], releases, output)  # which other tests have, too
+    bound = [releases.lock.tvm_ffi_requirement("0.1")]
+    python = ensure_venv("load", bound, output, python=torch, inherit=True)
+    version, unique_id, variant = _load(str(python), tvm_ffi.build, "torch")
     assert (version, unique_id, variant) == ("0.1.15.post2", identity, _CPU)
 
 
