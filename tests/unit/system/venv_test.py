@@ -72,6 +72,13 @@ def test_made_once(cache: Path, output: Output, package: str) -> None:
     assert python.parent.parent.stat().st_mtime_ns == stamp
 
 
+def test_environments_of_one_interpreter_share_what_is_made(output: Output, package: str) -> None:
+    """The driver may run in several of them; each would have a torch of its own."""
+    python = ensure_venv("test", [package], output)
+    assert ensure_venv("test", [package], output, python=str(python)) == python
+    assert ensure_venv("test", [package], output, python=str(python), inherit=True) != python
+
+
 def test_pip_that_fails_leaves_nothing_that_counts(cache: Path, output: Output, tmp_path: Path) -> None:
     with pytest.raises(DriverError) as caught:
         ensure_venv("test", [str(tmp_path / "missing.whl")], output)
