@@ -125,6 +125,7 @@ def test_same_bytes_without_any_cache_and_elsewhere(project: Path, tmp_path: Pat
     assert __main__.main(["verify", str(other), "--variant", CPU]) == 0
 
 
+@pytest.mark.slow
 def test_openmp_beside_cuda_and_all_with_gcc(tmp_path: Path) -> None:
     made = copy_project(PROJECTS / "openmp", tmp_path / "openmp")
     build(made, [CU130], Releases(), Output(), replace(Options(), choices=Choices(cxx=Cxx.GCC)))

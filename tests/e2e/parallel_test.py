@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from clone import Driver
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 _WORK = """#include "one.h"
 

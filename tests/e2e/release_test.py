@@ -122,6 +122,7 @@ def test_what_it_consists_of(released: Path) -> None:
     assert archives == {entry.sha256 for entry in Releases().lock.entries}
 
 
+@pytest.mark.slow
 def test_plain_bazel_builds_with_the_module(clone: Driver, released: Path, tmp_path: Path) -> None:
     """No driver, no checkout: the registry, Bazel, and a Python for the fetcher."""
     smoke = tmp_path / "smoke"

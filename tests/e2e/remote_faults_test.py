@@ -75,9 +75,11 @@ _LOST = 39
     [
         (Fault.DENIED, 0),
         pytest.param(Fault.BROKEN, 0, marks=pytest.mark.slow),
-        (Fault.TRUNCATED, _LOST),
         (Fault.LOST, _LOST),
-        *(pytest.param(one, _LOST, marks=pytest.mark.slow) for one in (Fault.STALLED, Fault.SWAPPED, Fault.CUT)),
+        *(
+            pytest.param(one, _LOST, marks=pytest.mark.slow)
+            for one in (Fault.TRUNCATED, Fault.STALLED, Fault.SWAPPED, Fault.CUT)
+        ),
     ],
 )
 def test_a_cache_that_misbehaves(relu: Built, cache: Cache, fault: Fault, code: int, tmp_path: Path) -> None:

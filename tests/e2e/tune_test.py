@@ -308,6 +308,7 @@ class Steps(Benchmark):
 """
 
 
+@pytest.mark.slow
 def test_configurations_that_python_passes_on(clone: Driver, base: Path) -> None:
     """As those of Triton, which has no CPU: one build serves all, and JSON files have what was chosen."""
     project = base / "tune" / "steps"

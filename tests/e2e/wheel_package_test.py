@@ -163,13 +163,13 @@ print(*sorted(one.__name__ for one in loaded))
 """
 
 
-@pytest.mark.parametrize("when", ["early", "late"])
-@pytest.mark.parametrize("order", ["kernels,wheel", "wheel,kernels"])
+@pytest.mark.parametrize("when", ["early", pytest.param("late", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("order", ["kernels,wheel", pytest.param("wheel,kernels", marks=pytest.mark.slow)])
 def test_both_live_in_one_process(compiled: Path, site: Path, order: str, when: str) -> None:
     assert _python("-c", _BOTH, str(compiled), order, when, site=site).stdout.split()[1] == "layered"
 
 
-@pytest.mark.parametrize("order", ["kernels,wheel", "wheel,kernels"])
+@pytest.mark.parametrize("order", ["wheel,kernels", pytest.param("kernels,wheel", marks=pytest.mark.slow)])
 def test_both_of_python_files_live_in_one_process(clone: Driver, noarch: Path, tmp_path: Path, order: str) -> None:
     site = _install(clone, noarch, tmp_path)
     assert _python("-c", _BOTH, str(noarch), order, "late", site=site).stdout.split()[1] == "layered"
