@@ -57,7 +57,7 @@ def ensure_venv(
     Raises:
         DriverError: NO_NETWORK or SET_UP if pip or venv fails; NO_SPACE, PERMISSION.
     """
-    below = python if inherit else os.path.realpath(python)  # of an environment it is that which it was made from
+    below = python if inherit else os.path.realpath(python)  # an environment's own is a link to it
     key = json.dumps([sorted(requirements), below, inherit, sys.version])
     venvs = cache_root() / "venvs"
     root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
@@ -71,7 +71,7 @@ def ensure_venv(
         with locked(venvs / f"{root.name}.lock"):
             if not (root / _MARKER).is_file():
                 shutil.rmtree(root, ignore_errors=True)
-                _make(root, requirements, output, python, inherit=inherit)
+                _make(root, requirements, output, below, inherit=inherit)
                 (root / _MARKER).touch()
     return interpreter
 

@@ -103,7 +103,8 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
     cells = [parse(f"torch{version}-cxx11-cpu-x86_64-linux") for version in ("215", "213")]
     stable = parse("torch-stable-abi29-cu130-x86_64-linux")
     output = Output()
-    for built in (cells, [stable, *cells[:1]], [stable], []):
+    bound = parse("tvm-ffi01-cpu-x86_64-linux")
+    for built in (cells, [stable, *cells[:1]], [stable], [], [bound]):
         assert python_for(built, Releases(), output) == str(tmp_path)
     facts = tomllib.loads(resource("load.toml"))
     client = [f"kernels=={facts['kernels']}", *facts["requirements"]]
@@ -113,6 +114,7 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
         ("load", [f"torch=={Releases().lock.torch_release('2.15')}", *client], output, {}),
         ("load", [usual, *client], output, {}),
         ("load", [usual, *client], output, {}),
+        ("load", [usual, *client, Releases().lock.tvm_ffi_requirement("0.1")], output, {}),
     ]
 
 
