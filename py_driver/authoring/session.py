@@ -18,6 +18,7 @@ from py_driver.errors import Code, error
 from py_driver.matrix.installation import module_root
 from py_driver.resources import resource
 from py_driver.system.files import writing
+from py_driver.system.interrupts import held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,17 +105,26 @@ def start(
 
     Raises:
         DriverError: SET_UP if it cannot be started.
+        KeyboardInterrupt: Ctrl-C meanwhile; a command that was started `alone` has ended then.
     """
     environ = {**environment(made, python), **(more or {})}
-    try:
-        return subprocess.Popen(
-            command,
-            env=environ,
-            process_group=0 if alone else None,
-            stdin=subprocess.DEVNULL if alone else None,
-        )
-    except OSError as problem:
-        raise _no_start(command[0], problem) from None
+    with held() as let_signals_come:
+        try:
+            process = subprocess.Popen(
+                command,
+                env=environ,
+                process_group=0 if alone else None,
+                stdin=subprocess.DEVNULL if alone else None,
+            )
+        except OSError as problem:
+            raise _no_start(command[0], problem) from None
+        try:
+            let_signals_come()
+        except KeyboardInterrupt:
+            if alone:
+                stop(process)
+            raise
+    return process
 
 
 def _no_start(program: str, problem: OSError) -> DriverError:

@@ -22,6 +22,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
 from py_driver.output import printable
 from py_driver.system.cache import cache_root
 from py_driver.system.environment import curated
+from py_driver.system.interrupts import held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +151,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         command += [f"--build_event_json_file={events_file}", *args[1:]]
         workers = _workers(args) if any(one.startswith("--remote_executor=") for one in args) else ""
         console = Console(output, task, planned, workers)
-        with stdout_file.open("wb") as stdout:
+        with stdout_file.open("wb") as stdout, held() as let_signals_come:
             try:
                 process = subprocess.Popen(
                     command,
@@ -163,7 +164,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
                 )
             except OSError as problem:
                 raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
-        exit_code = _follow(process, console, output)
+            exit_code = _follow(process, console, output, let_signals_come)
         for note in console.settings.notes([cwd.resolve() / ".bazelrc", bazel.path.with_name("bazelrc"), *settings]):
             output.say(printable(note))
         events = read_events(events_file)
@@ -222,7 +223,9 @@ def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:
     return [str(bazel.path), *bazel.startup, *args]
 
 
-def _follow(process: subprocess.Popen[bytes], console: Console, output: Output) -> int:
+def _follow(
+    process: subprocess.Popen[bytes], console: Console, output: Output, let_signals_come: Callable[[], None]
+) -> int:
     """Read what Bazel writes until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL.
 
     In the background of a script, or where else this process ignores SIGINT, Bazel has inherited that, and gets none.
@@ -234,6 +237,7 @@ def _follow(process: subprocess.Popen[bytes], console: Console, output: Output) 
     with process:
         while True:
             try:
+                let_signals_come()
                 _read(process, console)
                 exit_code = process.wait()
             except KeyboardInterrupt:

@@ -252,8 +252,12 @@ def test_publishing_says_what_they_are_made_from(clone: Driver, relu: Built, cud
 
 
 @pytest.mark.slow
-def test_a_build_without_any_cache_is_the_same(clone: Driver, relu: Built) -> None:
-    said = clone.run("verify", relu.project, f"--variant={RELU}").stderr
+def test_what_is_published_is_what_a_build_without_any_cache_makes(clone: Driver, relu: Built, tmp_path: Path) -> None:
+    with served() as hub:
+        environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path), "HF_TOKEN": "hf"}
+        words = ["--repo-id=me/relu", f"--variant={RELU}"]
+        clone.run("publish", relu.project, *words, "--allow-dirty", env=environ)
+        said = clone.run("verify", relu.project, *words, "--published", env=environ).stderr
     assert "1 variant built without any cache: every byte is the same" in said
 
 

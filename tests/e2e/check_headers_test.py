@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, PROJECTS, copy_project
+from clone import CPU, PROJECTS, copy_project, digests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,3 +100,15 @@ def test_what_does_not_compile_is_an_error(clone: Driver, one: Path) -> None:
     said = clone.run("check", one, "--headers", code=5).stderr
     assert f"{source}:2:" in said
     assert "nobody" in said
+
+
+@pytest.mark.slow
+def test_what_does_not_compile_leaves_all_as_it_is(clone: Driver, project: Path, tmp_path: Path) -> None:
+    wrong = copy_project(project, tmp_path / "wrong")
+    source = wrong / "csrc" / "by_operator.cpp"
+    source.write_text("#include <torch/all.h>\nat::Tensor wrong() { return nobody(); }\n")
+    before = digests(wrong / "csrc")
+    said = clone.run("check", wrong, "--headers", "--fix", code=5).stderr
+    assert f"{source}:2:" in said
+    assert "by_name.cpp" not in said
+    assert digests(wrong / "csrc") == before

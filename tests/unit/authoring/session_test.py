@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sections import CPU, GENERAL, TORCH, make
@@ -91,6 +92,21 @@ def test_a_command_ends_with_all_that_it_started(made: DevBuild, tmp_path: Path,
         assert time.monotonic() < end
         time.sleep(0.01)
     stop(process)
+
+
+def test_ctrl_c_while_a_command_starts(made: DevBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, popen = [], subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401  (as Popen's)
+        started.append(popen(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(["sleep", "60"], made, sys.executable, alone=True)
+    [process] = started
+    assert process.returncode == -signal.SIGTERM
 
 
 def _lives(pid: int) -> bool:

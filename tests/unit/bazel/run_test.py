@@ -205,13 +205,20 @@ def test_ctrl_c(bazel: Callable[[str], Bazel], tmp_path: Path, presses: int, scr
     assert (tmp_path / "told").read_text() == told
 
 
+def test_ctrl_c_while_bazel_starts(bazel: Callable[[str], Bazel], tmp_path: Path) -> None:
+    program = bazel("kill -INT $PPID; trap 'exit 8' INT; while :; do sleep .01; done")
+    for _ in range(20):  # the signal comes before or after the driver knows that the program runs
+        with pytest.raises(KeyboardInterrupt):
+            run(program, ["build"], tmp_path, _output()[0])
+
+
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_driver_that_ignores_ctrl_c_ends_with_its_bazel(
     bazel: Callable[[str], Bazel], tmp_path: Path, told: signal.Signals
 ) -> None:
     """As it is in the background of a shell's script."""
-    answer, up = 'test "$1" = --version && echo "bazel 7.7.1" && exit', tmp_path / "up"
+    answer, up = 'test "$1" = --version && echo "bazel 7.7.1" && exit\ntest "$1" = info && exit 1', tmp_path / "up"
     program = bazel(f"{answer}\necho $$ > {up}\nwhile :; do sleep .05; done")
     project = shutil.copytree(_ROOT / "tests" / "e2e" / "projects" / "universal", tmp_path / "project")
     background = ["env", "--ignore-signal=INT", "--default-signal=TERM,HUP"]
