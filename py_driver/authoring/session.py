@@ -105,7 +105,7 @@ def start(
 
     Raises:
         DriverError: SET_UP if it cannot be started.
-        KeyboardInterrupt: Ctrl-C meanwhile; a command that was started `alone` has ended then.
+        KeyboardInterrupt: Ctrl-C while it started; if it is `alone`, it has ended then.
     """
     environ = {**environment(made, python), **(more or {})}
     with held() as let_signals_come:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
 
 @contextmanager
@@ -21,22 +22,32 @@ def held() -> Iterator[Callable[[], None]]:
     Raises:
         KeyboardInterrupt: a signal came; by the function or by the end of the block.
     """
-    came: list[tuple[Any, ...]] = []
+    came: list[tuple[int, FrameType | None]] = []
+    holds = True
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     main = threading.current_thread() is threading.main_thread()
     before = {name: handler for name in names if main and callable(handler := signal.getsignal(name))}
 
-    def let_come() -> None:
-        for name, handler in before.items():
-            signal.signal(name, handler)
-        if came:
-            number, frame = came[0]
-            came.clear()
-            before[number](number, frame)
+    def take(number: int, frame: FrameType | None) -> None:
+        if holds:
+            came.append((number, frame))
+        else:  # it came while handlers are restored, or after `let_come`
+            before[signal.Signals(number)](number, frame)
 
-    for name in before:
-        signal.signal(name, lambda *what: came.append(what))
+    def let_come() -> None:
+        nonlocal holds
+        holds = False
+        if came:
+            first = came[0]
+            came.clear()
+            take(*first)
+
     try:
+        for name in before:
+            signal.signal(name, take)
         yield let_come
     finally:
+        holds = False
+        for name, handler in before.items():
+            signal.signal(name, handler)
         let_come()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,34 @@ def test_another_thread_holds_nothing() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+@pytest.mark.parametrize("call", range(1, 6))
+def test_signals_while_handlers_change_are_not_lost(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, change = [], signal.signal
+
+    def interrupted(*what: Any) -> Any:  # noqa: ANN401  (as signal.signal's)
+        before = change(*what)
+        calls.append(what)
+        if len(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return before
+
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        change(name, signal.default_int_handler)
+    monkeypatch.setattr(signal, "signal", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _hold()
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), name)
+    finally:
+        change(signal.SIGINT, signal.default_int_handler)
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            change(name, signal.SIG_DFL)
+
+
+def _hold() -> None:
+    with held():
+        pass
