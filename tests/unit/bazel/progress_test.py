@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from clone import make_cache
 from terminal import Terminal
 
 from py_driver.bazel.console import Console
 from py_driver.bazel.progress import Progress, Running, picture, seconds_left
 from py_driver.errors import ExitCode
 from py_driver.output import Output, Size, Task, cut
+from py_driver.system.cache import cache_root
 
 _ROOT = Path(__file__).parents[3]
 _RELU = Running("Compiling csrc/relu.cu for 9.0", 12)
@@ -206,20 +208,21 @@ while :; do sleep .05; done
 """
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_ctrl_c_leaves_a_clean_terminal(tmp_path: Path) -> None:
     program = tmp_path / "bazel"
     program.write_text(_BAZEL)
     program.chmod(0o755)
     project = shutil.copytree(_ROOT / "tests" / "e2e" / "projects" / "universal", tmp_path / "project")
-    own = {"RULES_TORCH_KERNELS_BAZEL": str(program), "RULES_TORCH_KERNELS_CACHE": str(tmp_path / "cache")}
+    cache = make_cache(tmp_path / "cache", {"store": cache_root() / "store"})
+    own = {"RULES_TORCH_KERNELS_BAZEL": str(program), "RULES_TORCH_KERNELS_CACHE": str(cache)}
     with Terminal() as terminal:
         command = [sys.executable, "-m", "py_driver", "build", str(project)]
         driver = terminal.start(command, _ROOT, {**os.environ, **own})
         bar = "[######              ] 3 of 9 actions"
-        terminal.read_until(lambda: terminal.shown()[-2:] == ["  Compiling csrc/relu.cu for 9.0  12 s", bar], 30)
+        terminal.read_until(lambda: terminal.shown()[-2:] == ["  Compiling csrc/relu.cu for 9.0  12 s", bar], 120)
         terminal.type(b"\x03")
-        terminal.read_until(lambda: driver.poll() is not None, 20)
+        terminal.read_until(lambda: driver.poll() is not None, 60)
         lines = terminal.shown()
         assert driver.returncode == ExitCode.INTERRUPT, lines
         assert lines[-2:] == ["Stopping Bazel ...", "interrupted"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from clone import make_cache
 
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.find import Bazel, Source
@@ -23,6 +24,7 @@ from py_driver.bazel.run import Explained, run
 from py_driver.cli.bazel import workspace_root
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode
 from py_driver.output import Output
+from py_driver.system.cache import cache_root
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -212,7 +214,7 @@ def test_ctrl_c_while_bazel_starts(bazel: Callable[[str], Bazel], tmp_path: Path
             run(program, ["build"], tmp_path, _output()[0])
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_driver_that_ignores_ctrl_c_ends_with_its_bazel(
     bazel: Callable[[str], Bazel], tmp_path: Path, told: signal.Signals
@@ -222,7 +224,8 @@ def test_driver_that_ignores_ctrl_c_ends_with_its_bazel(
     program = bazel(f"{answer}\necho $$ > {up}\nwhile :; do sleep .05; done")
     project = shutil.copytree(_ROOT / "tests" / "e2e" / "projects" / "universal", tmp_path / "project")
     background = ["env", "--ignore-signal=INT", "--default-signal=TERM,HUP"]
-    own = {"RULES_TORCH_KERNELS_BAZEL": str(program.path), "RULES_TORCH_KERNELS_CACHE": str(tmp_path / "cache")}
+    cache = make_cache(tmp_path / "cache", {"store": cache_root() / "store"})
+    own = {"RULES_TORCH_KERNELS_BAZEL": str(program.path), "RULES_TORCH_KERNELS_CACHE": str(cache)}
     with subprocess.Popen(
         [*background, sys.executable, "-m", "py_driver", "build", str(project)],
         cwd=_ROOT,
@@ -232,7 +235,7 @@ def test_driver_that_ignores_ctrl_c_ends_with_its_bazel(
     ) as driver:
         _wait_for(up)
         driver.send_signal(told)
-        _, said = driver.communicate(timeout=20)
+        _, said = driver.communicate(timeout=60)
     assert (driver.returncode, said.splitlines()[-1]) == (ExitCode.INTERRUPT, "interrupted")
     process = Path("/proc", up.read_text().strip())
     for _ in range(50):  # whoever inherits a process that has ended may take a moment to ask for it
