@@ -130,8 +130,9 @@ const Lexer = struct {
     left_out: bool = false,
     /// Whether the line, or the one that it continues, is one of a directive.
     directive: bool = false,
-    /// And of which: one that names a header.
+    /// And of which: one that names a header, or one in which `__has_include` may.
     includes: bool = false,
+    conditional: bool = false,
     /// Whether the line goes on with what stands before it: no directive begins there.
     continued: bool = false,
 
@@ -179,6 +180,7 @@ const Lexer = struct {
         self.line = self.out.items.len;
         self.directive = false;
         self.includes = false;
+        self.conditional = false;
         self.continued = false;
     }
 
@@ -209,7 +211,8 @@ const Lexer = struct {
             var end: usize = 0;
             while (end < name.len and isName(name[end])) end += 1;
             if (end < name.len and name[end] == '\\') return error.Odd;
-            for ([_][]const u8{ "include", "import" }) |one| self.includes = self.includes or std.mem.startsWith(u8, name, one);
+            self.includes = isAny(name[0..end], &.{ "include", "include_next", "import" });
+            self.conditional = isAny(name[0..end], &.{ "if", "elif" });
         }
         try self.keep(1);
     }
@@ -240,7 +243,8 @@ const Lexer = struct {
         while (end < rest.len and isName(rest[end])) : (end += 1) {
             for (blanks) |blank| if (std.mem.startsWith(u8, rest[end..], blank)) return error.Odd;
         }
-        if (std.mem.startsWith(u8, rest[0..end], "__has_include")) self.includes = true;
+        // Elsewhere the name of a header is a string like any other, or the words between two signs.
+        if (self.conditional and isAny(rest[0..end], &.{ "__has_include", "__has_include_next" })) self.includes = true;
         if (end == rest.len or rest[end] != '"' or !common.isRaw(rest[0..end])) return end;
         return end + (common.rawLength(rest[end..]) orelse return error.Odd);
     }
@@ -300,6 +304,11 @@ fn number(text: []const u8) usize {
         if (!sign and !separator and text[end] != '.' and !isName(text[end])) break;
     }
     return end;
+}
+
+fn isAny(word: []const u8, words: []const []const u8) bool {
+    for (words) |other| if (common.is(word, other)) return true;
+    return false;
 }
 
 fn isBlank(c: u8) bool {
@@ -368,6 +377,12 @@ test "comments" {
         .{ "\xc2\xa0R\"(a\" // )\"", null },
         .{ "// \xc2\xa0\na", "\na" },
         .{ "#if __has_include(<a//b>) // c", "#if __has_include(<a//b>)" },
+        .{ "#elif __has_include_next(\"a\\\") // c", "#elif __has_include_next(\"a\\\")" },
+        .{ "f(__has_include_name(\"\\\"/*\", \"*/\\\"\")); // c", "f(__has_include_name(\"\\\"/*\", \"*/\\\"\"));" },
+        .{ "#if __has_includes(\"\\\"//\") // c", "#if __has_includes(\"\\\"//\")" },
+        .{ "#define A __has_include(\"\\\"/*\") \"*/\" // c", "#define A __has_include(\"\\\"/*\") \"*/\"" },
+        .{ "__has_include(\"\\\"/*\", \"*/\")", "__has_include(\"\\\"/*\", \"*/\")" },
+        .{ "#includes \"a\\\"// c\" // d", "#includes \"a\\\"// c\"" },
         .{ "a(b /* x\n*/ /* y */ #c); // d", null },
         .{ "/* a\n */ /* b */ c", "\n            c" },
         .{ "x;\\\n# include \"a\\\"// x", null },
