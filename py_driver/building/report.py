@@ -6,7 +6,6 @@ Nothing is read or written here: `make_report` gets what the build left, `as_jso
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,8 @@ _ADVICE = (
 )
 _SOURCE, _COMPILER = "the source itself", "the compiler and its command line"
 _SHOWN = 5
-_EMPTY = hashlib.sha256(b"").hexdigest()
+_HEADERS = "/headers.txt"
+"""How the name of the file ends that says which of torch's headers a source was compiled with (compile.bzl)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,18 +153,20 @@ class Code:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TorchHeaders:
-    """Which of torch's headers a CUDA source was compiled with.
+    """Which of torch's headers a source was compiled with.
 
     Attributes:
         section: the target.
         cells: the identifiers of the variants for which it was so.
-        read: `needed`: those that the source needs; `all`: fewer did not do, so it was compiled again with all of them;
-            `unknown`: its steps were up to date before this build.
+        read: `needed`: those that the source needs; `all`: the release's own; `unknown`: its steps were up to date before
+            this build.
+        why: if `all`, the reason: with fewer it would mean something else, or not compile, or no fewer are known.
     """
 
     section: str
     cells: tuple[str, ...]
     read: str
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +177,7 @@ class Source:
         source: its path within the project.
         texts: its preprocessed texts; each cell that compiles it is in one of them.
         ptx: its PTX, likewise; empty for C++.
-        torch: which of torch's headers it read, likewise; empty if it was told to read all of them, and for C++.
+        torch: which of torch's headers it read, likewise; empty if it was told to read all of them, or sees none.
     """
 
     source: str
@@ -269,7 +271,7 @@ def make_report(
         found.append(Step(**asdict(group[0][0]), cells=parts))
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
     made = tuple(
-        Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read), torch=_torch_headers(group))
+        Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read), torch=_torch_headers(group, read))
         for source, group in sources.items()
     )
     totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}
@@ -332,19 +334,26 @@ def _codes(group: Group, read: Read) -> tuple[Code, ...]:
     return tuple(found)
 
 
-def _torch_headers(group: Group) -> tuple[TorchHeaders, ...]:
-    """What the attempts with fewer headers came to: one that failed has left an empty file."""
-    if all(place.mnemonic != "CudaFallback" for place, _ in group):
-        return ()
-    made: dict[tuple[str, str], set[str]] = {}
-    for kind in ("CudaHostCompile", "CudaFatbinary"):
-        for key, digests in _known(group, kind).items():
-            made.setdefault(key, set()).update(digests.values())
-    cells: dict[tuple[str, str], list[str]] = {}
-    for (section, variant), found in made.items():
-        read = "all" if _EMPTY in found else "unknown" if "" in found else "needed"
-        cells.setdefault((section, read), []).append(variant)
-    return tuple(TorchHeaders(section=one, cells=tuple(names), read=read) for (one, read), names in cells.items())
+def _torch_headers(group: Group, read: Read) -> tuple[TorchHeaders, ...]:
+    """Which of torch's headers the last action of a source was given, as it says in a file beside what it makes."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for place, step in group:
+        if place.mnemonic not in ("CudaFallback", "KernelCxxCompile"):
+            continue
+        outputs = step.spawn.outputs if step.spawn else {}
+        digest = next((digest for path, digest in outputs.items() if path.endswith(_HEADERS)), None)
+        if digest is not None:
+            headers, _, why = ((read(digest) if digest else None) or b"unknown").decode().strip().partition("\n")
+            found[place.section, step.variant] = (headers, why)
+        elif not step.spawn and place.mnemonic == "CudaFallback":
+            found[place.section, step.variant] = ("unknown", "")
+    cells: dict[tuple[str, str, str], list[str]] = {}
+    for (section, variant), (headers, why) in found.items():
+        cells.setdefault((section, headers, why), []).append(variant)
+    return tuple(
+        TorchHeaders(section=section, cells=tuple(variants), read=headers, why=why)
+        for (section, headers, why), variants in cells.items()
+    )
 
 
 def ptx_code(text: bytes) -> bytes:

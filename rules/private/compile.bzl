@@ -40,6 +40,19 @@ def phase_file(ctx, source, mnemonic, arch = None):
     name = "%s/%s" % (arch, made["arch"]) if arch else made["source"]
     return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
 
+def headers_file(ctx, source, name = "headers.txt"):
+    """Declares a file that says with which of torch's headers a source was compiled: the driver's report has it.
+
+    Args:
+        ctx: rule context.
+        source: File to compile.
+        name: string; `tried.txt` for what an earlier action has tried.
+
+    Returns:
+        File.
+    """
+    return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
+
 def object_file(ctx, source):
     """Declares the object of a source.
 
@@ -270,24 +283,27 @@ def compile_cxx(ctx, job, source):
     if job.gpu:
         find.add("-isystem", job.gpu.include)
     find.add_all(compiler.flags)
+    read = [headers_file(ctx, source)] if needed else []
     if not job.id:
         find.add_all(compiler.compile)
         add_source(find, job, source)
         find.add("-o", object)
-        program, first = compiler.start("compile", [])
-        _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, find], headers, object, program)
+        program, first = compiler.start("compile", [], read)
+        _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, find], headers, object, program, read)
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
 
     # What is read if the compiler does not take the text of the headers that seem to be needed.
     full = [ctx.actions.declare_file("full.ii", sibling = text)] if needed else []
+    tried = [headers_file(ctx, source, "tried.txt")] if needed else []
     named = phase_file(ctx, source, "KernelCxxName")
     named_full = [ctx.actions.declare_file("named-full.ii", sibling = text) for _ in full]
     find.add("-E")
     add_source(find, job, source)
     find.add("-o", text)
-    program, first = compiler.start("preprocess", full)
-    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program, full)
+    program, first = compiler.start("preprocess", full, tried)
+    made = full + tried
+    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program, made)
     naming = ctx.actions.args()
     naming.add("name")
     naming.add(job.id.text)
@@ -301,22 +317,25 @@ def compile_cxx(ctx, job, source):
     flags.add_all(compiler.at_text)
     flags.add(named)
     flags.add("-o", object)
-    program, first = compiler.start("compile-text", named_full)
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], [named] + named_full, object, program)
+    program, first = compiler.start("compile-text", named_full, tried + read)
+    inputs = [named] + named_full + tried
+    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], inputs, object, program, read)
     return [object], [text, named, object]
 
 def _clang_compiler(ctx, job, scan, packed):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
 
-    def start(step, full):
+    def start(step, full, read):
         if step != "compile-text":
-            guard, first = guarded(ctx, job.cc.compiler, packed, scan, full)
+            guard, first = guarded(ctx, job.cc.compiler, packed, scan, full, read)
             return guard, [first]
         if not full:
             return {"executable": job.cc.compiler}, []
         first = ctx.actions.args()
         first.add("either")
         first.add_all(full, before_each = "--full")
+        first.add("--read")
+        first.add_all(read)
         first.add("--")
         first.add(job.cc.compiler)
         return {"executable": ctx.executable._compile, "tools": [job.cc.compiler]}, [first]
@@ -333,7 +352,7 @@ def _clang_compiler(ctx, job, scan, packed):
         start = start,
     )
 
-def guarded(ctx, compiler, packed, scan = [], full = []):
+def guarded(ctx, compiler, packed, scan = [], full = [], read = []):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
 
     Args:
@@ -342,6 +361,7 @@ def guarded(ctx, compiler, packed, scan = [], full = []):
         packed: struct, see `packed`.
         scan: list of File, see `scanned`.
         full: list of File, the text of all headers, if the action makes that too.
+        read: list of File, see `headers_file`, if the action writes that.
 
     Returns:
         dict, `executable` and `tools` of an action; and Args, those that come first.
@@ -351,6 +371,7 @@ def guarded(ctx, compiler, packed, scan = [], full = []):
     add_packs(arguments, packed)
     arguments.add_all(scan, before_each = "--scan")
     arguments.add_all(full, before_each = "--full")
+    arguments.add_all(read, before_each = "--read")
     arguments.add("--")
     arguments.add(compiler)
     return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments

@@ -13,6 +13,7 @@ load(
     ":compile.bzl",
     "VISIBILITY",
     "add_packs",
+    "headers_file",
     "id_header",
     "language_flags",
     "object_file",
@@ -189,6 +190,7 @@ def _compile_split(ctx, job, source):
     host_text = phase_file(ctx, source, "CudaPreprocess")
     texts = {number: phase_file(ctx, source, "CudaPreprocess", number) for number in archs}
     firsts = []
+    tried = [headers_file(ctx, source, "tried.txt")] if job.needed else []
 
     def preprocess(what, of_host, of_archs):
         arguments = ctx.actions.args()
@@ -197,11 +199,12 @@ def _compile_split(ctx, job, source):
         arguments.add_all(["--share"] if has_frontend else [])
         add_packs(arguments, brought)
         arguments.add_all(scanned(job, source, job.needed), before_each = "--scan")
+        arguments.add_all(tried, before_each = "--read")
         arguments.add_all("--host", of_host + [_gencode(host[0]) for _ in of_host])
         for number, text in of_archs.items():
             arguments.add_all("--device", [number, text, _gencode(archs[number][0])])
         _call(arguments, job, source, [], "object.o")
-        made = of_host + of_archs.values()
+        made = of_host + of_archs.values() + tried
         _run(ctx, job, source, "CudaPreprocess", [arguments], headers, made, what)
         firsts.append(made[0])
 
@@ -285,6 +288,8 @@ def _compile_split(ctx, job, source):
     arguments.add_all(["fallback", "--source", package_path(source), "--section", ctx.label.name])
     arguments.add("--arch-list", arch_list)
     arguments.add_all(brought.packs, before_each = "--pack")
+    read = headers_file(ctx, source)
+    arguments.add_all("--read", tried + [read])
     arguments.add_all("--attempt", [compiled, fatbin])
     arguments.add_all("--out", [object, whole])
     arguments.add("--host", _gencode(host[0]))
@@ -292,8 +297,8 @@ def _compile_split(ctx, job, source):
         arguments.add_all("--device", [number, _gencode(arch[0])])
     arguments.add_all([_gencode(arch) for arch in job.archs], before_each = "--image")
     _call(arguments, job, source, [], "object.o")
-    inputs = depset([compiled, fatbin], transitive = [headers])
-    _run(ctx, job, source, "CudaFallback", [arguments], inputs, [object, whole], "Checking the code of")
+    inputs = depset([compiled, fatbin] + tried, transitive = [headers])
+    _run(ctx, job, source, "CudaFallback", [arguments], inputs, [object, whole, read], "Checking the code of")
     return [whole, object], firsts + [object]
 
 def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts):

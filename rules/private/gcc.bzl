@@ -45,12 +45,13 @@ def gcc_compiler(ctx, job):
         struct: `options` begin each command and `flags` are the author's; `compile` comes before a source that is
         compiled, `before_text` and `at_text` before and behind the author's flags where it is preprocessed text;
         `includes` and `files` are what is searched for headers; `start` makes of a step (`preprocess`, `compile` or
-        `compile-text`) and a list of File, the text of all headers if there is one, a dict, the program of the action, and a list of Args, those that come first.
+        `compile-text`) and two lists of File, the text of all headers and those of `headers_file` if there are any, a
+        dict, the program of the action, and a list of Args, those that come first.
     """
     gcc = job.gcc
     tools = depset([gcc.loader, gcc.compiler, job.cc.compiler], transitive = [gcc.libraries])
 
-    def start(step, _full):
+    def start(step, _full, _read):
         arguments = ctx.actions.args()
         if step == "preprocess":
             arguments.add("preprocess")

@@ -172,6 +172,29 @@ def test_steps_are_in_the_order_of_the_phases() -> None:
     assert order[7:] == [(name, None) for name in ("CudaFatbinary", "CudaFrontend", "CudaHostCompile")]
 
 
+def test_it_says_with_which_headers_of_torch_a_source_was_compiled() -> None:
+    records, spawns = [], []
+    contents = {"n": b"needed\n", "a": b"all\ntorch/serialize.h declares `save`\n"}
+    for variant, source, digest in (("x", "a.cu", "n"), ("y", "a.cu", "a"), ("z", "b.cpp", "a"), ("u", "b.cpp", "gone")):
+        path, told = _path(variant, "k", f"{source}.o"), _path(variant, "k", f"{source}.phases/headers.txt")
+        steps = [_path(variant, "k", f"{source}.phases/host.o")] if source == "a.cu" else []
+        records.append(_record(variant, *steps, path))
+        mnemonic = "CudaFallback" if source == "a.cu" else "KernelCxxCompile"
+        spawns.append(replace(_spawn(path), mnemonic=mnemonic, outputs={path: "", told: digest}))
+    report = _report(records, spawns, contents)
+    found = {
+        (headers.cells, headers.read, headers.why) for source in report.sources for headers in source.torch
+    }
+    why = "torch/serialize.h declares `save`"
+    assert found == {
+        (("x",), "needed", ""),
+        (("y",), "all", why),
+        (("z",), "all", why),
+        (("u",), "unknown", ""),
+    }
+    assert "compiled with all headers: torch/serialize.h declares `save`." in _page(report)
+
+
 def test_json_has_the_documented_shape() -> None:
     phases = _phases("1", "80")
     value = as_json(_report([_record("x", *phases)], [_spawn(phases[0], digest="d")], {"d": TEXT.encode()}))

@@ -18,7 +18,8 @@ const Device = struct {
 };
 
 /// Takes the object of the host's code and that of the code of all architectures. If an attempt has failed, one is empty, and
-/// all phases run here one after another, with files of a directory beside what it makes.
+/// all phases run here one after another, with files of a directory beside what it makes. `--read BEFORE AFTER` names the
+/// files with which headers that was tried, and with which it was done.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     var devices = std.ArrayList(Device).init(allocator);
@@ -26,6 +27,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var host: []const u8 = "";
     var attempt: [2][]const u8 = undefined;
     var out: [2][]const u8 = undefined;
+    var read: [2][]const u8 = undefined;
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
@@ -40,14 +42,18 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             attempt = .{ value, try arguments.value(flag) };
         } else if (common.is(flag, "--out")) {
             out = .{ value, try arguments.value(flag) };
+        } else if (common.is(flag, "--read")) {
+            read = .{ value, try arguments.value(flag) };
         } else return common.fail("fallback: no such flag: {s}", .{flag});
     }
     const host_code = try common.read(allocator, attempt[0]);
     const device_code = try common.read(allocator, attempt[1]);
     if (host_code.len > 0 and device_code.len > 0) {
         try common.write(out[0], host_code);
+        try common.write(read[1], try common.read(allocator, read[0]));
         return common.write(out[1], device_code);
     }
+    try needed.tell(allocator, read[1], needed.failed);
     try work.packs.layOut();
     _ = try work.packs.rest();
     const call = try needed.full(allocator, arguments.items[arguments.at..]);

@@ -4,6 +4,7 @@
 //! as an input if it lies below the working directory, where a sandbox and an executor lay out an action's inputs.
 const std = @import("std");
 const common = @import("common");
+const comparison = @import("comparison.zig");
 const dryrun = @import("dryrun.zig");
 const needed = @import("needed.zig");
 const Packs = @import("packs.zig").Packs;
@@ -19,11 +20,13 @@ pub const pinned = "external/";
 
 /// Runs a compiler, whose command line follows `--`, and fails if it has read anything but inputs.
 ///
-/// If the command asks for the headers that the scanned files need, and fails with those, all are read. With `--full` also
-/// the text of all headers is made, for `either`; it is empty if that is what the command has made anyhow.
+/// If the command asks for the headers that the scanned files need, it reads those where that means the same, and all
+/// where it does not, or where it fails with those. `--read` is the file to which that is written, in words. With `--full`
+/// also the text of all headers is kept, for `either`; it is empty if that is what the command has made anyhow.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var scanned = std.ArrayList([]const u8).init(allocator);
     var text: []const u8 = "";
+    var report: []const u8 = "";
     var packs = Packs.init(allocator);
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
@@ -33,6 +36,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             try scanned.append(value);
         } else if (common.is(flag, "--full")) {
             text = value;
+        } else if (common.is(flag, "--read")) {
+            report = value;
         } else return common.fail("guarded: no such flag: {s}", .{flag});
     }
     const command = arguments.items[arguments.at..];
@@ -40,35 +45,93 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const out = try made(command);
     const all = try needed.full(allocator, command);
     try packs.layOut();
-    var narrow = false;
-    if (try needed.narrowed(allocator, command, scanned.items, .host)) |words|
-        narrow = try packs.run(try listing(allocator, words, out), &environment, false);
-    if (!narrow) _ = try packs.run(try listing(allocator, all, out), &environment, true);
-    try check(allocator, out, &packs);
-    if (text.len == 0) return;
-    if (!narrow) return common.write(text, "");
-    for (all) |*word| {
-        if (common.is(word.*, out)) word.* = text;
+    const few = try Attempt.of(allocator, command, all, scanned.items, &packs, &environment, text);
+    switch (few) {
+        .done => {},
+        .all => {
+            if (text.len > 0) try common.write(text, "");
+            _ = try packs.run(try listing(allocator, all, out), &environment, true);
+            try check(allocator, out, &packs);
+        },
     }
-    // What is wrong with this text only matters if the other one fails.
-    if (!try packs.run(try listing(allocator, all, text), &environment, false)) return common.write(text, "");
-    try check(allocator, text, &packs);
+    if (report.len > 0) try needed.tell(allocator, report, if (few == .all) few.all else null);
 }
 
-/// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers.
+/// What came of compiling or preprocessing a C++ source with the headers that it seems to need: it is done, or why it is
+/// not.
+const Attempt = union(enum) {
+    done,
+    all: []const u8,
+
+    fn of(
+        allocator: std.mem.Allocator,
+        command: []const []const u8,
+        all: []const []const u8,
+        scanned: []const []const u8,
+        packs: *Packs,
+        environment: *const std.process.EnvMap,
+        kept: []const u8,
+    ) !Attempt {
+        const few = switch (try needed.choose(allocator, command, scanned, .host)) {
+            .all => |why| return .{ .all = why },
+            .few => |few| few,
+        };
+        const out = try made(command);
+        const preprocesses = for (command) |word| {
+            if (common.is(word, "-E")) break true;
+        } else false;
+        const texts = .{
+            if (preprocesses) out else try std.mem.concat(allocator, u8, &.{ out, ".needed.ii" }),
+            if (kept.len > 0) kept else try std.mem.concat(allocator, u8, &.{ out, ".full.ii" }),
+        };
+        defer if (!preprocesses) std.fs.cwd().deleteFile(texts[0]) catch {};
+        defer if (kept.len == 0) std.fs.cwd().deleteFile(texts[1]) catch {};
+        inline for (.{ few.command, all }, texts) |words, text| {
+            const call = try listing(allocator, try preprocessing(allocator, words, text), text);
+            // What is wrong is said by the compile with all headers.
+            if (!try packs.run(call, environment, false)) return .{ .all = needed.failed };
+            try check(allocator, text, packs);
+        }
+        const reads = .{ try common.read(allocator, texts[0]), try common.read(allocator, texts[1]) };
+        if (try comparison.difference(allocator, reads[0], reads[1], few.spelled, .host)) |why| return .{ .all = why };
+        if (preprocesses) return .done;
+        if (!try packs.run(try listing(allocator, few.command, out), environment, false)) return .{ .all = needed.failed };
+        try check(allocator, out, packs);
+        return .done;
+    }
+};
+
+/// The command that preprocesses to a file, of one that compiles or preprocesses.
+fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
+    const words = try allocator.dupe([]const u8, command);
+    const before = try made(command);
+    for (words) |*word| {
+        if (common.is(word.*, before)) word.* = out;
+        if (common.is(word.*, "-c")) word.* = "-E";
+    }
+    return words;
+}
+
+/// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers. `--read BEFORE AFTER`
+/// names the file in which `run` has said what it read, and the one to write.
 pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (!common.is(try arguments.value("either"), "--full")) return common.fail("either: --full is missing", .{});
     const text = try arguments.value("--full");
+    if (!common.is(try arguments.value("either"), "--read")) return common.fail("either: --read is missing", .{});
+    const before = try arguments.value("--read");
+    const after = try arguments.value("--read");
     if (!common.is(try arguments.value("either"), "--")) return common.fail("either: -- is missing", .{});
     const command = try needed.full(allocator, arguments.items[arguments.at..]);
     const environment = try std.process.getEnvMap(allocator);
     const is_there = (try common.read(allocator, text)).len > 0;
     if (is_there) {
-        if (try dryrun.attempt(null, allocator, command, &environment)) return;
+        if (try dryrun.attempt(null, allocator, command, &environment))
+            return common.write(after, try common.read(allocator, before));
         for (command) |*word| {
             if (std.mem.endsWith(u8, word.*, ".ii")) word.* = text;
         }
-    }
+        try needed.tell(allocator, after, needed.failed);
+    } else try common.write(after, try common.read(allocator, before));
     try dryrun.execute(null, allocator, command, &environment);
 }
 

@@ -1,10 +1,12 @@
-//! Which of torch's headers a source needs, by the words of the project's files: toolchains/torch/needed.bzl makes
+//! Which of torch's headers a source seems to need, by the words of the project's files: toolchains/torch/needed.bzl makes
 //! smaller umbrella headers, and a table of what each word asks for.
 //!
-//! A command holds the place of the flags with `--needed-headers=DIRECTORY`. Who calls it has to try the command with all
-//! headers if it fails: the words are a guess.
+//! A command holds the place of the flags with `--needed-headers=DIRECTORY`. The words are a guess: who calls it compares
+//! the text with that of all headers (comparison.zig), and compiles with all if the command fails.
 const std = @import("std");
 const common = @import("common");
+const comparison = @import("comparison.zig");
+const lexer = @import("lexer.zig");
 
 const place = "--needed-headers=";
 
@@ -14,27 +16,48 @@ const everything = "-";
 /// What a word asks for that names an umbrella header.
 const umbrella = "+";
 
-/// For whom headers are left out.
-pub const Reader = enum {
-    /// The host alone, which reads the same unless the source includes an umbrella header.
-    host,
-    /// A GPU too, for which other headers bring in less as well.
-    gpu,
+/// Why all headers are read where a command fails with fewer.
+pub const failed = "it does not compile with fewer";
+
+/// Writes which headers a source was compiled with: `needed`, or `all` and a line that says why.
+pub fn tell(allocator: std.mem.Allocator, path: []const u8, why: ?[]const u8) !void {
+    try common.write(path, if (why) |text| try std.mem.concat(allocator, u8, &.{ "all\n", text, "\n" }) else "needed\n");
+}
+
+/// With which headers a source is tried first.
+pub const Choice = union(enum) {
+    /// Those that it seems to need: the command with them, and what the project's files spell.
+    few: struct { command: [][]const u8, spelled: comparison.Spelled },
+    /// All of them, and why.
+    all: []const u8,
 };
 
-/// The command with the headers that some files of the project need; null if they need all, or it holds no place for them.
-pub fn narrowed(
+/// The headers that some files of the project need; all of them if the command holds no place for fewer.
+pub fn choose(
     allocator: std.mem.Allocator,
     command: []const []const u8,
     files: []const []const u8,
-    reader: Reader,
-) !?[][]const u8 {
-    for (command) |word| {
-        if (!std.mem.startsWith(u8, word, place)) continue;
-        const flags = try needed(allocator, word[place.len..], files, reader) orelse return null;
-        return try replaced(allocator, command, flags);
-    }
-    return null;
+    reader: comparison.Reader,
+) !Choice {
+    const directory = for (command) |word| {
+        if (std.mem.startsWith(u8, word, place)) break word[place.len..];
+    } else return .{ .all = "fewer are not asked for" };
+    const words = try allocator.create(Words);
+    words.* = Words.init(allocator);
+    for (files) |file| try words.read(try common.read(allocator, file));
+    const table = try common.read(allocator, try std.fs.path.join(allocator, &.{ directory, "words.txt" }));
+    const macros = switch (try words.macros(table, reader)) {
+        .all => |why| return .{ .all = why },
+        .few => |names| names,
+    };
+    var flags = std.ArrayList([]const u8).init(allocator);
+    try flags.appendSlice(&.{ "-isystem", directory, "-DAT_PER_OPERATOR_HEADERS" });
+    for (macros) |macro| try flags.append(try std.mem.concat(allocator, u8, &.{ "-D", macro }));
+    for (command) |word| try words.read(word);
+    return .{ .few = .{
+        .command = try replaced(allocator, command, flags.items),
+        .spelled = .{ .names = &words.found, .joins = words.joins },
+    } };
 }
 
 /// The command with all headers.
@@ -50,66 +73,54 @@ fn replaced(allocator: std.mem.Allocator, command: []const []const u8, flags: []
     return words.items;
 }
 
-fn needed(
-    allocator: std.mem.Allocator,
-    directory: []const u8,
-    files: []const []const u8,
-    reader: Reader,
-) !?[]const []const u8 {
-    var words = Words.init(allocator);
-    for (files) |file| try words.read(try common.read(allocator, file));
-    const table = try common.read(allocator, try std.fs.path.join(allocator, &.{ directory, "words.txt" }));
-    const macros = try words.macros(table, reader) orelse return null;
-    var flags = std.ArrayList([]const u8).init(allocator);
-    try flags.appendSlice(&.{ "-isystem", directory, "-DAT_PER_OPERATOR_HEADERS" });
-    for (macros) |macro| try flags.append(try std.mem.concat(allocator, u8, &.{ "-D", macro }));
-    return flags.items;
-}
-
 /// The words of C++ texts: names; `NAME::` also, if `::` stands before or after it; and `<PATH` for an included header,
 /// without its extension, and for each directory of that.
 const Words = struct {
     allocator: std.mem.Allocator,
     found: std.StringHashMap(void),
+    /// Whether a macro joins two words to one.
+    joins: bool = false,
+    /// Whether a line says itself what file it is from, as a preprocessor does.
+    pretends: bool = false,
 
     fn init(allocator: std.mem.Allocator) Words {
         return .{ .allocator = allocator, .found = std.StringHashMap(void).init(allocator) };
     }
 
     fn read(self: *Words, text: []const u8) !void {
-        var i: usize = 0;
-        while (i < text.len) {
-            const rest = text[i..];
-            if (std.mem.startsWith(u8, rest, "//")) {
-                i = std.mem.indexOfScalarPos(u8, text, i, '\n') orelse text.len;
-            } else if (std.mem.startsWith(u8, rest, "/*")) {
-                i = if (std.mem.indexOfPos(u8, text, i + 2, "*/")) |end| end + 2 else text.len;
-            } else if (text[i] == '#') {
-                i += 1;
-                try self.include(std.mem.trimLeft(u8, text[i..], " \t"));
-            } else if (text[i] == '"') {
-                i += 1;
-                while (i < text.len and text[i] != '"' and text[i] != '\n') i += if (text[i] == '\\') 2 else 1;
-                i += 1;
-            } else if (isName(text[i])) {
-                const start = i;
-                while (i < text.len and isName(text[i])) i += 1;
-                const name = text[start..i];
-                try self.found.put(name, {});
-                const before = std.mem.trimRight(u8, text[0..start], " \t\r\n");
-                const after = std.mem.trimLeft(u8, text[i..], " \t\r\n");
-                if (std.mem.endsWith(u8, before, "::") or std.mem.startsWith(u8, after, "::"))
-                    try self.found.put(try std.mem.concat(self.allocator, u8, &.{ name, "::" }), {});
-            } else i += 1;
+        for ([_][]const u8{ "##", "%:%:", "\\\n" }) |join| self.joins = self.joins or std.mem.indexOf(u8, text, join) != null;
+        self.pretends = self.pretends or hasMarker(text);
+        try self.add(text);
+    }
+
+    fn add(self: *Words, text: []const u8) std.mem.Allocator.Error!void {
+        var words = lexer.Lexer{ .text = text };
+        var before: [2]lexer.Token = .{lexer.Token{ .kind = .mark, .text = ";" }} ** 2;
+        while (words.next()) |token| {
+            if (token.kind == .directive) {
+                const directive = std.mem.trimLeft(u8, token.text[1..], " \t");
+                try self.include(directive);
+                try self.add(directive);
+            } else if (token.kind == .name) {
+                try self.found.put(token.text, {});
+                if (before[0].isMark(':') and before[1].isMark(':')) try self.qualified(token.text);
+            } else if (token.isMark(':') and before[0].isMark(':') and before[1].kind == .name) {
+                try self.qualified(before[1].text);
+            }
+            before[1] = before[0];
+            before[0] = token;
         }
+    }
+
+    fn qualified(self: *Words, name: []const u8) !void {
+        try self.found.put(try std.mem.concat(self.allocator, u8, &.{ name, "::" }), {});
     }
 
     fn include(self: *Words, directive: []const u8) !void {
         if (!std.mem.startsWith(u8, directive, "include")) return;
-        const line = directive[0 .. std.mem.indexOfScalar(u8, directive, '\n') orelse directive.len];
-        const start = (std.mem.indexOfAny(u8, line, "<\"") orelse return) + 1;
-        const end = std.mem.indexOfAnyPos(u8, line, start, ">\"") orelse return;
-        const path = line[start..end];
+        const start = (std.mem.indexOfAny(u8, directive, "<\"") orelse return) + 1;
+        const end = std.mem.indexOfAnyPos(u8, directive, start, ">\"") orelse return;
+        const path = directive[start..end];
         var stem = path[0 .. path.len - std.fs.path.extension(path).len];
         while (true) {
             try self.found.put(try std.mem.concat(self.allocator, u8, &.{ "<", stem }), {});
@@ -117,33 +128,46 @@ const Words = struct {
         }
     }
 
-    /// What the words ask for, sorted; null if that is everything, or as good as that. A line of the table is a word and a
+    const Asked = union(enum) { few: []const []const u8, all: []const u8 };
+
+    /// What the words ask for, sorted, or why that is everything, or as good as that. A line of the table is a word and a
     /// macro, or a sign.
-    fn macros(self: *Words, table: []const u8, reader: Reader) !?[]const []const u8 {
+    fn macros(self: *Words, table: []const u8, reader: comparison.Reader) !Asked {
+        if (self.pretends) return .{ .all = "a line of the project says what file it is from" };
         var chosen = std.StringHashMap(void).init(self.allocator);
         var gains = reader == .gpu;
         var lines = std.mem.tokenizeScalar(u8, table, '\n');
         while (lines.next()) |line| {
             const blank = std.mem.indexOfScalar(u8, line, ' ') orelse return common.fail("no macro in {s}", .{line});
-            if (!self.found.contains(line[0..blank])) continue;
-            if (common.is(line[blank + 1 ..], everything)) return null;
+            const word = line[0..blank];
+            if (!self.found.contains(word)) continue;
+            if (common.is(line[blank + 1 ..], everything))
+                return .{ .all = try std.fmt.allocPrint(self.allocator, "`{s}` asks for them", .{std.mem.trimLeft(u8, word, "<")}) };
             if (common.is(line[blank + 1 ..], umbrella)) gains = true else try chosen.put(line[blank + 1 ..], {});
         }
-        if (!gains) return null;
+        if (!gains) return .{ .all = "it includes no umbrella header" };
         var names = std.ArrayList([]const u8).init(self.allocator);
         var each = chosen.keyIterator();
         while (each.next()) |name| try names.append(name.*);
         std.mem.sort([]const u8, names.items, {}, earlier);
-        return names.items;
+        return .{ .few = names.items };
     }
 };
 
-fn earlier(_: void, one: []const u8, other: []const u8) bool {
-    return std.mem.lessThan(u8, one, other);
+/// Whether a line begins as those of preprocessors: `# 12`.
+fn hasMarker(text: []const u8) bool {
+    var lines = std.mem.splitScalar(u8, text, '\n');
+    while (lines.next()) |line| {
+        const first = std.mem.trimLeft(u8, line, " \t\x0b\x0c");
+        if (first.len == 0 or first[0] != '#') continue;
+        const number = std.mem.trimLeft(u8, first[1..], " \t\x0b\x0c");
+        if (number.len > 0 and std.ascii.isDigit(number[0])) return true;
+    }
+    return false;
 }
 
-fn isName(c: u8) bool {
-    return std.ascii.isAlphanumeric(c) or c == '_';
+fn earlier(_: void, first: []const u8, second: []const u8) bool {
+    return std.mem.lessThan(u8, first, second);
 }
 
 test "what words ask for" {
@@ -153,21 +177,23 @@ test "what words ask for" {
     const cases = [_]struct { text: []const u8, macros: ?[]const []const u8 }{
         .{ .text = "int jit; // add\n/* sum */ x(\"add \\\" sum\");", .macros = &.{} },
         .{ .text = "at::sum(x); at::add_out(y); add(); sum1", .macros = &.{ "OP_add", "OP_sum" } },
+        .{ .text = "char c = '\"'; add(); char d = '\"'; sum(R\"(\")\");", .macros = &.{ "OP_add", "OP_sum" } },
         .{ .text = "torch::autograd::Function", .macros = &.{"AUTOGRAD"} },
         .{ .text = "torch::\n jit", .macros = null },
         .{ .text = "jit ::x", .macros = null },
         .{ .text = "#include <torch/nn.h>", .macros = null },
         .{ .text = " # include \"torch/nn/functional.h\"", .macros = null },
         .{ .text = "#include <torch/nnx.h>\n#define add 1", .macros = &.{"OP_add"} },
+        .{ .text = "int x;\n # 12 \"a.h\" 3\n", .macros = null },
     };
     for (cases) |case| {
         var words = Words.init(arena.allocator());
         try words.read(case.text);
         const found = try words.macros(table, .gpu);
-        try std.testing.expectEqual(case.macros == null, found == null);
+        try std.testing.expectEqual(case.macros == null, found == .all);
         if (case.macros) |expected| {
-            try std.testing.expectEqual(expected.len, found.?.len);
-            for (expected, found.?) |one, other| try std.testing.expectEqualStrings(one, other);
+            try std.testing.expectEqual(expected.len, found.few.len);
+            for (expected, found.few) |macro, other| try std.testing.expectEqualStrings(macro, other);
         }
     }
 }
@@ -181,6 +207,6 @@ test "the host gains by umbrella headers alone" {
     }) |case| {
         var words = Words.init(arena.allocator());
         try words.read(case.text);
-        try std.testing.expectEqual(case.gains, try words.macros("<torch/all +\nadd OP_add\n", .host) != null);
+        try std.testing.expectEqual(case.gains, try words.macros("<torch/all +\nadd OP_add\n", .host) == .few);
     }
 }

@@ -3,6 +3,7 @@
 //! architectures is replaced by what depends on the names of source and target alone.
 const std = @import("std");
 const common = @import("common");
+const comparison = @import("comparison.zig");
 const dryrun = @import("dryrun.zig");
 const editor = @import("editor.zig");
 const inputs = @import("inputs.zig");
@@ -51,12 +52,14 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
 /// Preprocesses a source for the host, for architectures, or for both. The host comes first and alone, so that what is
 /// wrong for all of them is said once; then all architectures at once.
 ///
-/// Each time nvcc is asked with the one architecture, so that no text depends on which others there are.
+/// Each time nvcc is asked with the one architecture, so that no text depends on which others there are. `--read` is the
+/// file to which it is written with which headers of torch that was done.
 pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     var wanted = std.ArrayList(texts.Text).init(allocator);
     var scanned = std.ArrayList([]const u8).init(allocator);
     var shares = false;
+    var report: []const u8 = "";
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         if (common.is(flag, "--share")) {
@@ -67,6 +70,8 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
         if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--scan")) {
             try scanned.append(value);
+        } else if (common.is(flag, "--read")) {
+            report = value;
         } else if (common.is(flag, "--host")) {
             try wanted.append(.{ .arch = null, .out = value, .gencode = try arguments.value(flag) });
         } else if (common.is(flag, "--device")) {
@@ -75,18 +80,54 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
     }
     const call = arguments.items[arguments.at..];
     try work.packs.layOut();
-    var done = false;
-    if (try needed.narrowed(allocator, call, scanned.items, .gpu)) |words| {
-        done = try preprocessed(&work, words, wanted.items, false);
-        if (!done and try work.packs.rest()) done = try preprocessed(&work, words, wanted.items, false);
-    }
     const full = try needed.full(allocator, call);
-    if (!done and !work.packs.whole) done = try preprocessed(&work, full, wanted.items, false);
-    if (!done) {
+    const why = switch (try needed.choose(allocator, call, scanned.items, .gpu)) {
+        .all => |why| why,
+        .few => |few| if (try attempted(&work, few.command, wanted.items))
+            try difference(&work, full, wanted.items, few.spelled)
+        else
+            needed.failed,
+    };
+    if (why != null and (work.packs.whole or !try preprocessed(&work, full, wanted.items, false))) {
         _ = try work.packs.rest();
         _ = try preprocessed(&work, full, wanted.items, true);
     }
+    if (report.len > 0) try needed.tell(allocator, report, why);
     if (shares) try texts.share(allocator, wanted.items);
+}
+
+/// Makes all texts, with all that the packs have if it must be; whether that worked.
+fn attempted(work: *phases.Work, call: []const []const u8, wanted: []const texts.Text) !bool {
+    return try preprocessed(work, call, wanted, false) or (try work.packs.rest() and try preprocessed(work, call, wanted, false));
+}
+
+/// Why the texts that were made with fewer headers may mean something else than those of all headers; null if they mean
+/// the same.
+///
+/// Of architectures some do for all: the first and the last one, those with features of their own, and each for which the
+/// project's own files have another text. A macro of a header that is there for others alone would be missed; torch has
+/// none (tests/e2e/headers_test.py).
+fn difference(work: *phases.Work, call: []const []const u8, wanted: []const texts.Text, spelled: comparison.Spelled) !?[]const u8 {
+    const allocator = work.allocator;
+    var chosen = std.ArrayList(texts.Text).init(allocator);
+    var few = std.ArrayList([]const u8).init(allocator);
+    var seen = std.AutoHashMap(u64, void).init(allocator);
+    for (wanted, 0..) |text, index| {
+        const content = try common.read(allocator, text.out);
+        const is_new = !(try seen.getOrPut(try comparison.ownHash(allocator, content))).found_existing;
+        const has_features = if (text.arch) |arch| !std.ascii.isDigit(arch[arch.len - 1]) else true;
+        if (!is_new and !has_features and index > 1 and index + 1 < wanted.len) continue;
+        try few.append(content);
+        const out = try std.mem.concat(allocator, u8, &.{ text.out, ".full" });
+        try chosen.append(.{ .arch = text.arch, .out = out, .gencode = text.gencode });
+    }
+    defer for (chosen.items) |text| std.fs.cwd().deleteFile(text.out) catch {};
+    if (!try attempted(work, call, chosen.items)) return "all headers cannot be preprocessed";
+    for (chosen.items, few.items) |text, content| {
+        const reader: comparison.Reader = if (text.arch == null) .host else .gpu;
+        if (try comparison.difference(allocator, content, try common.read(allocator, text.out), spelled, reader)) |why| return why;
+    }
+    return null;
 }
 
 /// Makes all texts, of inputs alone; whether that worked. If it must, it ends this program where it does not; else it says nothing then.
