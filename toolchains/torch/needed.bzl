@@ -3,7 +3,8 @@
 `torch/all.h` and `ATen/ATen.h` bring in the C++ front end, the autograd engine and every operator, which compilers read
 for ten seconds and more. The headers here are the release's own texts in which some of the `#include` lines are gone or
 hang on a macro. `words.txt` beside them says which word of a project's files defines which macro, and which words
-ask for all of torch's headers; rules/private/tools/compile/needed.zig reads it.
+ask for all of torch's headers; rules/private/tools/compile/needed.zig reads it. Where the words mislead, comparison.zig
+finds it, and all headers are read.
 """
 
 # What a macro of words.txt begins with.
@@ -79,6 +80,20 @@ _LISTS = [
 # Names of ATen/TensorIndexing.h, which brings in lists too, likewise.
 _INDEXING = ["Ellipsis", "EllipsisIndexType", "Slice", "TensorIndex", "index", "index_put_", "indexing"]
 
+# Headers that others bring in on their way, and names in them which kernels have for functions of their own, too: a call
+# of one finds both. By the macro that asks for it: the umbrella header, the line of that in whose place it is brought in,
+# the header, and the names.
+_ON_THE_WAY = {
+    "LOAD": ("ATen/ATen.h", "ATen/NativeFunctions.h", "c10/core/DynamicCast.h", ["cast_and_store", "fetch_and_cast", "load"]),
+    "PARALLEL": (
+        "torch/all.h",
+        "torch/utils.h",
+        "ATen/Parallel.h",
+        ["divup", "get_thread_num", "in_parallel_region", "intraop_launch", "launch", "parallel_for", "parallel_reduce"],
+    ),
+    "VARIADIC": ("torch/all.h", "torch/autograd.h", "torch/csrc/utils/variadic.h", ["apply", "unpack"]),
+}
+
 # Headers of ATen/ATen.h that declare those, and the macros that ask for them.
 _INTERPRETER = {
     "ATen/TensorIndexing.h": ["INDEXING", "LISTS"],
@@ -108,6 +123,14 @@ def _included(line):
 def _guarded(line, condition):
     return "#if %s\n%s\n#endif" % (condition, line)
 
+def _on_the_way(umbrella, line):
+    """The lines that bring in a header of `_ON_THE_WAY` in the place of another one."""
+    return [
+        _guarded("#include <%s>" % header, _defined(macro))
+        for macro, (where, place, header, _) in _ON_THE_WAY.items()
+        if where == umbrella and place == _included(line)
+    ]
+
 def _defined(name):
     return "defined(%s%s)" % (_MACRO, name)
 
@@ -122,6 +145,7 @@ def _all(text):
     """
     lines = []
     for line in text.split("\n"):
+        lines += _on_the_way("torch/all.h", line)
         header = _included(line)
         name = header.removeprefix("torch/").removesuffix(".h") if header else None
         if name in ["autograd", "utils"]:
@@ -148,6 +172,7 @@ def _aten(text):
     """ATen/ATen.h without the kernels of torch itself; for a GPU without the values of torch's interpreter."""
     lines = []
     for line in text.split("\n"):
+        lines += _on_the_way("ATen/ATen.h", line)
         if _included(line) in _INTERPRETER:
             line = _guarded(line, _on_host_or(*_INTERPRETER[_included(line)]))
         if _included(line) != "ATen/NativeFunctions.h":
@@ -188,7 +213,8 @@ def _words(operators):
         for form in _FORMS:
             words.setdefault(name + form, []).append("OP_" + name)
     autograd = [("OP_" + name, _AUTOGRAD) for name in _AUTOGRAD_OPERATORS]
-    for macro, names in [("AUTOGRAD", _AUTOGRAD), ("INDEXING", _INDEXING), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)] + autograd:
+    lists = [("AUTOGRAD", _AUTOGRAD), ("INDEXING", _INDEXING), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)]
+    for macro, names in lists + [(macro, names) for macro, (_, _, _, names) in _ON_THE_WAY.items()] + autograd:
         for name in names:
             words.setdefault(name, []).append(macro)
     lines = ["%s %s%s" % (word, _MACRO, macro) for word, macros in words.items() for macro in macros]

@@ -43,6 +43,12 @@ pub fn is(a: []const u8, b: []const u8) bool {
     return std.mem.eql(u8, a, b);
 }
 
+/// Whether a word is one of some.
+pub fn isAny(word: []const u8, words: []const []const u8) bool {
+    for (words) |other| if (is(word, other)) return true;
+    return false;
+}
+
 /// The whole content of a file.
 pub fn read(allocator: std.mem.Allocator, path: []const u8) ![]u8 {
     return std.fs.cwd().readFileAlloc(allocator, path, std.math.maxInt(usize)) catch |err|

@@ -212,18 +212,18 @@ pub fn Parser(comptime Source: type) type {
                     if (token.is("operator")) {
                         const is_host = host and (plain or !self.is_template);
                         try self.operator(after_colon, if (is_host) type_hash.final() | 1 else 0);
-                    } else if (isAny(token.text, &type_keys)) {
+                    } else if (common.isAny(token.text, &type_keys)) {
                         is_type = true;
                         is_enum = token.is("enum");
                         try self.named(is_enum);
                     } else {
                         self.go();
                         if (token.is("constexpr") or token.is("consteval")) host = false;
-                        if (isAny(token.text, &types)) type_hash.update(token.text);
+                        if (common.isAny(token.text, &types)) type_hash.update(token.text);
                         plain = plain and !token.is("auto");
-                        if (isAny(token.text, &called_keywords)) {
+                        if (common.isAny(token.text, &called_keywords)) {
                             if (self.at('(') and self.balanced()) host = false;
-                        } else if (!isAny(token.text, &keywords)) name = token.text;
+                        } else if (!common.isAny(token.text, &keywords)) name = token.text;
                         qualified = after_colon;
                     }
                     after_colon = false;
@@ -278,7 +278,7 @@ pub fn Parser(comptime Source: type) type {
         }
 
         fn hashName(hash: *std.hash.Wyhash, name: []const u8) void {
-            if (!isAny(name, &namespaces_of_types)) hash.update(name);
+            if (!common.isAny(name, &namespaces_of_types)) hash.update(name);
         }
 
         /// The name behind `class` and the like.
@@ -293,7 +293,7 @@ pub fn Parser(comptime Source: type) type {
                         continue;
                     }
                     if (token.is("final")) break;
-                    if (isAny(token.text, &called_keywords)) {
+                    if (common.isAny(token.text, &called_keywords)) {
                         self.go();
                         if (self.at('(')) _ = self.balanced();
                         continue;
@@ -448,8 +448,8 @@ pub fn Parser(comptime Source: type) type {
             while (self.token) |token| {
                 if (token.isMark(';') or token.isMark('{')) break;
                 const ends = token.isMark(',') or token.isMark(')') or token.isMark('=');
-                if (last.len > 0 and (angle or !ends) and !isAny(last, &namespaces_of_types)) try found.append(last);
-                last = if (token.kind == .name and !isAny(token.text, &keywords)) token.text else "";
+                if (last.len > 0 and (angle or !ends) and !common.isAny(last, &namespaces_of_types)) try found.append(last);
+                last = if (token.kind == .name and !common.isAny(token.text, &keywords)) token.text else "";
                 if (token.isMark('(') or (angle and token.isMark('<'))) depth += 1;
                 if (token.isMark(')') or (angle and token.isMark('>'))) depth -|= 1;
                 self.go();
@@ -548,11 +548,6 @@ const keywords = types ++ [_][]const u8{
     "override", "static",    "this",    "struct", "true",  "thread_local", "typedef", "typename", "volatile",
     "wchar_t",
 };
-
-fn isAny(word: []const u8, words: []const []const u8) bool {
-    for (words) |other| if (common.is(word, other)) return true;
-    return false;
-}
 
 const Told = struct {
     lexer: @import("lexer.zig").Lexer,

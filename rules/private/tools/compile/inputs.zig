@@ -6,6 +6,7 @@ const std = @import("std");
 const common = @import("common");
 const comparison = @import("comparison.zig");
 const dryrun = @import("dryrun.zig");
+const lexer = @import("lexer.zig");
 const needed = @import("needed.zig");
 const Packs = @import("packs.zig").Packs;
 
@@ -274,30 +275,12 @@ fn named(allocator: std.mem.Allocator, directory: []const u8, line: []const u8) 
 
 /// Whether a place in a preprocessed text is inside of a raw string.
 fn isQuoted(text: []const u8, place: usize) bool {
-    var at: usize = 0;
-    while (at < place) {
-        const c = text[at];
-        if (c == '#' and isFirst(text, at)) {
-            at = std.mem.indexOfScalarPos(u8, text, at, '\n') orelse text.len;
-        } else if (c == '"' or c == '\'') {
-            at += 1;
-            while (at < text.len and text[at] != c and text[at] != '\n') at += if (text[at] == '\\') 2 else 1;
-            at += 1;
-        } else if (std.ascii.isAlphanumeric(c) or c == '_') {
-            const start = at;
-            const number = std.ascii.isDigit(c);
-            while (at < text.len and (std.ascii.isAlphanumeric(text[at]) or text[at] == '_' or (number and text[at] == '\''))) at += 1;
-            if (at >= text.len or text[at] != '"' or !common.isRaw(text[start..at])) continue;
-            at += common.rawLength(text[at..]) orelse return false;
-            if (place < at) return true;
-        } else at += 1;
+    var words = lexer.Lexer{ .text = text };
+    while (words.at <= place) {
+        const token = words.next() orelse return false;
+        if (token.kind == .string and words.at - token.text.len < place and place < words.at) return true;
     }
     return false;
-}
-
-fn isFirst(text: []const u8, at: usize) bool {
-    const start = if (std.mem.lastIndexOfScalar(u8, text[0..at], '\n')) |line| line + 1 else 0;
-    return std.mem.trim(u8, text[start..at], " \t").len == 0;
 }
 
 test "names of dependencies" {

@@ -56,7 +56,7 @@ pub fn choose(
     for (command) |word| try words.read(word);
     return .{ .few = .{
         .command = try replaced(allocator, command, flags.items),
-        .spelled = .{ .names = &words.found, .joins = words.joins },
+        .spelled = .{ .words = &words.found },
     } };
 }
 
@@ -73,13 +73,11 @@ fn replaced(allocator: std.mem.Allocator, command: []const []const u8, flags: []
     return words.items;
 }
 
-/// The words of C++ texts: names; `NAME::` also, if `::` stands before or after it; and `<PATH` for an included header,
+/// The words of C++ texts: names and numbers; `NAME::` also, if `::` stands before or after it; and `<PATH` for an included header,
 /// without its extension, and for each directory of that.
 const Words = struct {
     allocator: std.mem.Allocator,
     found: std.StringHashMap(void),
-    /// Whether a macro joins two words to one.
-    joins: bool = false,
     /// Whether a line says itself what file it is from, as a preprocessor does.
     pretends: bool = false,
 
@@ -88,7 +86,6 @@ const Words = struct {
     }
 
     fn read(self: *Words, text: []const u8) !void {
-        for ([_][]const u8{ "##", "%:%:", "\\\n" }) |join| self.joins = self.joins or std.mem.indexOf(u8, text, join) != null;
         self.pretends = self.pretends or hasMarker(text);
         try self.add(text);
     }
@@ -101,6 +98,8 @@ const Words = struct {
                 const directive = std.mem.trimLeft(u8, token.text[1..], " \t");
                 try self.include(directive);
                 try self.add(directive);
+            } else if (token.kind == .number) {
+                try self.found.put(token.text, {});
             } else if (token.kind == .name) {
                 try self.found.put(token.text, {});
                 if (before[0].isMark(':') and before[1].isMark(':')) try self.qualified(token.text);

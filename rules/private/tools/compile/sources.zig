@@ -5,6 +5,7 @@
 //! is.
 const std = @import("std");
 const common = @import("common");
+const lexer = @import("lexer.zig");
 
 /// Files in which comments are looked for. Others may be read as data.
 const extensions = [_][]const u8{
@@ -81,8 +82,8 @@ fn replaced(allocator: std.mem.Allocator, text: []const u8, word: []const u8, ot
 fn hasWord(text: []const u8, word: []const u8) bool {
     var at: usize = 0;
     while (std.mem.indexOfPos(u8, text, at, word)) |found| : (at = found + 1) {
-        const before = found > 0 and word[0] != '.' and isName(text[found - 1]);
-        const after = found + word.len < text.len and isName(text[found + word.len]);
+        const before = found > 0 and word[0] != '.' and lexer.isName(text[found - 1]);
+        const after = found + word.len < text.len and lexer.isName(text[found + word.len]);
         if (!before and !after) return true;
     }
     return false;
@@ -115,12 +116,12 @@ fn uncommented(allocator: std.mem.Allocator, whole: []const u8) !?[]const u8 {
     const text = withoutMark(whole);
     for ([_][]const u8{ "\x00", "\r", "\x0b", "\x0c", "??", "%:", "/\\\n", "*\\\n", "R\\\n", "\\\\\n" }) |odd|
         if (std.mem.indexOf(u8, text, odd) != null) return null;
-    var lexer = Lexer{ .text = text, .out = std.ArrayList(u8).init(allocator) };
-    lexer.all() catch |err| return if (err == error.Odd) null else err;
-    return lexer.out.items;
+    var reader = CommentReader{ .text = text, .out = std.ArrayList(u8).init(allocator) };
+    reader.all() catch |err| return if (err == error.Odd) null else err;
+    return reader.out.items;
 }
 
-const Lexer = struct {
+const CommentReader = struct {
     text: []const u8,
     at: usize = 0,
     out: std.ArrayList(u8),
@@ -136,7 +137,7 @@ const Lexer = struct {
     /// Whether the line goes on with what stands before it: no directive begins there.
     continued: bool = false,
 
-    fn all(self: *Lexer) !void {
+    fn all(self: *CommentReader) !void {
         while (self.at < self.text.len) {
             const rest = self.text[self.at..];
             switch (rest[0]) {
@@ -152,21 +153,21 @@ const Lexer = struct {
                     try self.blockComment()
                 else
                     try self.keep(1),
-                '0'...'9' => try self.keep(number(rest)),
-                '.' => try self.keep(if (rest.len > 1 and std.ascii.isDigit(rest[1])) number(rest) else 1),
-                else => try self.keep(if (isName(rest[0])) try self.word() else 1),
+                '0'...'9' => try self.keep(lexer.numberLength(rest)),
+                '.' => try self.keep(if (rest.len > 1 and std.ascii.isDigit(rest[1])) lexer.numberLength(rest) else 1),
+                else => try self.keep(if (lexer.isName(rest[0])) try self.word() else 1),
             }
         }
         try self.trim();
     }
 
-    fn keep(self: *Lexer, count: usize) !void {
+    fn keep(self: *CommentReader, count: usize) !void {
         try self.out.appendSlice(self.text[self.at .. self.at + count]);
         self.at += count;
     }
 
     /// Takes away the blanks before comments that were left out at the end of a line.
-    fn trim(self: *Lexer) !void {
+    fn trim(self: *CommentReader) !void {
         if (!self.left_out) return;
         self.left_out = false;
         while (self.out.items.len > self.line and isBlank(self.out.items[self.out.items.len - 1])) self.out.items.len -= 1;
@@ -174,7 +175,7 @@ const Lexer = struct {
         if (self.out.items.len > self.line and self.out.items[self.out.items.len - 1] == '\\') return error.Odd;
     }
 
-    fn newline(self: *Lexer) !void {
+    fn newline(self: *CommentReader) !void {
         try self.trim();
         try self.keep(1);
         self.line = self.out.items.len;
@@ -185,40 +186,40 @@ const Lexer = struct {
     }
 
     /// Whether something other than blanks stands before this place of a line, or before what it continues.
-    fn follows(self: *Lexer) bool {
+    fn follows(self: *CommentReader) bool {
         return self.continued or std.mem.trim(u8, self.out.items[self.line..], " \t").len > 0;
     }
 
-    fn splice(self: *Lexer) !void {
+    fn splice(self: *CommentReader) !void {
         var end = self.at + 1;
         while (end < self.text.len and isBlank(self.text[end])) end += 1;
         if (end == self.text.len or self.text[end] != '\n') return self.keep(1);
         if (end > self.at + 1) return error.Odd;
         const next = if (end + 1 < self.text.len) self.text[end + 1] else '\n';
-        if (self.at > 0 and isName(self.text[self.at - 1]) and (isName(next) or next == '\'' or next == '"')) return error.Odd;
+        if (self.at > 0 and lexer.isName(self.text[self.at - 1]) and (lexer.isName(next) or next == '\'' or next == '"')) return error.Odd;
         self.left_out = false;
         self.continued = self.follows();
         try self.keep(2);
         self.line = self.out.items.len;
     }
 
-    fn hash(self: *Lexer) !void {
+    fn hash(self: *CommentReader) !void {
         if (std.mem.trim(u8, self.out.items[self.line..], " \t").len == 0 and !self.directive) {
             if (self.continued) return error.Odd;
             self.directive = true;
             const name = std.mem.trimLeft(u8, self.text[self.at + 1 ..], " \t");
             if (name.len > 0 and (name[0] == '/' or name[0] == '\\')) return error.Odd;
             var end: usize = 0;
-            while (end < name.len and isName(name[end])) end += 1;
+            while (end < name.len and lexer.isName(name[end])) end += 1;
             if (end < name.len and name[end] == '\\') return error.Odd;
-            self.includes = isAny(name[0..end], &.{ "include", "include_next", "import" });
-            self.conditional = isAny(name[0..end], &.{ "if", "elif" });
+            self.includes = common.isAny(name[0..end], &.{ "include", "include_next", "import" });
+            self.conditional = common.isAny(name[0..end], &.{ "if", "elif" });
         }
         try self.keep(1);
     }
 
     /// The length of a string or a character, with its quotes.
-    fn quoted(self: *Lexer, quote: u8) !usize {
+    fn quoted(self: *CommentReader, quote: u8) !usize {
         var end = self.at + 1;
         while (end < self.text.len) : (end += 1) {
             if (self.text[end] == quote) return end + 1 - self.at;
@@ -228,7 +229,7 @@ const Lexer = struct {
         return error.Odd;
     }
 
-    fn until(self: *Lexer, end: []const u8) !usize {
+    fn until(self: *CommentReader, end: []const u8) !usize {
         const found = std.mem.indexOfAnyPos(u8, self.text, self.at, end) orelse return error.Odd;
         const between = self.text[self.at..found];
         // Some compilers begin a comment in the name of a header, where no header is wanted.
@@ -237,19 +238,19 @@ const Lexer = struct {
     }
 
     /// The length of a name, and of the raw string that it begins.
-    fn word(self: *Lexer) !usize {
+    fn word(self: *CommentReader) !usize {
         const rest = self.text[self.at..];
         var end: usize = 0;
-        while (end < rest.len and isName(rest[end])) : (end += 1) {
+        while (end < rest.len and lexer.isName(rest[end])) : (end += 1) {
             for (blanks) |blank| if (std.mem.startsWith(u8, rest[end..], blank)) return error.Odd;
         }
         // Elsewhere the name of a header is a string like any other, or the words between two signs.
-        if (self.conditional and isAny(rest[0..end], &.{ "__has_include", "__has_include_next" })) self.includes = true;
+        if (self.conditional and common.isAny(rest[0..end], &.{ "__has_include", "__has_include_next" })) self.includes = true;
         if (end == rest.len or rest[end] != '"' or !common.isRaw(rest[0..end])) return end;
         return end + (common.rawLength(rest[end..]) orelse return error.Odd);
     }
 
-    fn lineComment(self: *Lexer) !void {
+    fn lineComment(self: *CommentReader) !void {
         self.left_out = true;
         while (true) {
             const end = std.mem.indexOfScalarPos(u8, self.text, self.at, '\n') orelse self.text.len;
@@ -265,7 +266,7 @@ const Lexer = struct {
         }
     }
 
-    fn blockComment(self: *Lexer) !void {
+    fn blockComment(self: *CommentReader) !void {
         const end = (std.mem.indexOfPos(u8, self.text, self.at + 2, "*/") orelse return error.Odd) + 2;
         const comment = self.text[self.at..end];
         var star = std.mem.indexOf(u8, comment, "*\\");
@@ -295,28 +296,8 @@ const Lexer = struct {
     }
 };
 
-/// The length of a number as preprocessors know them.
-fn number(text: []const u8) usize {
-    var end: usize = 1;
-    while (end < text.len) : (end += 1) {
-        const sign = (text[end] == '+' or text[end] == '-') and std.mem.indexOfScalar(u8, "eEpP", text[end - 1]) != null;
-        const separator = text[end] == '\'' and end + 1 < text.len and isName(text[end + 1]);
-        if (!sign and !separator and text[end] != '.' and !isName(text[end])) break;
-    }
-    return end;
-}
-
-fn isAny(word: []const u8, words: []const []const u8) bool {
-    for (words) |other| if (common.is(word, other)) return true;
-    return false;
-}
-
 fn isBlank(c: u8) bool {
     return c == ' ' or c == '\t';
-}
-
-fn isName(c: u8) bool {
-    return std.ascii.isAlphanumeric(c) or c == '_' or c == '$' or c >= 0x80;
 }
 
 test "a word in place of others" {

@@ -1,0 +1,252 @@
+//! What a project's own files mention, so far as a search for a name in namespaces follows from it.
+const std = @import("std");
+const declarations = @import("declarations.zig");
+const common = @import("common");
+const lexer = @import("lexer.zig");
+
+/// What the project's own files and the flags of the command spell before they are preprocessed: names and numbers.
+pub const Spelled = struct {
+    words: *const std.StringHashMap(void),
+
+    /// Whether a name is one of them, or such as a macro can make of them with `##`.
+    fn has(self: Spelled, name: []const u8) bool {
+        if (self.words.contains(name)) return true;
+        // Which beginnings of the name are made of words.
+        var made = std.StaticBitSet(longest + 1).initEmpty();
+        if (name.len > longest) return true;
+        made.set(0);
+        for (1..name.len + 1) |end| {
+            for (0..end) |start| {
+                if (made.isSet(start) and self.words.contains(name[start..end])) made.set(end);
+            }
+        }
+        return made.isSet(name.len);
+    }
+
+    const longest = 64;
+};
+
+/// How the project's own files mention a name.
+pub const Mention = struct {
+    /// Without a namespace before it.
+    plain: bool = false,
+    /// With parentheses or angle brackets behind it: with how many arguments, as in `declarations.Declaration.arity`.
+    arity: u64 = 0,
+    /// As `::name`.
+    global: bool = false,
+    /// Where more of an expression is asked for than its value, as in `decltype`: which functions there are can be seen.
+    observed: bool = false,
+    /// The namespaces before it.
+    within: std.StringArrayHashMapUnmanaged(void) = .{},
+};
+
+/// What the project's own files mention. What stands behind `.` or `->` is in no namespace, and a name that only a macro of
+/// the toolchains spells has the meaning that those give it.
+pub const Mentions = struct {
+    const Template = struct { name: []const u8, brackets: usize = 0 };
+    const Bracket = struct { name: []const u8 = "", commas: usize = 0, empty: bool = true, unsure: bool = false, observes: bool = false };
+
+    allocator: std.mem.Allocator,
+    spelled: Spelled,
+    names: std.StringHashMap(Mention),
+    /// The namespaces that they open, or search with `using namespace`.
+    opened: std.StringHashMap(void),
+    /// Other names of namespaces.
+    aliases: std.StringHashMap([]const u8),
+    /// Marks that stand side by side, and whether any do where more is asked for than a value.
+    marks: std.AutoHashMap([2]u8, bool),
+    /// The last words, the newest first.
+    last: [4]lexer.Token = .{lexer.Token{ .kind = .mark, .text = ";" }} ** 4,
+    state: enum { elsewhere, namespace, alias } = .elsewhere,
+    alias: []const u8 = "",
+    /// Names with angle brackets that are open.
+    templates: std.ArrayList(Template),
+    /// The name before angle brackets that the last word has closed.
+    closed: []const u8 = "",
+    /// The name before `<<`, if these are the last words.
+    shifted: []const u8 = "",
+    brackets: std.ArrayList(Bracket),
+
+    pub fn init(allocator: std.mem.Allocator, spelled: Spelled) Mentions {
+        return .{
+            .allocator = allocator,
+            .spelled = spelled,
+            .names = std.StringHashMap(Mention).init(allocator),
+            .opened = std.StringHashMap(void).init(allocator),
+            .aliases = std.StringHashMap([]const u8).init(allocator),
+            .marks = std.AutoHashMap([2]u8, bool).init(allocator),
+            .brackets = std.ArrayList(Bracket).init(allocator),
+            .templates = std.ArrayList(Template).init(allocator),
+        };
+    }
+
+    pub fn add(self: *Mentions, token: lexer.Token) !void {
+        const last = self.last;
+        const called = if (last[0].kind == .name) try self.mention(token) else "";
+        const name = if (called.len > 0) called else try self.template(token);
+        if (token.kind == .name) {
+            if (token.is("namespace")) {
+                self.state = .namespace;
+            } else if (self.state != .elsewhere) {
+                try self.opened.put(token.text, {});
+                if (self.state == .alias) try self.aliases.put(self.alias, token.text) else self.alias = token.text;
+            }
+        } else if (self.state != .elsewhere and !token.isMark(':')) {
+            self.state = if (token.isMark('=')) .alias else .elsewhere;
+        }
+        try self.count(token, name);
+        self.last = .{ token, last[0], last[1], last[2] };
+    }
+
+    /// Notes the last word, a name, which `after` follows; the name if it is called with arguments that follow.
+    fn mention(self: *Mentions, after: lexer.Token) ![]const u8 {
+        const last = self.last;
+        const name = last[0].text;
+        const found = try self.names.getOrPut(name);
+        if (!found.found_existing) {
+            if (!self.spelled.has(name)) {
+                _ = self.names.remove(name);
+                return "";
+            }
+            found.value_ptr.* = .{};
+        }
+        const mentioned = found.value_ptr;
+        mentioned.observed = mentioned.observed or self.observes();
+        const is_member = last[1].isMark('.') or (last[1].isMark('>') and last[2].isMark('-'));
+        if (is_member and !after.isMark(':')) return "";
+        if (last[1].isMark(':') and last[2].isMark(':')) {
+            if (last[3].kind == .name) {
+                try mentioned.within.put(self.allocator, last[3].text, {});
+            } else if (!last[3].isMark('>')) mentioned.global = true;
+        } else if (after.isMark('(')) {
+            // `int name(` declares it, and `return name(` calls it.
+            const declares = last[1].kind == .name and !common.isAny(last[1].text, &before_call);
+            return if (declares) "" else name;
+        } else if (after.isMark('<')) {
+            try self.templates.append(.{ .name = name });
+        } else mentioned.plain = true;
+        return "";
+    }
+
+    /// Follows angle brackets behind names; the name if it is called with arguments that follow.
+    fn template(self: *Mentions, token: lexer.Token) ![]const u8 {
+        if (self.shifted.len > 0) {
+            // `name<<<` launches a kernel, which no header of torch has.
+            if (!token.isMark('<')) self.names.getPtr(self.shifted).?.plain = true;
+            self.shifted = "";
+            return "";
+        }
+        if (self.closed.len > 0) {
+            const name = self.closed;
+            self.closed = "";
+            if (token.isMark('(')) return name;
+            if (!token.isMark('<')) self.names.getPtr(name).?.plain = true;
+        }
+        if (token.kind != .mark or self.templates.items.len == 0) return "";
+        const last = &self.templates.items[self.templates.items.len - 1];
+        switch (token.text[0]) {
+            '<' => if (self.last[0].isMark('<') and self.last[1].kind == .name) {
+                self.shifted = self.templates.pop().?.name;
+            },
+            '>' => if (last.brackets == 0 and !self.last[0].isMark('-')) {
+                self.closed = self.templates.pop().?.name;
+            },
+            '(', '[', '{' => last.brackets += 1,
+            ')', ']', '}', ';' => if (last.brackets > 0 and token.text[0] != ';') {
+                last.brackets -= 1;
+            } else {
+                // These were no angle brackets.
+                for (self.templates.items) |open| self.names.getPtr(open.name).?.arity = declarations.any_arity;
+                self.templates.clearRetainingCapacity();
+            },
+            else => {},
+        }
+        return "";
+    }
+
+    /// Counts the arguments of calls.
+    fn count(self: *Mentions, token: lexer.Token, name: []const u8) !void {
+        if (token.kind != .mark) return self.fill();
+        const mark = token.text[0];
+        if (self.last[0].kind == .mark) try self.note(.{ self.last[0].text[0], mark });
+        try self.note(.{ 0, mark });
+        switch (mark) {
+            '(', '[', '{' => {
+                self.fill();
+                const asks = self.last[0].kind == .name and common.isAny(self.last[0].text, &observers);
+                try self.brackets.append(.{ .name = name, .observes = asks or self.observes() });
+            },
+            ')', ']', '}' => {
+                const call = self.brackets.pop() orelse return;
+                if (call.name.len == 0) return;
+                const mentioned = self.names.getPtr(call.name).?;
+                const most = if (call.empty) 0 else call.commas + 1;
+                // Between angle brackets commas part no arguments, and a pack stands for any number of them.
+                mentioned.arity |= if (call.unsure) declarations.any_arity else declarations.arities(most, most);
+            },
+            else => {
+                self.fill();
+                if (self.brackets.items.len == 0) return;
+                const call = &self.brackets.items[self.brackets.items.len - 1];
+                if (mark == ',') call.commas += 1;
+                if (mark == '<' or (mark == '.' and self.last[0].isMark('.'))) call.unsure = true;
+            },
+        }
+    }
+
+    fn fill(self: *Mentions) void {
+        if (self.brackets.items.len > 0) self.brackets.items[self.brackets.items.len - 1].empty = false;
+    }
+
+    fn observes(self: *const Mentions) bool {
+        return self.brackets.items.len > 0 and self.brackets.items[self.brackets.items.len - 1].observes;
+    }
+
+    fn note(self: *Mentions, marks: [2]u8) !void {
+        const found = try self.marks.getOrPut(marks);
+        found.value_ptr.* = self.observes() or (found.found_existing and found.value_ptr.*);
+    }
+
+    /// Whether an operator is used somewhere.
+    pub fn uses(self: *const Mentions, operator: []const u8) bool {
+        if (operator.len == 1) return self.marks.contains(.{ 0, operator[0] });
+        for (operator[0 .. operator.len - 1], operator[1..]) |first, second| if (!self.marks.contains(.{ first, second })) return false;
+        return true;
+    }
+
+    /// Whether a declaration can be seen by more than the value of a call.
+    pub fn sees(self: *const Mentions, declaration: declarations.Declaration) bool {
+        const name = declaration.name;
+        if (self.names.contains("requires")) return true;
+        if (declaration.what == .operator) {
+            if (name.len == 1) return self.marks.get(.{ 0, name[0] }) orelse false;
+            for (name[0 .. name.len - 1], name[1..]) |first, second| if (!(self.marks.get(.{ first, second }) orelse false)) return false;
+            return true;
+        }
+        const mentioned = self.names.get(name) orelse return false;
+        return mentioned.plain or mentioned.observed;
+    }
+
+    pub fn all(self: *const Mentions, path: []const []const u8) bool {
+        for (path) |name| if (!self.names.contains(name)) return false;
+        return true;
+    }
+};
+
+/// Words that ask for more of an expression than its value.
+const observers = [_][]const u8{ "__typeof__", "alignof", "decltype", "noexcept", "sizeof", "typeid" };
+
+/// Words that are no names, and may stand before a call.
+const before_call = [_][]const u8{
+    "and", "case", "co_await", "co_return", "co_yield", "delete", "do",     "else", "goto",
+    "new", "not",  "or",       "return",    "sizeof",   "throw",  "typeid", "xor",
+};
+
+test "names that macros can make" {
+    var words = std.StringHashMap(void).init(std.testing.allocator);
+    defer words.deinit();
+    for ([_][]const u8{ "sa", "ve", "float", "32", "_out" }) |word| try words.put(word, {});
+    const spelled = Spelled{ .words = &words };
+    for ([_][]const u8{ "sa", "save", "save_out", "float32", "sasasa", "x" ** 65 }) |name| try std.testing.expect(spelled.has(name));
+    for ([_][]const u8{ "s", "saved", "32x", "toString" }) |name| try std.testing.expect(!spelled.has(name));
+}
