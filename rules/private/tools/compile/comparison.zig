@@ -270,12 +270,15 @@ test "what a source may find in a header that was left out" {
         .{ .own = "torch::Tensor o;", .left_out = "namespace torch { using nn::Tensor; }", .host = false, .gpu = false },
         .{ .own = "int g() { return std::save(1); }", .left_out = "namespace at { int save(int x); }", .host = true, .gpu = true },
         .{ .own = "namespace torch { int g() { return x; } }", .left_out = "namespace torch { using namespace nn; }", .host = false, .gpu = false },
+        .{ .own = "int h;", .left_out = "namespace std { static ios_base::Init __ioinit; }", .host = false, .gpu = false },
         // Operators and specialisations.
         .{ .own = "void g(std::ostream& o, at::Tensor t) { o << t; }", .left_out = "namespace at { std::ostream& operator<<(std::ostream& o, std::string s); }", .host = false, .gpu = true },
         .{ .own = "decltype(o << t) g;", .left_out = "namespace at { std::ostream& operator<<(std::ostream& o, std::string s); }", .host = false, .gpu = false },
         .{ .own = "void g(std::ostream& o, at::Tensor t) { o << t; }", .left_out = "struct X { }; namespace at { std::ostream& operator<<(std::ostream& o, X s); }", .host = true, .gpu = true },
         .{ .own = "void g(std::ostream& o, at::Tensor t) { o + t; }", .left_out = "namespace at { std::ostream& operator<<(std::ostream& o, std::string s); }", .host = true, .gpu = true },
         .{ .own = "std::hash<at::Tensor> h;", .left_out = "namespace std { template <> struct hash<at::Tensor> { }; }", .host = false, .gpu = false },
+        .{ .own = "std::hash<at::Tensor> h;", .left_out = "template <> struct std::hash<at::Tensor> { };", .host = false, .gpu = false },
+        .{ .own = "auto h = at::add<at::Tensor>(t);", .left_out = "namespace at { template <> Tensor add<Tensor>(Tensor a) { return a; } }", .host = false, .gpu = false },
         .{ .own = "int h;", .left_out = "namespace std { template <> struct hash<at::Tensor> { }; }", .host = true, .gpu = true },
         .{ .own = "std::hash<at::Tensor> h;", .left_out = "struct X { }; namespace std { template <> struct hash<X> { }; }", .host = true, .gpu = true },
     };

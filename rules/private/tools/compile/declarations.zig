@@ -199,6 +199,7 @@ pub fn Parser(comptime Source: type) type {
             var after_colon = false;
             var is_type = false;
             var is_enum = false;
+            var has_parameters = false;
             // Of a function on the host: what stands before its name.
             var type_hash = std.hash.Wyhash.init(0);
             var host = true;
@@ -234,6 +235,7 @@ pub fn Parser(comptime Source: type) type {
                 after_colon = mark == ':';
                 switch (mark) {
                     '(' => {
+                        has_parameters = true;
                         self.hash = std.hash.Wyhash.init(0);
                         const arity = try self.parameters();
                         if (declares) try self.tell(.{
@@ -247,7 +249,15 @@ pub fn Parser(comptime Source: type) type {
                     '<' => if (name.len > 0) {
                         plain = false;
                         hashName(&type_hash, name);
-                        self.hashAngles(&type_hash);
+                        self.hash = std.hash.Wyhash.init(0);
+                        const arguments = try self.typesBetween();
+                        for (arguments) |argument| type_hash.update(argument);
+                        const hashed = self.hash.final();
+                        if (arguments.len == 0) type_hash.update(std.mem.asBytes(&hashed));
+                        // `template <> void f<S>(S)`, and likewise of a variable.
+                        const ends = self.at('(') or self.at('=') or self.at(';') or self.at('{');
+                        const specialises = self.is_template and !is_type and !qualified and !has_parameters and ends;
+                        if (specialises) try self.tell(.{ .name = name, .what = .specialisation, .types = arguments });
                     } else self.go(),
                     '[' => {
                         if (declares) try self.tell(.{ .name = name, .what = .entity });
@@ -458,19 +468,6 @@ pub fn Parser(comptime Source: type) type {
             return found.items;
         }
 
-        /// Goes behind angle brackets, and adds what is in them to a hash.
-        fn hashAngles(self: *Self, hash: *std.hash.Wyhash) void {
-            var depth: usize = 0;
-            while (self.token) |token| {
-                if (token.isMark(';') or token.isMark('{') or token.isMark('}')) return;
-                if (token.isMark('<') or token.isMark('(')) depth += 1;
-                if (token.isMark('>') or token.isMark(')')) depth -|= 1;
-                if (!token.isMark(':')) hashName(hash, token.text);
-                self.go();
-                if (depth == 0) return;
-            }
-        }
-
         /// Goes behind angle brackets; one that is none ends before the next bracket of another kind, or the statement.
         fn angles(self: *Self) void {
             var depth: usize = 0;
@@ -595,6 +592,7 @@ test "what a text declares" {
         .{ "#pragma once\n[[nodiscard]] constexpr int f(int a = b<1>(2)) noexcept(g(1)); decltype(h(1)) i;", "f:f i:e" },
         .{ "template <class T> requires C<T> struct W { }; template <class T> concept D = C<T> && true;", "W:e D:e" },
         .{ "auto l = [](int a) { return a; }; int m{3}; int n = a < b; int o;", "l:e m:e n:e o:e" },
+        .{ "template <> void f<S>(S s) { } template <> constexpr bool e<S> = true; template <> struct std::hash<S> { }; V<S> v;", "f:s e:s hash:s v:e" },
         .{ "constexpr int p = (q << 32); int r = (s < 3 ? t[u < 1] : 2); int v;", "p:e r:e v:e" },
     };
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);

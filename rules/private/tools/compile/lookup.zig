@@ -47,6 +47,9 @@ pub const Known = struct {
     defined: std.AutoHashMap(u64, void),
     /// The entities by the last namespace.
     names: std.AutoHashMap(u64, void),
+    /// All names with their namespaces, and without.
+    here: std.AutoHashMap(u64, void),
+    anywhere: std.StringHashMap(void),
     /// Names of functions with their types.
     functions: std.AutoHashMap([2]u64, void),
     /// Namespaces that have types: a call searches those of its arguments.
@@ -58,6 +61,8 @@ pub const Known = struct {
     /// Types of which there can be a value only where no header was left out: names, and names with their namespaces.
     foreign: std.StringHashMap(void),
     foreign_entities: std.AutoHashMap(u64, void),
+    /// Templates and all else that the text of all headers declares, less specialisations, with their namespaces.
+    primary: std.AutoHashMap(u64, void),
 
     /// Args: `needed` and `full`, the declarations of the texts with the headers that are needed and with all; of the
     /// project's own files functions alone.
@@ -69,11 +74,14 @@ pub const Known = struct {
             .entities = std.AutoHashMap(u64, void).init(allocator),
             .defined = std.AutoHashMap(u64, void).init(allocator),
             .names = std.AutoHashMap(u64, void).init(allocator),
+            .here = std.AutoHashMap(u64, void).init(allocator),
+            .anywhere = std.StringHashMap(void).init(allocator),
             .functions = std.AutoHashMap([2]u64, void).init(allocator),
             .typed = std.AutoHashMap(u64, void).init(allocator),
             .searches = std.StringHashMap(std.ArrayList([]const u8)).init(allocator),
             .opened = std.StringHashMap(void).init(allocator),
             .foreign = std.StringHashMap(void).init(allocator),
+            .primary = std.AutoHashMap(u64, void).init(allocator),
             .foreign_entities = std.AutoHashMap(u64, void).init(allocator),
         };
         for (needed) |found| try self.add(found);
@@ -92,6 +100,8 @@ pub const Known = struct {
         const path = found.namespaces;
         const name = found.declaration.name;
         if (!found.own) try self.keys.put(found.key(), {});
+        try self.here.put(hashOf(path, name), {});
+        try self.anywhere.put(name, {});
         switch (found.declaration.what) {
             .directive => {},
             .function, .operator => if (found.declaration.type_hash != 0)
@@ -108,6 +118,7 @@ pub const Known = struct {
     fn addFull(self: *Known, found: Found) !void {
         const path = found.namespaces;
         const name = found.declaration.name;
+        if (!found.is(.specialisation)) try self.primary.put(hashOf(path, name), {});
         if (found.is(.directive)) {
             const others = try self.searches.getOrPut(lastOf(path));
             if (!others.found_existing) others.value_ptr.* = std.ArrayList([]const u8).init(self.allocator);
@@ -132,10 +143,12 @@ pub const Known = struct {
             .directive => return self.opened.contains(lastOf(path)),
             .operator => return mentions.uses(name) and !self.isForeign(found) and self.belongs(path) and
                 !(reader == .gpu and isStream(declaration.types) and !mentions.sees(declaration)),
-            .specialisation => return self.entities.contains(hashOf(path, name)) and !self.isForeign(found) and
+            .specialisation => return self.hasTemplate(found) and !self.isForeign(found) and
                 (mentions.names.contains(name) or mentions.all(declaration.types)),
             .entity, .namespace, .using, .function => {},
         }
+        // <iostream> has an object for each file, which makes streams ready before what that file constructs.
+        if (common.is(name, "__ioinit")) return !self.entities.contains(hashOf(path, name));
         const mention = mentions.names.get(name) orelse return false;
         const called = mention.arity & declaration.arity != 0;
         if (declaration.what != .function and (if (declaration.defined) &self.defined else &self.entities).contains(hashOf(path, name))) return false;
@@ -156,6 +169,12 @@ pub const Known = struct {
             if (mentions.aliases.get(within)) |other| if (try self.reaches(other, lastOf(path))) return true;
         }
         return false;
+    }
+
+    /// Whether a template that is specialised may be one that both texts have; it may be named with its namespaces.
+    fn hasTemplate(self: *const Known, found: Found) bool {
+        const key = hashOf(found.namespaces, found.declaration.name);
+        return self.here.contains(key) or (self.anywhere.contains(found.declaration.name) and !self.primary.contains(key));
     }
 
     fn isForeign(self: *const Known, found: Found) bool {
