@@ -35,6 +35,12 @@ _MEMORY: Final = (
     "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
     "once with --jobs"
 )
+_MASK: Final = "The mask must be a 64-bit integer"
+"""How HIP's own headers refuse the mask of a CUDA source (amd_warp_sync_functions.h)."""
+_MASKS: Final = (
+    "a warp of an AMD GPU has up to 64 lanes: for `USE_ROCM` write a mask of 64 bits, `0xffffffffffffffffull`, or "
+    "call `__shfl_xor`, `__ballot` and their kin without one; see docs/rocm.md"
+)
 _SHOWN: Final = 5
 _UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
@@ -76,6 +82,7 @@ class Teller:
             for one in failed:
                 self.output.say(_command(one, events.exec_root))
         more = [*([] if self.choices.keep_going else [_ALL]), *([] if self.choices.verbose else [_COMMANDS])]
+        more = [*([_MASKS] if any(_MASK in one.message for one in errors) else []), *more]
         advice = "; ".join(more) if errors else ""
         summary = self._summary(events, self.projects)
         if any(one.message.endswith(KILLED) for one in errors):
