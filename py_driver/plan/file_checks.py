@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT, owner_of
+from py_driver.plan.units import compiles
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import contains, is_directory, is_file, is_readable
 
@@ -129,13 +130,15 @@ class FileChecker:
 
     def check_binding(self, manifest: Manifest) -> None:
         """Collect a note for each CUDA or HIP source of the binding: what it is compiled for."""
-        built = [one for one in manifest.built if one in BUILT and manifest.sections(one)]
+        built = [one for one in manifest.built if compiles(manifest, one)]
         for text in manifest.framework.src:
             owner = owner_of(text.value)
             if owner is None:
                 continue
             able = [one for one in built if text.value.endswith(BUILT[one].sources)]
-            archs = "for the GPU architectures of all sections"
+            archs = (
+                f"for the {'GPU architectures of all sections' if manifest.kernels else 'default GPU architectures'}"
+            )
             what = (
                 f"is compiled for {' and '.join(able)} only, {archs}"
                 if able

@@ -19,7 +19,7 @@ from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
-from py_driver.plan.units import REGISTRATION, listers, split
+from py_driver.plan.units import REGISTRATION, compiles, listers, split
 from py_driver.system.files import contains, is_file
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def check_includes(
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
-    if framework.noarch or not compiled:
+    backends = [one for one in manifest.built if compiles(manifest, one)]
+    if not backends:
         return {}
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
     src -= {REGISTRATION, *unusable}
@@ -95,7 +96,6 @@ def check_includes(
     bound = framework.table
     flags = values(framework.cxx_flags)
     binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass, flags)
-    backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
     directories = _directories(manifest, backends)
     for one in compiled:

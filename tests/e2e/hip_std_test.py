@@ -24,7 +24,7 @@ def test_host_code_means_what_it_says(clone: Driver, base: Path, tmp_path: Path)
     linked = [*objects.glob("*.cu.o"), *objects.glob("*.phases/bundle.o")]
     assert len(linked) == 4
     program = tmp_path / "call"
-    command = [sys.executable, "-m", "ziglang", "c++", "-o", program, project / "call.cpp", *linked]
+    command = [sys.executable, "-m", "ziglang", "c++", "-o", *map(str, (program, project / "call.cpp", *linked))]
     subprocess.run(command, check=True, capture_output=True)
     said = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     assert said == ["0.75 0.25 1 1", "1.41421 1 64", "0.75 0.25 1 4294967295", "cudaMalloc USE_CUDA 7"]
