@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,7 +36,10 @@ _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 
 _ALL = frozenset(BUILT)
 _MACROS = {macro: frozenset({name}) for name, one in BUILT.items() for macro in one.macros}
-_DEFINED = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*(?P<macro>\w+)\s*\)?\s*\)?")
+_DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|\b(\w+))")
+_NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
+_UNKNOWN = (_ALL, frozenset[str]())
+"""The backends for which a condition may hold, and those for which it must, where nothing is known of it."""
 
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
 """What the paths of torch's headers begin with."""
@@ -107,11 +111,30 @@ def scan(text: str) -> tuple[Include, ...]:
                     start=directive.start("rest") + target.start(group),
                 )
                 found.append(include)
-        elif name == "endif":
-            branches = branches[:-1] or branches
-        elif name.startswith(("if", "el")):
-            _enter(branches, name, directive["rest"])
+        else:
+            _follow(branches, directive)
     return tuple(found)
+
+
+def seen(text: str, backends: Iterable[str]) -> str:
+    """The text with blanks for what stands inside an `#if` that holds for none of some backends.
+
+    Args:
+        text: a source or header.
+        backends: whose compilers read it.
+    """
+    wanted = frozenset(backends)
+    branches = [_Branch(_ALL, _ALL)]
+    parts, at = [], 0
+    for directive in _DIRECTIVE.finditer(_blanked(text, "raw", "comment")):
+        parts.append(_if_seen(text[at : directive.start()], branches[-1].seen & wanted))
+        _follow(branches, directive)
+        at = directive.start()
+    return "".join([*parts, _if_seen(text[at:], branches[-1].seen & wanted)])
+
+
+def _if_seen(part: str, backends: frozenset[str]) -> str:
+    return part if backends else re.sub(r"[^\n]", " ", part)
 
 
 class _Branch(NamedTuple):
@@ -121,6 +144,15 @@ class _Branch(NamedTuple):
     left: frozenset[str]
 
 
+def _follow(branches: list[_Branch], directive: re.Match[str]) -> None:
+    """Go into a branch, or out of it, if a directive does."""
+    name = directive["name"]
+    if name == "endif":
+        del branches[max(1, len(branches) - 1) :]
+    elif name.startswith(("if", "el")):
+        _enter(branches, name, directive["rest"])
+
+
 def _enter(branches: list[_Branch], name: str, condition: str) -> None:
     """Go into a branch: that of an `#if`, or the next one after `#elif` and its kin."""
     left = branches[-1].seen
@@ -128,21 +160,50 @@ def _enter(branches: list[_Branch], name: str, condition: str) -> None:
         left = branches.pop().left if len(branches) > 1 else _ALL
     negated, prefix = "n" in name.removeprefix("el"), name in {"ifdef", "ifndef", "elifdef", "elifndef"}
     asked = f"{'!' * negated}defined {condition}" if prefix else condition
-    known = _ALL if name == "else" else _backends(asked)
-    may, must = (_ALL, frozenset[str]()) if known is None else (known, known)
+    may, must = (_ALL, _ALL) if name == "else" else _holds(asked)
     branches.append(_Branch(seen=left & may, left=left - must))
 
 
-def _backends(condition: str) -> frozenset[str] | None:
-    """The backends for which a condition holds that asks for their macros alone, with `||`; None for any other."""
-    found: frozenset[str] = frozenset()
-    for part in condition.split("||"):
-        asked = _DEFINED.fullmatch(part.strip())
-        if asked is None or asked["macro"] not in _MACROS:
-            return None
-        here = _MACROS[asked["macro"]]
-        found |= _ALL - here if asked["not"] else here
-    return found
+def _holds(condition: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The backends for which a condition may hold and must: it asks for their macros, for numbers, or for anything."""
+    text = condition.strip()
+    if "?" in text:
+        return _UNKNOWN
+    for operator, join in (("||", frozenset[str].union), ("&&", frozenset[str].intersection)):
+        parts = _parts(text, operator)
+        if len(parts) > 1:
+            held = [_holds(part) for part in parts]
+            return join(*(may for may, _ in held)), join(*(must for _, must in held))
+    inner = text[1:].strip() if text.startswith("!") else ""
+    if inner and (
+        _DEFINED.fullmatch(inner) or _NUMBER.fullmatch(inner) or _is_enclosed(inner) or inner.startswith("!")
+    ):
+        may, must = _holds(inner)
+        return _ALL - must, _ALL - may
+    if _is_enclosed(text):
+        return _holds(text[1:-1])
+    if _NUMBER.fullmatch(text):
+        return (_ALL, _ALL) if text.strip("0xXbBuUlL") else (frozenset(), frozenset())
+    asked = _DEFINED.fullmatch(text)
+    known = _MACROS.get(asked[1] or asked[2]) if asked else None
+    return _UNKNOWN if known is None else (known, known)
+
+
+def _parts(text: str, operator: str) -> list[str]:
+    """A condition between the operators that stand in no parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and text.startswith(operator, at):
+            parts.append(text[start:at])
+            start = at + len(operator)
+    return [*parts, text[start:]]
+
+
+def _is_enclosed(text: str) -> bool:
+    """Whether the parentheses at both ends of a condition are one pair."""
+    depths = list(itertools.accumulate((character == "(") - (character == ")") for character in text))
+    return text.startswith("(") and depths[-1] == 0 and 0 not in depths[:-1]
 
 
 def is_opaque(text: str) -> bool:
