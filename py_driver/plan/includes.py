@@ -19,7 +19,20 @@ _SKIPPED = re.compile(
     r'|"(?:[^"\\\n]|\\[\s\S])*+"?'
     r"|'(?:[^'\\\n]|\\.)'"
 )
-_DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re.MULTILINE)
+_HIDING = re.compile(
+    r"""(?:[^\w"'/]++|(?!(?:u8|[uUL])?R"[^\s()\\"]{0,16}\()\w++|"(?:[^"\\\n]|\\[\s\S])*+"?|'(?:[^'\\\n]|\\.)'|'"""
+    r"|//[^\n]*+|/(?![/*]))*+"
+    r'(?P<hidden>(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)|/\*[\s\S]*?(?:\*/|\Z))'
+)
+"""All up to the next raw string or `/*` comment, as `_SKIPPED` knows them, and that: these hide directives."""
+
+_DIRECTIVE = re.compile(
+    r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b"
+    r'(?P<rest>(?:[^"/\n]++|"(?:[^"\\\n]|\\[^\n])*+"?|/(?!/))*+)[^\n]*',
+    re.MULTILINE,
+)
+"""A directive, and what stands behind it up to a comment."""
+
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
 _SUSPECT = re.compile(r"#[ \t]*(?:include(?:_next|[ \t]*[A-Za-z_\\/])|import|embed)|__has_include")
@@ -87,15 +100,26 @@ def _blanked(text: str, *kinds: str) -> str:
     return _SKIPPED.sub(blank, text)
 
 
+def _directives(text: str) -> list[re.Match[str]]:
+    """The directives of a text, each a match of `_DIRECTIVE`; what stands behind one ends where a comment begins."""
+    end = max((found.end() for found in _DIRECTIVE.finditer(text)), default=0)  # long texts have all of them at the top
+    parts, at = [], 0
+    while found := _HIDING.match(text, at, end):
+        parts.append(text[at : found.start("hidden")])
+        parts.append(re.sub(r"[^\n]", " ", found["hidden"]))
+        at = found.end()
+    return list(_DIRECTIVE.finditer("".join([*parts, text[at:end]])))
+
+
 def scan(text: str) -> tuple[Include, ...]:
     """The includes of a text, in its order; those with a macro for a path are left out.
 
     Args:
         text: a source or header.
     """
-    plain = _blanked(text.replace("\ufeff", " ", 1), "raw", "comment")  # a byte order mark, which compilers skip
-    directives = list(_DIRECTIVE.finditer(plain))
-    guards = 1 if _is_guarded(plain, directives) else 0
+    text = text.replace("\ufeff", " ", 1)  # a byte order mark, which compilers skip
+    directives = _directives(text)
+    guards = 1 if _is_guarded(text, directives) else 0
     branches = [_Branch(_ALL, _ALL)]
     found = []
     for directive in directives:
@@ -126,7 +150,7 @@ def seen(text: str, backends: Iterable[str]) -> str:
     wanted = frozenset(backends)
     branches = [_Branch(_ALL, _ALL)]
     parts, at = [], 0
-    for directive in _DIRECTIVE.finditer(_blanked(text, "raw", "comment")):
+    for directive in _directives(text):
         parts.append(_if_seen(text[at : directive.start()], branches[-1].seen & wanted))
         _follow(branches, directive)
         at = directive.start()
@@ -262,7 +286,7 @@ def use(text: str, macro: str) -> Include | None:
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
-    """Whether an include guard is around a text without comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
+    """Whether an include guard is around a text but for comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":
         directives = directives[1:]
     names = [one["name"] for one in directives]
@@ -278,4 +302,4 @@ def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
         depth += (name in {"if", "ifdef", "ifndef"}) - (name == "endif")
         if depth == 0 or (depth == 1 and name in {"else", "elif", "elifdef", "elifndef"}):
             return False
-    return depth == 1 and not text[directives[-1].end() :].strip()
+    return depth == 1 and not _blanked(text[directives[-1].start() :], "raw", "comment").partition("\n")[2].strip()
