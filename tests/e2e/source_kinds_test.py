@@ -63,7 +63,7 @@ def test_what_they_read_is_watched(kinds: Built, base: Path) -> None:
     ],
 )
 def test_errors_name_the_source(kinds: Built, base: Path, name: str, text: str, said: str) -> None:
-    project = copy_project(kinds.project, base / f"kinds-{len(text)}")
+    project = copy_project(kinds.project, base / f"kinds-{text.split()[0]}")
     source = project / "k" / name
     source.write_text(f"{source.read_text()}{text}\n")
     failed = kinds.driver.run("build", project, f"--variant={CPU}", code=5)
