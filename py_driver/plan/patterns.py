@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code
 from py_driver.manifest.model import Located
 from py_driver.manifest.paths import path_problem
+from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,8 +55,8 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
         elif problem := path_problem(_SIGN.sub("x", text.value)):
             _complain(findings, problem[0], f"the path `{text.value}` {problem[1]}", text.span, needed=needed)
         elif files := sorted(set(_matches(str(directory), "", text.value.split("/")))):
-            number = "1 file" if len(files) == 1 else f"{len(files)} files"
-            findings.note(f"`{text.value}` stands for {number}; upstream's builder takes no patterns", text.span)
+            message = f"`{text.value}` stands for {counted(len(files), 'file')}; upstream's builder takes no patterns"
+            findings.note(message, text.span)
             found += (Located(value=name, span=text.span) for name in files if name not in listed)
             listed.update(files)
         else:
