@@ -29,7 +29,7 @@ _STEP_MS: Final = 30
 _LOOK_MS: Final = 100
 """How often to see whether the command has ended; the first build begins after the first look."""
 
-_SUFFIXES: Final = frozenset({*SOURCES, *HEADERS, ".cfg", ".def", ".ini", ".py", ".toml", ".yaml", ".yml"})
+_SUFFIXES: Final = frozenset({*SOURCES, *HEADERS, ".cfg", ".ini", ".py", ".toml", ".yaml", ".yml"})
 """Of files that make a difference, besides all that is shipped. A command may write others beside them, such as
 results, and shall not be started again for that."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.building.phases import TorchHeaders, last_of, phases, way_of
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH
+from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import TORCH_FOLDERS, closure, is_opaque, scan, without_comments
@@ -184,15 +185,17 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
         content = contents.of(group, source)
         seen = TorchHeaders.NONE
         if TORCH in group.depends and not cell.stable:
-            by_other = whole if source.endswith(BUILT[group.backend].sources) else gcc
+            by_other = whole if source.endswith(BUILT[group.backend].sources) else gcc or source.endswith(OTHER_SOURCES)
             seen = TorchHeaders.NEEDED if narrow and not by_other else TorchHeaders.FULL
         way = way_of(source, BUILT[group.backend], whole=whole, headers=seen)
-        used = [*compilers, settings.toolchains.get("gcc")] if gcc and way == "cxx" else compilers
-        for mnemonic, arch in _kinds(way, names, at_once=way == "cxx" and not group.identity):
+        is_cxx = way == "cxx" and not source.endswith(OTHER_SOURCES)
+        used = [*compilers, settings.toolchains.get("gcc")] if gcc and is_cxx else compilers
+        at_once = way == "cxx" and not (is_cxx and group.identity)
+        for mnemonic, arch in _kinds(way, names, at_once=at_once):
             phase = phases()[mnemonic]
             # What does not read the headers itself depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
-            first = not phase.after or phase.reads_headers or (way == "cxx" and (not group.identity or cell.stable))
+            first = not phase.after or phase.reads_headers or at_once or (way == "cxx" and cell.stable)
             part = f"{torch if first or content.torch else standard} {backend}".strip()
             read = [content.offered, headers] if first and not phase.reads_id else [content.included]
             if phase.reads_id or (first and way != "cxx") or (cell.stable and phase.after):

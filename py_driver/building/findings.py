@@ -59,6 +59,8 @@ _KILLED: Final = re.compile(
 _CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
 """What rules/private/tools/abi_check/check.zig says first."""
 _FEW: Final = 3
+_REWRITTEN: Final = "Hip"
+"""How the mnemonics of actions begin that compile what hipify made."""
 _OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
 
 
@@ -200,7 +202,8 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         said = [
             one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
         ]
-    made_of_these = [_placed(blank, one, paths, project) for one in said]
+    rewritten = action.mnemonic.startswith(_REWRITTEN)
+    made_of_these = [_placed(blank, one, paths, project, rewritten=rewritten) for one in said]
     if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
         work = WORK.get(action.mnemonic, action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
@@ -229,8 +232,8 @@ def _is_bare(shown: str, text: str) -> bool:
     return len(shown) <= len(text) and all(one in (other, " ") for one, other in zip(shown, text, strict=False))
 
 
-def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | None) -> Finding:
-    """What was said, at the place that the author knows."""
+def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | None, *, rewritten: bool) -> Finding:
+    """What was said, at the place that the author knows; the line that hipify rewrote is shown as it was written."""
     before = tuple(paths.line(line, project) for line in said.before)
     after = tuple(_after(line, paths, project) for line in said.after)
     if not said.file:
@@ -244,6 +247,9 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
         text = paths.text_of(*found, said.line)
         if text is None or not _is_bare(shown.expandtabs().rstrip(), text.expandtabs()):
             column = 0
+            if text is not None and rewritten:
+                pointers = len(after) > 1 and re.fullmatch(r" *\|[ ^~]*", after[1]) is not None
+                after = (f"{said.line:5} | {text}", *after[1 + pointers :])
     place = f"{file}:{said.line}" + (f":{column}" if column else "")
     head = f"{place}: {said.what}: {said.message}"
     message = said.message

@@ -15,6 +15,7 @@ from py_driver.building.compiler_text import Severity
 from py_driver.building.executed import read_records
 from py_driver.building.findings import KILLED, Telling, as_diagnostics, findings, text_of
 from py_driver.building.history import read_told, write_told
+from py_driver.building.plain_names import plain_sources, plainly_defined
 from py_driver.output import annotation, counted
 from py_driver.system.memory import machine_memory
 
@@ -35,8 +36,15 @@ _MEMORY: Final = (
     "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
     "once with --jobs"
 )
+_MASK: Final = "The mask must be a 64-bit integer"
+"""How HIP's own headers refuse the mask of a CUDA source (amd_warp_sync_functions.h)."""
+_MASKS: Final = (
+    "a warp of an AMD GPU has up to 64 lanes: for `USE_ROCM` write a mask of 64 bits, `0xffffffffffffffffull`, or "
+    "call `__shfl_xor`, `__ballot` and their kin without one; see docs/rocm.md"
+)
 _SHOWN: Final = 5
 _UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
+_ADD_SOURCE: Final = re.compile(r"^    help: add the source that defines it to `src`.*\n?", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
 _ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
 """That of every action: rules/private/actions.bzl."""
@@ -76,6 +84,7 @@ class Teller:
             for one in failed:
                 self.output.say(_command(one, events.exec_root))
         more = [*([] if self.choices.keep_going else [_ALL]), *([] if self.choices.verbose else [_COMMANDS])]
+        more = [*([_MASKS] if any(_MASK in one.message for one in errors) else []), *more]
         advice = "; ".join(more) if errors else ""
         summary = self._summary(events, self.projects)
         if any(one.message.endswith(KILLED) for one in errors):
@@ -211,14 +220,19 @@ class _Build:
         steps = self.records.get(action.label.lstrip("@"), {}).get("steps", ())
         objects = {step: self.root / step for step in steps if step.endswith(".o")}
         contents = {step: path.read_bytes() for step, path in objects.items() if path.is_file()}
+        project = self.paths.project_of(action.label)
+        others = plain_sources(project) if project else {}
+        unexplained = [one for one in _UNDEFINED.findall(action.text) if not plainly_defined(one, others)]
 
         def users(match: re.Match[str]) -> str:
             # In a table of symbols a name ends with a zero, and begins after one.
             name = b"\0" + match[1].encode() + b"\0"
             using = (self.paths.source_of(step) for step, content in contents.items() if name in content)
-            return "\n".join([match[0], *(f"    used by: {one}" for one in using if one)])
+            used = [f"    used by: {one}" for one in using if one]
+            return "\n".join([match[0], *used, *(f"    {one}" for one in plainly_defined(match[1], others))])
 
-        return replace(action, text=_UNDEFINED.sub(users, action.text))
+        text = _UNDEFINED.sub(users, action.text)
+        return replace(action, text=text if unexplained else _ADD_SOURCE.sub("", text))
 
 
 def _build(events: Events, projects: Sequence[Project]) -> _Build:

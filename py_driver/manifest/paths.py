@@ -6,10 +6,13 @@ import re
 
 from py_driver.errors import Code
 
-SOURCES = (".cc", ".cpp", ".cu", ".cxx", ".hip")
+OTHER_SOURCES = (".S", ".c")
+"""Suffixes of files that are compiled as C, or as assembly with a preprocessor."""
+
+SOURCES = (*OTHER_SOURCES, ".cc", ".cpp", ".cu", ".cxx", ".hip")
 """Suffixes of files that are compiled."""
 
-HEADERS = (".cuh", ".h", ".hh", ".hpp", ".inc", ".inl")
+HEADERS = (".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".tcc", ".tpp", ".txx")
 """Suffixes of files that are included."""
 
 PATH_LIMIT = 500
@@ -23,7 +26,7 @@ _RULES = (
     (r"//|@", Code.BAD_VALUE, "is a Bazel label; name a file of the project"),
     (r"/|~|[A-Za-z]:", Code.PATH_ESCAPES, "is not relative to the project"),
     (r".*\\", Code.BAD_VALUE, "has a backslash; paths are written with `/`"),
-    (r".*[*?\[\]{}]", Code.BAD_VALUE, "is a pattern; list each file"),
+    (r".*[*?\[\]{}]", Code.BAD_VALUE, "is a pattern; only `src` takes patterns, with `*`, `**`, `?` and `[...]`"),
     (r"(.*/)?\.\.(/|$)", Code.PATH_ESCAPES, "leads out of its directory with `..`"),
     (r"\./|.*/\.?(/|$)|\.$|$", Code.BAD_VALUE, "has an empty part or `.`; write the shortest form"),
 )

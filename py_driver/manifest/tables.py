@@ -128,7 +128,7 @@ TABLES = (
                 required=3,
                 choices=BACKENDS,
                 noun="backend",
-                doc="What to build for. A backend without a kernel section gets a variant of Python files only.",
+                doc="What to build for. Without a kernel section a backend gets Python files only, if another has one.",
                 example='["cpu", "cuda"]',
             ),
             Key(

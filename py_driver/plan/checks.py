@@ -9,7 +9,7 @@ from py_driver.manifest.model import CPP, CURRENT, STABLE_SINCE, TORCH, TVM_FFI,
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.toolkits import numbers
-from py_driver.plan.units import archs_of
+from py_driver.plan.units import archs_of, compiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -166,7 +166,7 @@ def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Fin
 
 def _of_tvm_ffi(manifest: Manifest, backend: str, families: Collection[str]) -> bool:
     """Whether a project that is bound with tvm-ffi has variants for a backend."""
-    return backend in families and bool(manifest.sections(backend))
+    return backend in families and compiles(manifest, backend)
 
 
 def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
@@ -177,13 +177,12 @@ def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> No
         if backend.value not in (*BUILT, UNIVERSAL):
             findings.note(f"the backend `{backend.value}` is excluded: the driver does not build it yet", backend.span)
         elif manifest.framework.table == TVM_FFI and not _of_tvm_ffi(manifest, backend.value, families):
-            why = "no [kernel.*] section is for it" if backend.value in families else "tvm-ffi has no variant for it"
+            why = _nothing_for(manifest, "it") if backend.value in families else "tvm-ffi has no variant for it"
             findings.note(f"the backend `{backend.value}` is excluded: {why}", backend.span)
-        elif manifest.framework.table == TORCH and not manifest.sections(backend.value):
-            message = (
-                f"no [kernel.*] section is for `{backend.value}`: torch-{backend.value} will have Python files only"
-            )
-            findings.note(message, backend.span)
+        elif manifest.framework.table == TORCH and not compiles(manifest, backend.value):
+            why = _nothing_for(manifest, f"`{backend.value}`")
+            bound = next((f", not `{one.value}`" for one in manifest.framework.src if _has_source((one,))), "")
+            findings.note(f"{why}: torch-{backend.value} will have Python files only{bound}", backend.span)
     for kernel in _outside(manifest.kernels, asked):
         message = f"{kernel.title} is excluded: `backends` in [general] does not list `{kernel.backend.value}`"
         findings.note(message, kernel.span)
@@ -191,6 +190,13 @@ def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> No
         for kernel in manifest.kernels:
             if kernel.backend.value in asked:
                 findings.note(f"{kernel.title} is excluded: the project has Python files only", kernel.span)
+
+
+def _nothing_for(manifest: Manifest, backend: str) -> str:
+    """Why nothing is compiled for a backend."""
+    if manifest.kernels or not _has_source(manifest.framework.src):
+        return f"no [kernel.*] section is for {backend}"
+    return f"no source of [{manifest.framework.table}] is for {backend}"
 
 
 def _outside(kernels: Iterable[Kernel], backends: list[str]) -> list[Kernel]:

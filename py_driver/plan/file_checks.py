@@ -8,10 +8,13 @@ import stat
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
+from py_driver.manifest.flags import asks_for_openmp
+from py_driver.manifest.model import values
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT, owner_of
+from py_driver.plan.units import compiles
 from py_driver.spelling import did_you_mean
-from py_driver.system.files import contains, is_directory, is_file, is_readable
+from py_driver.system.files import contains, is_directory, is_file, is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,16 +105,36 @@ class FileChecker:
     def _is_fit(self, text: Text, *, any_kind: bool) -> bool:
         """Whether a file can be read; collects what is wrong with it."""
         path = text.value
-        if not stat.S_ISREG((self._directory / path).stat().st_mode):
+        about = (self._directory / path).stat()
+        if not stat.S_ISREG(about.st_mode):
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file", text.span, advice="list each file by its name")
             return False
         if not any_kind and not path.endswith((*SOURCES, *HEADERS)):
             message = f"`{path}` is neither a source ({' '.join(SOURCES)}) nor a header; it is not compiled"
             self._note(message, text.span, Code.FILE_KIND)
-        elif not is_readable(self._directory / path):
+        if not is_readable(self._directory / path):
             self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it", text.span)
             return False
+        if is_lfs_pointer(self._directory / path, about.st_size):
+            message = f"`{path}` is a Git LFS pointer, which stands for a file that was not fetched"
+            self._add(Code.FILE_KIND, message, text.span, advice="fetch it with `git lfs pull`")
+            return False
         return True
+
+    def check_c(self, title: str, files: Texts, flags: Texts) -> None:
+        """Collect an error for each C source in a part that asks for OpenMP.
+
+        Args:
+            title: of the part.
+            files: that it lists.
+            flags: of its C++ sources.
+        """
+        if asks_for_openmp(values(flags)):
+            for text in files:
+                if text.value.endswith(".c"):
+                    message = f"`{text.value}` is C, and {title} asks for OpenMP, which is there for C++ alone"
+                    advice = "list it in a section without `-fopenmp`, or make it C++"
+                    self._add(Code.FILE_KIND, message, text.span, advice=advice)
 
     def check_languages(self, reason: str, files: Texts, backend: str = "cpu") -> None:
         """Collect an error for each CUDA or HIP source among files that no compiler for it sees.
@@ -129,13 +152,15 @@ class FileChecker:
 
     def check_binding(self, manifest: Manifest) -> None:
         """Collect a note for each CUDA or HIP source of the binding: what it is compiled for."""
-        built = [one for one in manifest.built if one in BUILT and manifest.sections(one)]
+        built = [one for one in manifest.built if compiles(manifest, one)]
         for text in manifest.framework.src:
             owner = owner_of(text.value)
             if owner is None:
                 continue
             able = [one for one in built if text.value.endswith(BUILT[one].sources)]
-            archs = "for the GPU architectures of all sections"
+            archs = (
+                f"for the {'GPU architectures of all sections' if manifest.kernels else 'default GPU architectures'}"
+            )
             what = (
                 f"is compiled for {' and '.join(able)} only, {archs}"
                 if able

@@ -19,7 +19,7 @@ from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
-from py_driver.plan.units import REGISTRATION, listers, split
+from py_driver.plan.units import REGISTRATION, compiles, listers, split
 from py_driver.system.files import contains, is_file
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def check_includes(
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
-    if framework.noarch or not compiled:
+    backends = [one for one in manifest.built if compiles(manifest, one)]
+    if not backends:
         return {}
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
     src -= {REGISTRATION, *unusable}
@@ -95,7 +96,6 @@ def check_includes(
     bound = framework.table
     flags = values(framework.cxx_flags)
     binding = _Section(f"[{bound}]", (framework.src, framework.include), (TORCH,), bound, cutlass, flags)
-    backends = dict.fromkeys(one.backend.value for one in compiled)
     found = {binding_target(one): _reach(files, binding, one, findings) for one in backends}
     directories = _directories(manifest, backends)
     for one in compiled:
@@ -159,6 +159,7 @@ class _Section:
         flags: Iterable[str],
     ) -> None:
         self.src, include = files
+        self.sources = frozenset(split(self.src)[0])
         self.title = title
         self.tvm_ffi = bound == TVM_FFI
         self.torch = TORCH in depends and not self.tvm_ffi
@@ -267,6 +268,7 @@ def _reach(files: _Files, section: _Section, backend: str, findings: Findings) -
                 continue
             target, always = _target(files, section, path, include)
             if target is not None and files.has(target):
+                _note_source(files, (path, include), target, section, findings)
                 found[target] = None
                 includes |= {_ALWAYS: None} if always else {}
                 waiting += [target] if target not in todo else []
@@ -306,6 +308,21 @@ def _complain(files: _Files, path: str, include: Include, wrong: tuple[Code, str
         findings.add(code, message, span, advice=advice)
 
 
+def _note_source(files: _Files, place: tuple[str, Include], source: str, section: _Section, findings: Findings) -> None:
+    """Collect a note for an include of a file that the section compiles too, once however many sections reach it."""
+    path, include = place
+    if source == path or source not in section.sources or (path, include.start) in files.complained:
+        return
+    files.complained.add((path, include.start))
+    message = (
+        f"`{source}` is included here, and as a source in `src` it is compiled by itself too: what it defines is there"
+    )
+    advice = (
+        "twice, unless it is `static` or `inline`; what is only included has the name of a header, as `.cuh`, `.inl`"
+    )
+    findings.note(f"{message} {advice}", files.span(path, include))
+
+
 def _check_arch_list(files: _Files, path: str, backend: Backend, findings: Findings) -> None:
     """Collect a note for the first use of the list of architectures in a file."""
     text, macro = files.text(path), backend.arch_list_macro
@@ -326,8 +343,7 @@ def _problem(files: _Files, section: _Section, target: str | None, include: Incl
     if target == REGISTRATION:
         return None
     if target is not None:
-        message = f"`{target}` is included here, but no `src` lists it"
-        return Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}'
+        return Code.UNLISTED_HEADER, *_unlisted(target, section)
     here = posixpath.normpath(include.path)
     known = files.has(here) or files.exists(here)
     if known and include.quoted and not include.path.startswith(section.libraries):
@@ -336,6 +352,18 @@ def _problem(files: _Files, section: _Section, target: str | None, include: Incl
         listed = "" if files.has(here) else f', and add "{here}" to `src`'
         return Code.UNLISTED_HEADER, message, f"{advice} in {section.title}{listed}"
     return None
+
+
+def _unlisted(target: str, section: _Section) -> tuple[str, str]:
+    """What is wrong with an include of a file that no `src` lists, and help."""
+    root, suffix = posixpath.splitext(target)
+    header = f"{root}{'.cuh' if suffix == '.cu' else '.inl'}" if suffix in SOURCES else target
+    only = ": a source there is compiled by itself too" if suffix in SOURCES else ""
+    rename = f'rename it, e.g. to "{header}", and ' if only else ""
+    return (
+        f"`{target}` is included here, but no `src` lists it",
+        f'{rename}add "{header}" to `src` in {section.title}{only}',
+    )
 
 
 def _target(files: _Files, section: _Section, path: str, include: Include) -> tuple[str | None, bool]:

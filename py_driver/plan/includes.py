@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,20 @@ _SKIPPED = re.compile(
     r'|"(?:[^"\\\n]|\\[\s\S])*+"?'
     r"|'(?:[^'\\\n]|\\.)'"
 )
-_DIRECTIVE = re.compile(r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b(?P<rest>[^\n]*)", re.MULTILINE)
+_HIDING = re.compile(
+    r"""(?:[^\w"'/]++|(?!(?:u8|[uUL])?R"[^\s()\\"]{0,16}\()\w++|"(?:[^"\\\n]|\\[\s\S])*+"?|'(?:[^'\\\n]|\\.)'|'"""
+    r"|//[^\n]*+|/(?![/*]))*+"
+    r'(?P<hidden>(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)|/\*[\s\S]*?(?:\*/|\Z))'
+)
+"""All up to the next raw string or `/*` comment, as `_SKIPPED` knows them, and that: these hide directives."""
+
+_DIRECTIVE = re.compile(
+    r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b"
+    r'(?P<rest>(?:[^"/\n]++|"(?:[^"\\\n]|\\[^\n])*+"?|/(?!/))*+)[^\n]*',
+    re.MULTILINE,
+)
+"""A directive, and what stands behind it up to a comment."""
+
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
 _SUSPECT = re.compile(r"#[ \t]*(?:include(?:_next|[ \t]*[A-Za-z_\\/])|import|embed)|__has_include")
@@ -35,7 +49,10 @@ _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 
 _ALL = frozenset(BUILT)
 _MACROS = {macro: frozenset({name}) for name, one in BUILT.items() for macro in one.macros}
-_DEFINED = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*(?P<macro>\w+)\s*\)?\s*\)?")
+_DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|\b(\w+))")
+_NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
+_UNKNOWN = (_ALL, frozenset[str]())
+"""The backends for which a condition may hold, and those for which it must, where nothing is known of it."""
 
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
 """What the paths of torch's headers begin with."""
@@ -83,15 +100,26 @@ def _blanked(text: str, *kinds: str) -> str:
     return _SKIPPED.sub(blank, text)
 
 
+def _directives(text: str) -> list[re.Match[str]]:
+    """The directives of a text, each a match of `_DIRECTIVE`; what stands behind one ends where a comment begins."""
+    end = max((found.end() for found in _DIRECTIVE.finditer(text)), default=0)  # long texts have all of them at the top
+    parts, at = [], 0
+    while found := _HIDING.match(text, at, end):
+        parts.append(text[at : found.start("hidden")])
+        parts.append(re.sub(r"[^\n]", " ", found["hidden"]))
+        at = found.end()
+    return list(_DIRECTIVE.finditer("".join([*parts, text[at:end]])))
+
+
 def scan(text: str) -> tuple[Include, ...]:
     """The includes of a text, in its order; those with a macro for a path are left out.
 
     Args:
         text: a source or header.
     """
-    plain = _blanked(text.replace("\ufeff", " ", 1), "raw", "comment")  # a byte order mark, which compilers skip
-    directives = list(_DIRECTIVE.finditer(plain))
-    guards = 1 if _is_guarded(plain, directives) else 0
+    text = text.replace("\ufeff", " ", 1)  # a byte order mark, which compilers skip
+    directives = _directives(text)
+    guards = 1 if _is_guarded(text, directives) else 0
     branches = [_Branch(_ALL, _ALL)]
     found = []
     for directive in directives:
@@ -107,11 +135,30 @@ def scan(text: str) -> tuple[Include, ...]:
                     start=directive.start("rest") + target.start(group),
                 )
                 found.append(include)
-        elif name == "endif":
-            branches = branches[:-1] or branches
-        elif name.startswith(("if", "el")):
-            _enter(branches, name, directive["rest"])
+        else:
+            _follow(branches, directive)
     return tuple(found)
+
+
+def seen(text: str, backends: Iterable[str]) -> str:
+    """The text with blanks for what stands inside an `#if` that holds for none of some backends.
+
+    Args:
+        text: a source or header.
+        backends: whose compilers read it.
+    """
+    wanted = frozenset(backends)
+    branches = [_Branch(_ALL, _ALL)]
+    parts, at = [], 0
+    for directive in _directives(text):
+        parts.append(_if_seen(text[at : directive.start()], branches[-1].seen & wanted))
+        _follow(branches, directive)
+        at = directive.start()
+    return "".join([*parts, _if_seen(text[at:], branches[-1].seen & wanted)])
+
+
+def _if_seen(part: str, backends: frozenset[str]) -> str:
+    return part if backends else re.sub(r"[^\n]", " ", part)
 
 
 class _Branch(NamedTuple):
@@ -121,6 +168,15 @@ class _Branch(NamedTuple):
     left: frozenset[str]
 
 
+def _follow(branches: list[_Branch], directive: re.Match[str]) -> None:
+    """Go into a branch, or out of it, if a directive does."""
+    name = directive["name"]
+    if name == "endif":
+        del branches[max(1, len(branches) - 1) :]
+    elif name.startswith(("if", "el")):
+        _enter(branches, name, directive["rest"])
+
+
 def _enter(branches: list[_Branch], name: str, condition: str) -> None:
     """Go into a branch: that of an `#if`, or the next one after `#elif` and its kin."""
     left = branches[-1].seen
@@ -128,21 +184,50 @@ def _enter(branches: list[_Branch], name: str, condition: str) -> None:
         left = branches.pop().left if len(branches) > 1 else _ALL
     negated, prefix = "n" in name.removeprefix("el"), name in {"ifdef", "ifndef", "elifdef", "elifndef"}
     asked = f"{'!' * negated}defined {condition}" if prefix else condition
-    known = _ALL if name == "else" else _backends(asked)
-    may, must = (_ALL, frozenset[str]()) if known is None else (known, known)
+    may, must = (_ALL, _ALL) if name == "else" else _holds(asked)
     branches.append(_Branch(seen=left & may, left=left - must))
 
 
-def _backends(condition: str) -> frozenset[str] | None:
-    """The backends for which a condition holds that asks for their macros alone, with `||`; None for any other."""
-    found: frozenset[str] = frozenset()
-    for part in condition.split("||"):
-        asked = _DEFINED.fullmatch(part.strip())
-        if asked is None or asked["macro"] not in _MACROS:
-            return None
-        here = _MACROS[asked["macro"]]
-        found |= _ALL - here if asked["not"] else here
-    return found
+def _holds(condition: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The backends for which a condition may hold and must: it asks for their macros, for numbers, or for anything."""
+    text = condition.strip()
+    if "?" in text:
+        return _UNKNOWN
+    for operator, join in (("||", frozenset[str].union), ("&&", frozenset[str].intersection)):
+        parts = _parts(text, operator)
+        if len(parts) > 1:
+            held = [_holds(part) for part in parts]
+            return join(*(may for may, _ in held)), join(*(must for _, must in held))
+    inner = text[1:].strip() if text.startswith("!") else ""
+    if inner and (
+        _DEFINED.fullmatch(inner) or _NUMBER.fullmatch(inner) or _is_enclosed(inner) or inner.startswith("!")
+    ):
+        may, must = _holds(inner)
+        return _ALL - must, _ALL - may
+    if _is_enclosed(text):
+        return _holds(text[1:-1])
+    if _NUMBER.fullmatch(text):
+        return (_ALL, _ALL) if text.strip("0xXbBuUlL") else (frozenset(), frozenset())
+    asked = _DEFINED.fullmatch(text)
+    known = _MACROS.get(asked[1] or asked[2]) if asked else None
+    return _UNKNOWN if known is None else (known, known)
+
+
+def _parts(text: str, operator: str) -> list[str]:
+    """A condition between the operators that stand in no parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and text.startswith(operator, at):
+            parts.append(text[start:at])
+            start = at + len(operator)
+    return [*parts, text[start:]]
+
+
+def _is_enclosed(text: str) -> bool:
+    """Whether the parentheses at both ends of a condition are one pair."""
+    depths = list(itertools.accumulate((character == "(") - (character == ")") for character in text))
+    return text.startswith("(") and depths[-1] == 0 and 0 not in depths[:-1]
 
 
 def is_opaque(text: str) -> bool:
@@ -201,7 +286,7 @@ def use(text: str, macro: str) -> Include | None:
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
-    """Whether an include guard is around a text without comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
+    """Whether an include guard is around a text but for comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":
         directives = directives[1:]
     names = [one["name"] for one in directives]
@@ -217,4 +302,4 @@ def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
         depth += (name in {"if", "ifdef", "ifndef"}) - (name == "endif")
         if depth == 0 or (depth == 1 and name in {"else", "elif", "elifdef", "elifndef"}):
             return False
-    return depth == 1 and not text[directives[-1].end() :].strip()
+    return depth == 1 and not _blanked(text[directives[-1].start() :], "raw", "comment").partition("\n")[2].strip()

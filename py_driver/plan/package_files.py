@@ -10,7 +10,7 @@ from py_driver.errors import Code
 from py_driver.manifest.paths import PATH_LIMIT, path_problem
 from py_driver.manifest.section import unsafe_character
 from py_driver.plan.metadata import METADATA
-from py_driver.system.files import contains, is_readable
+from py_driver.system.files import contains, is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +116,9 @@ class _Package:
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file")
         elif not is_readable(self._directory / path):
             self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it")
+        elif is_lfs_pointer(self._directory / path, (self._directory / path).stat().st_size):
+            message = f"`{path}` is a Git LFS pointer, which stands for a file that was not fetched"
+            self._add(Code.FILE_KIND, message, advice="fetch it with `git lfs pull`")
         else:
             return True
         return False

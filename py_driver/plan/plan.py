@@ -17,10 +17,10 @@ from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
 from py_driver.plan.staging import own_names
-from py_driver.plan.units import archs_of, split, united, units
+from py_driver.plan.units import archs_of, compiles, split, united, units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.errors import Note, Span
@@ -188,7 +188,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
     families = tuple(dict.fromkeys(variant.cell.family for variant in variants))
-    compiled = tuple(family for family in families if not manifest.framework.noarch and manifest.sections(family))
+    compiled = tuple(family for family in families if compiles(manifest, family))
     groups = tuple(group for family in compiled for group in _groups(project, family, variants, matrix))
     if strict_archs and (failures := _dropped(manifest, groups)):
         raise DriverError(failures)
@@ -235,7 +235,7 @@ def _place(span: Span | None) -> tuple[int, int]:
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Excluded, ...]]:
     """The cells that are built, bundled ones first and noarch ones last, and those that are not."""
     variants, excluded = [], []
-    aot = {one for one in manifest.built if not manifest.framework.noarch and manifest.sections(one)}
+    aot = {one for one in manifest.built if compiles(manifest, one)}
     chosen_for: dict[tuple[str, str | None], list[Archs | None]] = {}
     compiled: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
@@ -246,15 +246,15 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             continue
         key = cell.backend, cell.cpu
         if key not in chosen_for:
-            chosen_for[key] = [_choose(section, cell, matrix) for section in sections]
+            chosen_for[key] = _chosen(manifest, cell, sections, matrix)
         chosen = chosen_for[key]
         if empty := next(
-            (s for s, one in zip(sections, chosen, strict=True) if one is not None and not one.kept), None
+            (s for s, one in zip(sections, chosen, strict=False) if one is not None and not one.kept), None
         ):
             reason = f"{empty.title} has no GPU architecture that {_toolkit(cell.backend)} compiles for"
             excluded.append(Excluded(cell=cell, reason=reason))
             continue
-        archs = sorted({arch for one in chosen if one for arch in one.kept}) if BUILT[cell.family].arch else None
+        archs = sorted({arch for one in chosen if one for arch in one.kept}) or None
         if key not in compiled:
             compiled[key] = tuple(one.target for one in units(manifest, cell.family, sections))
         variants.append(_variant(manifest, candidate, groups=compiled[key], archs=archs))
@@ -288,7 +288,7 @@ def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...], matri
     version, bounds, title = version_of(cell.backend), manifest.bounds(cell.family), BUILT[cell.family].title
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)
-    if not sections:
+    if not sections and manifest.sections(cell.family):
         return f"every kernel section asks for a later {title} than {version}"
     if version and cell.family == "cuda":
         return _too_old(version, sections, matrix)
@@ -302,6 +302,19 @@ def _too_old(cuda: str, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
             if (minimum := matrix.libraries.get(name, "")) and numbers(cuda) < numbers(minimum):
                 return f"{section.title} depends on {name}, which needs CUDA {minimum}"
     return ""
+
+
+def _chosen(manifest: Manifest, cell: Cell, sections: Sequence[Kernel], matrix: Matrix) -> list[Archs | None]:
+    """The GPU architectures of each section in a cell; the default ones if the binding is all there is."""
+    if sections or not _device_sources(split(manifest.framework.src, cell.family)[0], cell.family):
+        return [_choose(section, cell, matrix) for section in sections]
+    toolkit = matrix.toolkit(cell.backend)
+    return [BUILT[cell.family].choose(None, toolkit)] if toolkit else []
+
+
+def _device_sources(sources: Iterable[str], family: str) -> list[str]:
+    """Those sources that only a backend's compiler takes."""
+    return [source for source in sources if BUILT[family].sources and source.endswith(BUILT[family].sources)]
 
 
 def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
@@ -358,8 +371,8 @@ def _group(project: Project, family: str, unit: Unit, cells: Iterable[Cell], mat
     # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
     ordered = [*reversed([values(one) for one in includes]), *(one.includes for one in reach)]
     reached = [name for one in reach for name in one.depends]
-    device = any(source.endswith(BUILT[family].sources) for source in unit.sources if BUILT[family].sources)
-    chosen = {cell.backend: _archs(manifest, unit, cell, matrix) for cell in cells if unit.sections or device}
+    device = unit.sections or _device_sources(unit.sources, family)
+    chosen = {cell.backend: _archs(manifest, unit, cell, matrix) for cell in cells if device}
     return Group(
         name=unit.target,
         title=unit.title,
@@ -398,6 +411,6 @@ def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ..
 
 def _archs(manifest: Manifest, unit: Unit, cell: Cell, matrix: Matrix) -> Archs | None:
     """The GPU architectures of a unit in a cell: of the sections that list its sources, or of all."""
-    found = [_choose(one, cell, matrix) for one in unit.sections or _sections(manifest, cell)]
+    found = _chosen(manifest, cell, unit.sections or _sections(manifest, cell), matrix)
     archs = [one for one in found if one is not None]
     return united(archs) if archs else None

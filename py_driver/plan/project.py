@@ -16,6 +16,7 @@ from py_driver.plan.file_checks import FileChecker
 from py_driver.plan.header_checks import check_includes
 from py_driver.plan.op_names import check_op_names
 from py_driver.plan.package_files import package_files
+from py_driver.plan.patterns import with_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +70,7 @@ def load(directory: Path, releases: Releases) -> Project:
     """
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
+    manifest = with_files(directory, manifest, findings)
     check(manifest, releases, findings)
     checker = FileChecker(directory, findings)
     framework = manifest.framework
@@ -80,7 +82,9 @@ def load(directory: Path, releases: Releases) -> Project:
         if compiled and needed:
             reason = f"{kernel.title} is for the backend {kernel.backend.value}"
             checker.check_languages(reason, kernel.src, kernel.backend.value)
+            checker.check_c(kernel.title, kernel.src, kernel.cxx_flags)
             checker.check_commas(kernel.backend.value, kernel.src, kernel.include)
+    checker.check_c(f"[{framework.table}]", framework.src, framework.cxx_flags)
     checker.check_binding(manifest)
     checker.check_common(manifest)
     checker.check_case(manifest)

@@ -80,6 +80,16 @@ def _is_for(source: str, family: str) -> bool:
     return owner_of(source) is None or source.endswith(BUILT[family].sources)
 
 
+def compiles(manifest: Manifest, family: str) -> bool:
+    """Whether a project compiles something for a backend: its kernel sections, or a binding that is all there is.
+
+    Where a project has kernel sections, a backend without one gets Python files only, as upstream has it: the binding
+    calls what a section defines.
+    """
+    alone = not manifest.kernels and family in BUILT and bool(split(manifest.framework.src, family)[0])
+    return not manifest.framework.noarch and (alone or bool(manifest.sections(family)))
+
+
 def listers(manifest: Manifest, family: str) -> dict[str, list[Kernel]]:
     """By source, the sections of a backend that list it, in the order of build.toml."""
     found: dict[str, list[Kernel]] = {}

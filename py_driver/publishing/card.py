@@ -12,7 +12,7 @@ from py_driver import __version__
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import DriverError
 from py_driver.manifest.model import TVM_FFI
-from py_driver.matrix.backends import ARCH, arch_order
+from py_driver.matrix.backends import ARCH, BUILT, arch_order
 from py_driver.matrix.cells import parse
 from py_driver.publishing.card_files import BENCHMARKS
 from py_driver.publishing.public_api import offers, schemas, summary
@@ -118,7 +118,7 @@ def card_facts(
         python=[name for depends in manifest.depends.values() for name in depends.python],
         summary=summary(python),
         offers=offers(python),
-        schemas=schemas(binding),
+        schemas=schemas(binding, manifest.built or BUILT),
         reports=[report for text in reports if (report := figures(text))],
         made=f"{MADE} {__version__}",
     )

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from py_driver.plan.includes import seen
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -46,16 +48,18 @@ class Offer(NamedTuple):
     summary: str
 
 
-def schemas(sources: Iterable[str]) -> list[str]:
+def schemas(sources: Iterable[str], backends: Iterable[str]) -> list[str]:
     """The schemas of the ops that C++ sources define, `relu(Tensor! out, Tensor input) -> ()`, each once.
 
-    The preprocessor is not run: those inside an `#if` count, and those that a macro makes do not.
+    The preprocessor is not run: those inside an `#if` count unless it holds for none of the backends, and those that a
+    macro makes do not.
 
     Args:
         sources: the text of the sources of a binding.
+        backends: that they are compiled for.
     """
     found = []
-    for source in sources:
+    for source in (seen(text, backends) for text in sources):
         before: tuple[str, ...] = ()
         literals: list[str] = []
         for token in _TOKEN.finditer(source):

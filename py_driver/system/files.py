@@ -20,6 +20,10 @@ _REFUSALS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), Code.PERMISSION),
 }
 
+_LFS = b"version https://git-lfs.github.com/spec/"
+_LFS_SIZE = 1024
+"""A pointer has fewer bytes (docs/spec.md of git-lfs)."""
+
 
 def is_file(path: Path) -> bool:
     """Whether a path is that of a regular file; no if nobody can tell: no permission, a name that is too long."""
@@ -34,6 +38,19 @@ def is_directory(path: Path) -> bool:
 def is_readable(path: Path) -> bool:
     """Whether the mode of a file lets this process read it."""
     return os.access(path, os.R_OK)
+
+
+def is_lfs_pointer(path: Path, size: int) -> bool:
+    """Whether a file is what Git LFS leaves in the place of one that it has not fetched.
+
+    Args:
+        path: of the file, which can be read.
+        size: of it.
+    """
+    if size >= _LFS_SIZE:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_LFS)) == _LFS
 
 
 def contains(directory: str, path: str) -> bool:

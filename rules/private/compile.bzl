@@ -15,6 +15,10 @@ _CXX_STANDARD = 17
 # whether a header has defined their arguments or only declared them.
 VISIBILITY = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
 
+# Languages besides C++ that the host compiler takes, by extension, as clang calls them. They see no id of the kernel, and
+# all headers; gcc is here for C++ alone.
+OTHER_LANGUAGES = {"S": "assembler-with-cpp", "c": "c"}
+
 def _repository_prefix_map(file):
     """Takes the way to an external repository out of `__FILE__`: its name differs between Bazel versions and root modules."""
     root = file.owner.workspace_root
@@ -228,6 +232,12 @@ def add_packs(arguments, packed):
     arguments.add_all(packed.packs, before_each = "--pack")
     arguments.add_all(packed.readers, before_each = "--reads")
 
+def _flags_of(language, flags):
+    """An author's flags for C++ as another language takes them: without a standard of C++."""
+    if not language:
+        return flags
+    return [flag for flag in flags if not flag.startswith("-std=") and not flag.startswith("--std=")]
+
 def without_definitions(flags):
     """An author's flags for a compiler, less those that only preprocessing reads; so the later phases are shared more.
 
@@ -246,7 +256,7 @@ def without_definitions(flags):
     return found
 
 def compile_cxx(ctx, job, source):
-    """Compiles a C++ source with the host compiler, or with gcc if the target asks for it.
+    """Compiles a source in C++, C or assembly with the host compiler, or C++ with gcc if the target asks for it.
 
     A source that sees the id of the kernel is preprocessed in an action of its own, and the id is put into its text after
     that: the id changes with every edit of any source, and the text does not if the source asks registration.h alone for
@@ -261,9 +271,10 @@ def compile_cxx(ctx, job, source):
         list of File, the object to link; list of File, the first output of each action.
     """
     object = object_file(ctx, source)
-    needed = None if job.gcc else job.needed
-    name = ctx.file._extension_name if job.id else None
-    if job.gcc:
+    language = OTHER_LANGUAGES.get(source.extension)
+    needed = None if job.gcc or language else job.needed
+    name = ctx.file._extension_name if job.id and not language else None
+    if job.gcc and not language:
         compiler = gcc_compiler(ctx, job)
         files = compiler.files + ([job.gpu.headers] if job.gpu else [])
         headers = preprocessor_inputs(job, source, files, name)
@@ -275,16 +286,17 @@ def compile_cxx(ctx, job, source):
     common = ctx.actions.args()
     common.add_all(compiler.options)
     common.add_all(VISIBILITY)
-    common.add_all(language_flags(job))
+    common.add_all(["-Wno-unused-command-line-argument", "-O3"] if language else language_flags(job))
     prefix_maps(common, job, source, job.cc.compiler)
     find = ctx.actions.args()
     find.add_all(compiler.includes, before_each = "-isystem")
     preprocessor_flags(find, job, needed, name)
     if job.gpu:
         find.add("-isystem", job.gpu.include)
-    find.add_all(compiler.flags)
+    find.add_all(_flags_of(language, compiler.flags))
     read = [headers_file(ctx, source)] if needed else []
-    if not job.id:
+    if not name:
+        find.add_all(["-x", language] if language else [])
         find.add_all(compiler.compile)
         add_source(find, job, source)
         find.add("-o", object)

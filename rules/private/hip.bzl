@@ -27,6 +27,10 @@ _NO_ARCH = "gfx906"
 # Flags of the compiler that decide what the assembler takes.
 _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 
+# What CUDA has in host code, and clang's wrapper of HIP if asked: `max` and `min` of all numbers. Without, those of two
+# doubles or two 64-bit integers are `max(int, int)`.
+_HOST_MIN_MAX = ["-D__HIP_DEFINE_EXTENDED_HOST_MIN_MAX__=1", "-D__HIP_DEFINE_MIXED_HOST_MIN_MAX__=1"]
+
 def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = None):
     ctx.actions.run(
         arguments = arguments,
@@ -69,6 +73,7 @@ def compile_hip(ctx, job, source):
     find.add_all(rocm.includes, before_each = "-isystem")
     find.add("-isystem", rocm.include)
     find.add_all(["-nogpulib", "-include", "__clang_hip_runtime_wrapper.h"])
+    find.add_all(_HOST_MIN_MAX if source.extension == "cu" else [])
     preprocessor_flags(find, job, None, id_header(job))
     find.add_all(job.hip_flags)
     find.add("-E")

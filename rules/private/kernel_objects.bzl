@@ -75,6 +75,10 @@ def _kernel_objects_impl(ctx):
     if gpu and not ctx.attr.archs.get(release) and any([f.extension in LANGUAGES for f in ctx.files.srcs]):
         help = "name at least one, e.g. \"%s\"" % backend.example
         fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
+    for source in ctx.files.srcs:
+        if source.extension == "c" and asks_for_openmp(ctx.attr.cxx_flags):
+            problem = "`%s` is C, and OpenMP is there for C++ alone" % source.short_path
+            fail_with(ctx.label, "srcs", problem, "compile it in a target without OpenMP, or as C++")
     stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
     sources = bare_sources(ctx, not backend.rewrite)
@@ -168,9 +172,9 @@ kernel_objects = rule(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
         ),
         "srcs": attr.label_list(
-            allow_files = [".cu", ".hip", ".cpp", ".cc", ".cxx"],
+            allow_files = [".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".S"],
             mandatory = True,
-            doc = "Sources; each becomes one object. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
+            doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, but for `-std`. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
         "_compile": attr.label(

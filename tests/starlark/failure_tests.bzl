@@ -165,6 +165,15 @@ def _objects_failures():
             ],
         ),
         _objects(
+            name = "c_source_with_openmp_fails",
+            attribute = "srcs",
+            problem = "`tests/starlark/project/csrc/plain.c` is C, and OpenMP is there for C++ alone",
+            help = "compile it in a target without OpenMP, or as C++",
+            backend = "cpu",
+            cxx_flags = ["-fopenmp"],
+            srcs = [_PROJECT + "csrc/plain.c"],
+        ),
+        _objects(
             name = "objects_for_rocm_in_a_cuda_cell_fail",
             attribute = "backend",
             problem = "no ROCm SDK for `cu130`",

@@ -81,6 +81,8 @@ def _preprocess_test_impl(ctx):
     asserts.true(env, "-ffile-prefix-map=%s/=" % tree in action.argv)
     asserts.equals(env, [
         "-D__GLIBC_MINOR__=28",
+        "-D__HIP_DEFINE_EXTENDED_HOST_MIN_MAX__=1",
+        "-D__HIP_DEFINE_MIXED_HOST_MIN_MAX__=1",
         "-DNDEBUG",
         "-DROCM_KERNEL",
         "-DUSE_ROCM=1",
@@ -121,6 +123,7 @@ def _hip_source_test_impl(ctx):
     tree = "bazel-out/cfg/bin/tests/starlark/project/plain_rocm.hipified"
     [action] = actions_of(_nodes(env, "plain_rocm"), "HipPreprocess", "csrc/other.hip.phases/host.hipi")
     asserts.equals(env, [tree + "/csrc/other.hip"], _after(action, "-E"))
+    asserts.equals(env, [], _starting(action, "-D__HIP_DEFINE"), "a HIP source means what hipcc makes of it")
     return analysistest.end(env)
 
 hip_source_test = _make(_hip_source_test_impl)

@@ -124,3 +124,71 @@ def test_names_that_stay_are_told_with_their_lines(module: Path, tmp_path: Path)
     report, said = run(module, tmp_path, {"f.cu": source})
     assert report["f.cu"]["left"] == {"cudaNoSuchThing": 3}
     assert said == "f.cu:3: warning: hipify has no HIP name for `cudaNoSuchThing`\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["max", "min", "ceil", "floor", "exp", "log", "pow", "fabs", "fmod", "remainder", "frexp"]
+)
+def test_functions_of_std_stay(module: Path, tmp_path: Path, name: str) -> None:
+    text = f"double f(double a) {{ return std::{name}(a, 1.0) + ::{name}(a, 1.0); }}\n"
+    run(module, tmp_path, {"f.cu": text, "g.cuh": text})
+    assert text in made(tmp_path, "f.hip")
+    assert text in made(tmp_path, "g.cuh")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(
+            '"cudaMalloc USE_CUDA"',
+            'u8"cub::Sum"',
+            '"a \\" cudaFree "',
+            '\'"\'; // "\n"cudaFree "',
+            'L\'"\' "cudaFree "',
+        ),
+        *('R"x(\n" cudaFree )" cudaMalloc )x"', "1'000'000 ", '"/*" + " cudaFree */"'),
+    ],
+)
+def test_strings_stay_as_they_are(module: Path, tmp_path: Path, data: str) -> None:
+    run(module, tmp_path, {"f.cu": f"auto f = {data}; auto g = cudaSuccess;\n"})
+    assert f"auto f = {data}; auto g = hipSuccess;\n" in made(tmp_path, "f.hip")
+
+
+@pytest.mark.parametrize("call", ["dlsym(library", "nvrtcCreateProgram(&program", "cuGetProcAddress("])
+def test_strings_follow_where_a_name_is_looked_up_at_run_time(module: Path, tmp_path: Path, call: str) -> None:
+    files: dict[str, str | bytes] = {"f.cu": 'auto f = R"(cudaFree )";\n', "g.cpp": f'{call}, " cudaMalloc ");\n'}
+    run(module, tmp_path, files)
+    assert 'R"(hipFree )"' in made(tmp_path, "f.hip")
+    assert '" hipMalloc "' in made(tmp_path, "g_hip.cpp")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("struct GpuDefs {};", "int mixed_utils(), max_pool_with_index_gpu();", "#define HIP_CHECK(x) check(x)"),
+        *('#include "math/reduce.cuh"', "#ifdef MAJOR_VERSION", "enum { PATCH_LEVEL = MINOR_VERSION };"),
+    ],
+)
+def test_names_of_others_stay(module: Path, tmp_path: Path, text: str) -> None:
+    run(module, tmp_path, {"f.cu": f"\n{text}\n"})
+    assert made(tmp_path, "f.hip").endswith(f"\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("const unsigned ready = __ballot_sync(m, p);", "uint32_t a{__activemask()};", "int n = __popc(__ballot(p));"),
+        "unsigned int const same =\n __match_any_sync(m, v);",
+    ],
+)
+def test_half_of_the_lanes_is_warned_of(module: Path, tmp_path: Path, text: str) -> None:
+    said = run(module, tmp_path, {"f.cu": f"// unsigned a = __ballot(1);\n{text}\n"})[1]
+    assert said.startswith("f.cu:2: warning: `__")
+    assert "has 64 bits in HIP, and 32 are kept here" in said
+
+
+def test_all_lanes_are_not_warned_of(module: Path, tmp_path: Path) -> None:
+    text = (
+        "unsigned long long a = __ballot(p); uint64_t b = __activemask(); bool c = __ballot(p); auto d = __ballot(p);\n"
+    )
+    assert run(module, tmp_path, {"f.cu": text})[1] == ""

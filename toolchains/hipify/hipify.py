@@ -3,11 +3,12 @@
     python3 -I -S hipify.py sources MODULE OUT REPORT [-I DIRECTORY]... [-s SOURCE]... [-f NAME FILE]...
     python3 -I -S hipify.py headers MODULE INCLUDE
 
-`sources` copies each FILE to OUT/NAME and rewrites them as `torch.utils.cpp_extension` does for a ROCm build of torch.
-What is rewritten stands beside them under the name that hipify gives it; a SOURCE has that name in any case, also if
-nothing of it was rewritten. REPORT is JSON: for each file its new name, how often each name was replaced, and the names
-that look like CUDA's and stayed, with the first line of each; these are warned of. The compiler is told to call the
-lines of what was made those of FILE.
+`sources` copies each FILE to OUT/NAME and rewrites them as `torch.utils.cpp_extension` does for a ROCm build of torch,
+but for what changes the meaning of a text: see `_keep_meaning`. What is rewritten stands beside them under the name
+that hipify gives it; a SOURCE has that name in any case, also if nothing of it was rewritten. REPORT is JSON: for each
+file its new name, how often each name was replaced, and the names that look like CUDA's and stayed, with the first line
+of each. These are warned of, and so is a bit for each of 64 lanes of which a text keeps 32. The compiler is told to
+call the lines of what was made those of FILE.
 
 `headers` rewrites the headers of a CUDA build of torch as tools/amd_build/build_amd.py of pytorch/pytorch rewrites the
 sources of a ROCm build, in place. torch's `hip` headers then stand where a ROCm build has them. Only releases from 2.11
@@ -19,6 +20,7 @@ MODULE is the directory that has torch's package `hipify` in it. Standard librar
 from __future__ import annotations
 
 import argparse
+import bisect
 import codecs
 import contextlib
 import importlib
@@ -29,14 +31,37 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 # Names of CUDA's libraries that no header of torch or HIP defines for a ROCm build.
 _CUDA_NAME = re.compile(
     r"\b(?:cuda[A-Z]\w*|cu[A-Z][a-z]\w*|cu(?:blas|sparse|solver|fft|rand|dnn)(?:Lt)?[A-Z_]\w*|nv(?:rtc|tx|jitlink)\w*"
     r"|__nv_\w+|CU(?:DA_(?:SUCCESS|ERROR)|_)\w*)\b"
 )
-_SKIPPED = re.compile(r'//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*"|^[ \t]*#[ \t]*include[^\n]*', re.MULTILINE)
+_NO_CODE = re.compile(
+    r"^[ \t]*#[ \t]*include[^\n]*"
+    r"|//(?:[^\\\n]|\\[\s\S])*|/\*[\s\S]*?(?:\*/|\Z)"
+    r'|(?P<data>(?<!\w)(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)'
+    r"|\"(?:[^\"\\\n]|\\[\s\S])*\"|(?<!\w)(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+')",
+    re.MULTILINE,
+)
+"""What is no code: names of headers, comments, and strings, which are data."""
+
+_LOOKED_UP = re.compile(r"\b(?:nvrtc\w+|dlsym|cuGetProcAddress\w*|cudaGetDriverEntryPoint\w*)\b")
+"""Calls that read names and code out of strings, so that strings are rewritten too."""
+
+_COMMON_NAMES = ("MAJOR_VERSION", "MINOR_VERSION", "PATCH_LEVEL")
+"""Names of CUDA's that an author uses for something else, and defines with a flag, such as `-DMAJOR_VERSION=2`."""
+
+_LANES = re.compile(
+    r"(?:\b(?:unsigned(?:[ \t]+int)?|int|u?int32_t)(?:[ \t]+const)?[ \t]+\w+\s*[={(]|\b__(?:popc|ffs|clz|brev)\s*\()\s*"
+    r"(?P<call>__(?:ballot(?:_sync)?|activemask|match_(?:any|all)(?:_sync)?))\s*\("
+)
+"""A result with a bit for each of 64 lanes where 32 bits of it are kept."""
+
 _RUNTIME = '#include "hip/hip_runtime.h"\n'
 """What hipify puts before a text with device code that does not include it."""
 
@@ -82,11 +107,60 @@ def _run(hipify: Any, root: Path, **arguments: Any) -> None:  # noqa: ANN401  (t
         hipify.hipify(str(root), output_directory=str(root), show_progress=False, **arguments)
 
 
+class _CodeAlone:
+    """hipify's pattern of names, which finds them in code and in the names of headers, not in strings."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def sub(self, replace: Callable[[re.Match[str]], str], text: str) -> str:
+        """The text with each name replaced."""
+        data = [part.span() for part in _NO_CODE.finditer(text) if part["data"]]
+        starts = [start for start, _ in data]
+
+        def replaced(name: re.Match[str]) -> str:
+            before = bisect.bisect_right(starts, name.start()) - 1
+            return name[0] if before >= 0 and name.start() < data[before][1] else replace(name)
+
+        return self._pattern.sub(replaced, text)
+
+    def findall(self, text: str) -> list[str]:
+        """The names."""
+        found: list[str] = []
+
+        def kept(name: re.Match[str]) -> str:
+            found.append(name[0])
+            return name[0]
+
+        self.sub(kept, text)
+        return found
+
+
+def _keep_meaning(hipify: Any, texts: Iterable[bytes]) -> None:  # noqa: ANN401  (torch's, without types)
+    """Have hipify replace the names of CUDA, and no more.
+
+    - `std::max` and its kin stay: what hipify makes of it is `::max(int, int)` in host code, which cuts doubles and
+      64-bit integers. HIP has all of `std` that it replaces in device code.
+    - What Caffe2's files were called stays, and `HIP_CHECK`: an author's `GpuDefs` would become `hip/GpuDefs`.
+    - Strings stay, but where a text looks up names or compiles code at run time.
+    """
+    mappings = sys.modules["hipify.cuda_to_hip_mappings"]
+    hipify.MATH_TRANSPILATIONS.clear()
+    paths = getattr(mappings, "CAFFE2_PATH_MAPPINGS", {})
+    for name in (*getattr(mappings, "CAFFE2_SPECIFIC_MAPPINGS", ()), *paths, *_COMMON_NAMES):
+        if name in hipify.PYTORCH_MAP:
+            hipify.PYTORCH_MAP[name] = name
+    paths.clear()
+    if not any(_LOOKED_UP.search(text.decode()) for text in texts):
+        hipify.RE_PYTORCH_PREPROCESSOR = _CodeAlone(hipify.RE_PYTORCH_PREPROCESSOR)
+
+
 def sources(options: argparse.Namespace) -> None:
     """The first form; see the top."""
     hipify = _hipify(options.module)
     out = Path(options.out).absolute()
     texts = {name: _read(name, Path(path)) for name, path in sorted(options.file)}
+    _keep_meaning(hipify, texts.values())
     for name, text in texts.items():
         to = out / name
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -119,6 +193,8 @@ def sources(options: argparse.Namespace) -> None:
     for name, told in report.items():
         for left, line in told["left"].items():
             sys.stderr.write(f"{name}:{line}: warning: hipify has no HIP name for `{left}`\n")
+    for name, text in texts.items():
+        _warn_of_lanes(name, _code(text.decode()))
 
 
 def _read(name: str, path: Path) -> bytes:
@@ -129,6 +205,21 @@ def _read(name: str, path: Path) -> bytes:
     except UnicodeDecodeError as wrong:
         sys.exit(f"{name}:{content.count(10, 0, wrong.start) + 1}: error: this is not UTF-8; save the file as UTF-8")
     return content if name.endswith(".hip") else _INCLUDE.sub(rb"\1#include ", content)
+
+
+def _code(text: str) -> str:
+    """A text with blanks for what is no code."""
+    return _NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
+
+
+def _warn_of_lanes(name: str, code: str) -> None:
+    """Warn of each result with a bit for each lane that the text keeps 32 bits of."""
+    for found in _LANES.finditer(code):
+        line = code.count("\n", 0, found.start()) + 1
+        advice = "keep it in an `unsigned long long`, and count with `__popcll` and `__ffsll`"
+        sys.stderr.write(
+            f"{name}:{line}: warning: `{found['call']}` has 64 bits in HIP, and 32 are kept here; {advice}\n"
+        )
 
 
 def _refuse_overwritten(out: Path, texts: dict[str, bytes], made: dict[str, Path]) -> None:
@@ -147,7 +238,7 @@ def _told(hipify: Any, before: Path, after: Path, name: str) -> dict[str, Any]: 
         for found in hipify.RE_PYTORCH_PREPROCESSOR.findall(old)
         if hipify.PYTORCH_MAP[found] != found
     )
-    code = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), new[len(_added(hipify, old, new)) :])
+    code = _code(new[len(_added(hipify, old, new)) :])
     left: dict[str, int] = {}
     for found in _CUDA_NAME.finditer(code):
         left.setdefault(found[0], code.count("\n", 0, found.start()) + 1)

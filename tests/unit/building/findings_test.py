@@ -206,10 +206,12 @@ def test_hip(project: Project) -> None:
         reverse=True,
     )
     assert source.lines[0] == "oops/csrc/two.cu:5:24: error: use of undeclared identifier 'missing'"
-    assert header.lines[:2] == (
+    assert header.lines[:3] == (
         "In file included from oops/csrc/two.cu:1:",
         "oops/csrc/two.cuh:2: error: member reference base type 'int' is not a structure or union",
+        "    2 | template <class T> __device__ T helper(T x) { return x.nothing(); }",
     )
+    assert header.lines[3].startswith("oops/csrc/two.cu:5:12: note: in instantiation of ")
     assert header.archs == ("gfx942",)
 
 

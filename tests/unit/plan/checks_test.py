@@ -28,7 +28,7 @@ def test_a_good_project_has_no_notes(project: Path) -> None:
 
 def test_backends_and_sections_that_disagree(project: Path) -> None:
     assert notes(project, '["cuda"]', '["cuda", "cpu"]') == [
-        "no [kernel.*] section is for `cpu`: torch-cpu will have Python files only"
+        "no [kernel.*] section is for `cpu`: torch-cpu will have Python files only, not `torch-ext/binding.cpp`"
     ]
     assert "torch-cpu" in [one.name for one in plan(project, '["cuda"]', '["cuda", "cpu"]').variants]
     metal = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["csrc/other.metal"]\n[kernel.relu]'

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from clone import PROJECTS
 
+from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.publishing.card import card_facts, make_card
@@ -71,3 +73,11 @@ def test_functions_and_ops() -> None:
 )
 def test_report_that_is_none_is_left_out(text: str) -> None:
     assert "## Benchmarks" not in card({_CELL: {}}, {"benchmarks/x.json": text})
+
+
+def test_op_that_no_compiler_sees_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["card", str(PROJECTS / "card_disabled_op")]) == 0
+    text = capsys.readouterr().out
+    assert "choose(int a, str mode='a|b', float? limit=None) -> int" in text
+    assert "never" not in text
+    assert "ghost" not in text

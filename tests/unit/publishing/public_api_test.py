@@ -22,11 +22,15 @@ from py_driver.publishing.public_api import Offer, offers, schemas
         ('// R"(\nm.def("g() -> ()");\n// )"', ["g() -> ()"]),
         ('m.def(torch::schema("h() -> ()", {at::Tag::pt2}));', ["h() -> ()"]),
         ('#ifdef CPU\nm.def("e() -> ()");\n#else\nm.def("e() -> ()");\n#endif', ["e() -> ()"]),
+        ('#if 0\nm.def("no() -> ()");\n#elif 1\nm.def("k() -> ()");\n#else\nm.def("no()");\n#endif', ["k() -> ()"]),
+        ('#if defined(ROCM_KERNEL) && X\nm.def("no() -> ()");\n#endif\nm.def("l() -> ()");', ["l() -> ()"]),
+        ('#if !0 || Y\n#ifdef CPU_KERNEL\nm.def("m() -> ()");\n#endif\n#endif', ["m() -> ()"]),
+        ('#if 0\nR"(\n#endif\nm.def("no() -> ()"))";\n#endif', []),
         ('m.def(SCHEMA); m.impl("f", &f); undef("g");', []),
     ],
 )  # fmt: skip
 def test_schemas(text: str, expected: list[str]) -> None:
-    assert schemas([text]) == expected
+    assert schemas([text], ["cpu", "cuda"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,5 +66,5 @@ _PIECES = st.sampled_from(["def f(x=1):", "\n", "  pass", "class A:", "from .a i
 
 @given(st.lists(_PIECES | st.text(max_size=3)).map(" ".join))
 def test_any_text_is_read(text: str) -> None:
-    assert all("\n" not in one for one in schemas([text, f'm.def("{text}")', f'm.def(R"({text})")']))
+    assert all("\n" not in one for one in schemas([text, f'm.def("{text}")', f'm.def(R"({text})")'], ["cpu"]))
     assert all(one.signature for one in offers({"__init__.py": text, "a.py": text}))

@@ -1,0 +1,117 @@
+"""Patterns in `src`: the files that they stand for, in an order that is the same everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import translate
+from functools import cache
+from typing import TYPE_CHECKING
+
+from py_driver.errors import Code
+from py_driver.manifest.model import Located
+from py_driver.manifest.paths import path_problem
+from py_driver.output import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from py_driver.errors import Span
+    from py_driver.manifest.model import Manifest, Text, Texts
+    from py_driver.manifest.section import Findings
+
+_SIGN = re.compile(r"[*?\[\]]")
+_BELOW = "**"
+_MADE = re.compile(r"\.|build$|bazel-")
+"""How the names of directories begin, in that of a project, in which no source is sought."""
+
+
+def with_files(directory: Path, manifest: Manifest, findings: Findings) -> Manifest:
+    """A manifest with the files that patterns in `src` stand for in the place of these.
+
+    Args:
+        directory: the project's.
+        manifest: what it says.
+        findings: gets FILE_MISSING, PATH_ESCAPES or BAD_VALUE for a pattern that stands for no file, a note for others.
+    """
+    framework, built = manifest.framework, manifest.built if not manifest.framework.noarch else ()
+    binding = _expanded(directory, framework.src, findings, needed=True)
+    kernels = tuple(
+        kernel._replace(src=_expanded(directory, kernel.src, findings, needed=kernel.backend.value in built))
+        for kernel in manifest.kernels
+    )
+    return manifest._replace(framework=framework._replace(src=binding), kernels=kernels)
+
+
+def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) -> Texts:
+    if not any(_SIGN.search(text.value) for text in src):
+        return src
+    listed = {text.value for text in src}
+    found: list[Text] = []
+    for text in src:
+        if not _SIGN.search(text.value):
+            found.append(text)
+        elif problem := path_problem(_SIGN.sub("x", text.value)):
+            _complain(findings, problem[0], f"the path `{text.value}` {problem[1]}", text.span, needed=needed)
+        elif files := sorted(set(_matches(str(directory), "", text.value.split("/")))):
+            message = f"`{text.value}` stands for {counted(len(files), 'file')}; upstream's builder takes no patterns"
+            findings.note(message, text.span)
+            found += (Located(value=name, span=text.span) for name in files if name not in listed)
+            listed.update(files)
+        else:
+            message = f"`{text.value}` stands for no file of the project"
+            _complain(findings, Code.FILE_MISSING, message, text.span, needed=needed)
+    return tuple(found)
+
+
+def _complain(findings: Findings, code: Code, message: str, span: Span, *, needed: bool) -> None:
+    """Collect an error; a note in a section that is not built."""
+    if needed:
+        findings.add(code, message, span)
+    else:
+        findings.note(f"{message}; the section is not built", span, code)
+
+
+def _matches(root: str, folder: str, parts: list[str]) -> Iterator[str]:
+    """The files below a directory of the project whose paths match the parts of a pattern.
+
+    Args:
+        root: the project's directory.
+        folder: a directory in it, with a slash at the end; empty for itself.
+        parts: of the pattern.
+    """
+    first, rest = parts[0], parts[1:]
+    if first == _BELOW:
+        for below in (folder, *_folders(root, folder)):
+            yield from _matches(root, below, rest or ["*"])
+    elif rest:
+        names = (entry.name for entry in _entries(root, folder, first) if entry.is_dir())
+        for name in names if _SIGN.search(first) else [first]:
+            yield from _matches(root, f"{folder}{name}/", rest)
+    else:
+        yield from (f"{folder}{entry.name}" for entry in _entries(root, folder, first) if entry.is_file())
+
+
+def _folders(root: str, folder: str) -> Iterator[str]:
+    """The directories below one, at any depth, but for hidden ones, links, and what is made in the project's own."""
+    for entry in _entries(root, folder, "*"):
+        if entry.is_dir(follow_symlinks=False) and not (folder == "" and _MADE.match(entry.name)):
+            below = f"{folder}{entry.name}/"
+            yield below
+            yield from _folders(root, below)
+
+
+def _entries(root: str, folder: str, pattern: str) -> Iterable[os.DirEntry[str]]:
+    """What a directory has that matches a part of a pattern; what is hidden only if that begins with a dot too."""
+    matches = _matcher(pattern)
+    try:
+        with os.scandir(f"{root}/{folder}") as entries:
+            return [one for one in entries if matches(one.name) and one.name.startswith(".") == pattern.startswith(".")]
+    except OSError:
+        return []
+
+
+@cache
+def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(translate(pattern)).match

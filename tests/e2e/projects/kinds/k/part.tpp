@@ -1,0 +1,1 @@
+template <class T> T twice(T x) { return x + x; }

@@ -1,0 +1,64 @@
+"""Projects of a binding alone, without kernel sections: for which backends it is compiled, and what is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from sections import GENERAL, TORCH, make, names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from py_driver.plan.plan import Plan
+
+BACKENDS = '"cpu", "cuda"'
+
+
+def plan(directory: Path, backends: str, src: str = '"torch-ext/b.h", "torch-ext/b.cpp"') -> Plan:
+    return make(directory, GENERAL.replace(BACKENDS, backends) + f"[torch]\nsrc = [{src}]\n")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda", "rocm"])
+def test_binding_is_compiled_for_each_backend(tmp_path: Path, backend: str) -> None:
+    made = plan(tmp_path, f'"{backend}"')
+    assert [(one.name, one.sources) for one in made.groups] == [(f"binding_{backend}", ("torch-ext/b.cpp",))]
+    assert {one.groups for one in made.variants} == {(f"binding_{backend}",)}
+    assert {one.archs for one in made.variants} == {None}
+    assert not any(one.cell.is_noarch for one in made.variants)
+    assert "torch-ext/b.cpp" in made.files
+    assert made.notes[0].message.startswith("no file of `src` in [torch] has REGISTER_EXTENSION")
+    assert len(made.notes) == 1
+
+
+def test_device_code_of_a_binding_has_the_default_architectures(tmp_path: Path) -> None:
+    made = plan(tmp_path, '"cuda"', '"g/a.cu"')
+    [group] = made.groups
+    assert group.archs["cu130"].kept
+    assert {one.archs for one in made.variants if one.cell.backend == "cu130"} == {
+        tuple(sorted(group.archs["cu130"].kept))
+    }
+
+
+def test_backend_that_no_source_is_for_is_told(tmp_path: Path) -> None:
+    made = plan(tmp_path, BACKENDS, '"g/a.cu"')
+    assert "torch-cpu" in names(made)
+    said = [one.message for one in made.notes]
+    assert "no source of [torch] is for `cpu`: torch-cpu will have Python files only, not `g/a.cu`" in said
+    assert "`g/a.cu` is CUDA, and is compiled for cuda only, for the default GPU architectures" in said
+
+
+@pytest.mark.parametrize("src", ["", '"torch-ext/b.h"'])
+def test_without_a_source_there_are_python_files_only(tmp_path: Path, src: str) -> None:
+    made = plan(tmp_path, BACKENDS, src)
+    assert names(made) == ["torch-cpu", "torch-cuda"]
+    assert made.groups == ()
+
+
+def test_binding_of_tvm_ffi(tmp_path: Path) -> None:
+    text = GENERAL.replace(BACKENDS, '"cpu"') + TORCH.replace("[torch]", "[tvm-ffi]")
+    (tmp_path / "tvm-ffi-ext" / "re_lu").mkdir(parents=True)
+    (tmp_path / "tvm-ffi-ext" / "re_lu" / "__init__.py").touch()
+    made = make(tmp_path, text)
+    assert [one.name for one in made.groups] == ["binding_cpu"]
+    assert all(one.cell.tvm_ffi for one in made.variants)
