@@ -54,6 +54,7 @@ class Include(NamedTuple):
         quoted: whether it stands in quotes; else in angle brackets.
         conditional: whether it stands inside an `#if`; an include guard does not count.
         backends: those whose compilers may see it, as far as its `#if`s ask for the macros that tell backends apart.
+        with_openmp: whether it stands inside an `#if` that asks for `_OPENMP`.
         start: where the path starts in the text, in characters.
     """
 
@@ -61,6 +62,7 @@ class Include(NamedTuple):
     quoted: bool
     conditional: bool
     backends: frozenset[str]
+    with_openmp: bool
     start: int
 
 
@@ -104,6 +106,7 @@ def scan(text: str) -> tuple[Include, ...]:
                     quoted=group == "quoted",
                     conditional=len(branches) - 1 > guards,
                     backends=branches[-1].seen,
+                    with_openmp=branches[-1].with_openmp,
                     start=directive.start("rest") + target.start(group),
                 )
                 found.append(include)
@@ -115,22 +118,40 @@ def scan(text: str) -> tuple[Include, ...]:
 
 
 class _Branch(NamedTuple):
-    """The backends that may see a branch of an `#if`, and those that may see one after it."""
+    """The backends that may see a branch of an `#if`, and those that may see one after it.
+
+    Attributes:
+        seen: by the branch.
+        left: by the branches after it.
+        with_openmp: whether a compiler sees the branch with OpenMP only.
+        without_openmp: whether it saw one before it without OpenMP, so that it sees those after it with OpenMP only.
+    """
 
     seen: frozenset[str]
     left: frozenset[str]
+    with_openmp: bool = False
+    without_openmp: bool = False
 
 
 def _enter(branches: list[_Branch], name: str, condition: str) -> None:
     """Go into a branch: that of an `#if`, or the next one after `#elif` and its kin."""
-    left = branches[-1].seen
-    if name.startswith("el"):
-        left = branches.pop().left if len(branches) > 1 else _ALL
+    left, before = branches[-1].seen, _Branch(_ALL, _ALL)
+    if name.startswith("el") and len(branches) > 1:
+        before = branches.pop()
+        left = before.left
+    elif name.startswith("el"):
+        left = _ALL
     negated, prefix = "n" in name.removeprefix("el"), name in {"ifdef", "ifndef", "elifdef", "elifndef"}
     asked = f"{'!' * negated}defined {condition}" if prefix else condition
     known = _ALL if name == "else" else _backends(asked)
     may, must = (_ALL, frozenset[str]()) if known is None else (known, known)
-    branches.append(_Branch(seen=left & may, left=left - must))
+    parts = [part.strip() for part in asked.split("&&")] if name != "else" else []
+    tests = [
+        bool(found["not"]) for part in parts if (found := _DEFINED.fullmatch(part)) and found["macro"] == "_OPENMP"
+    ]
+    with_openmp = branches[-1].with_openmp or before.without_openmp or False in tests
+    without = before.without_openmp or (len(parts) == 1 and True in tests)
+    branches.append(_Branch(left & may, left - must, with_openmp, without))
 
 
 def _backends(condition: str) -> frozenset[str] | None:
