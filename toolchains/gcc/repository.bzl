@@ -21,12 +21,12 @@ gcc_sdk(
     loader = {loader},
     math = {math},
     openmp = {openmp},
-    openmp_header = ":openmp",
+    openmp_header = ":header",
     openmp_oldest = {oldest},
 )
 
 library_sdk(
-    name = "openmp",
+    name = "header",
     depends = "openmp",
     headers = ["openmp"],
     includes = ["openmp"],
