@@ -6,7 +6,6 @@ those is what its actions get.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from contextlib import suppress
@@ -20,17 +19,17 @@ from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
 from py_driver.plan.units import REGISTRATION, listers, split
-from py_driver.system.files import contains, is_file
+from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from py_driver.errors import Span
     from py_driver.manifest.model import Kernel, Manifest, Text, Texts
     from py_driver.manifest.section import Findings
     from py_driver.matrix.backends.backend import Backend
     from py_driver.plan.includes import Include
+    from py_driver.plan.links import Links
 
 _CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _TREES = ("torch-ext/", "tests/")
@@ -69,7 +68,7 @@ class Reach(NamedTuple):
 
 
 def check_includes(
-    directory: Path, manifest: Manifest, python: Iterable[str], unusable: set[str], findings: Findings
+    manifest: Manifest, python: Iterable[str], links: Links, unusable: set[str], findings: Findings
 ) -> Mapping[str, Reach]:
     """What the binding of each backend and each section that is compiled reach, by the names of their targets.
 
@@ -77,9 +76,9 @@ def check_includes(
     that nvcc sees and that uses the list of architectures gives one too.
 
     Args:
-        directory: the project's.
         manifest: what it says.
         python: the files of its Python package.
+        links: the project's.
         unusable: files that sections list and that cannot be read.
         findings: gets UNLISTED_HEADER, PATH_ESCAPES and notes, of which some are TORCH_NOT_DECLARED.
     """
@@ -90,7 +89,7 @@ def check_includes(
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
     src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
-    files = _Files(directory, src, plain, framework.extensions)
+    files = _Files(links, src, plain, framework.extensions)
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
     bound = framework.table
     flags = values(framework.cxx_flags)
@@ -173,15 +172,15 @@ class _Files:
     """The files of a project, each read once.
 
     Args:
-        directory: the project's.
+        links: the project's.
         src: the files that a section lists.
         python: those of its Python package that can be included.
         extensions: of files, without a dot, that need not be listed below `_TREES`.
     """
 
-    def __init__(self, directory: Path, src: set[str], python: set[str], extensions: Iterable[str]) -> None:
-        self._directory = directory
-        self._real = os.path.realpath(directory)
+    def __init__(self, links: Links, src: set[str], python: set[str], extensions: Iterable[str]) -> None:
+        self._directory = links.directory
+        self._links = links
         self._listed = src | python
         self._endings = tuple(f".{one}" for one in extensions)
         self.others = sorted(name for name in src if not name.endswith(SOURCES))
@@ -199,7 +198,7 @@ class _Files:
         if not path.startswith(_TREES) or not path.endswith(self._endings) or path == REGISTRATION:
             return False
         shown = all(is_plain(part) and not part.startswith(".") for part in path.split("/"))
-        return shown and self.exists(path) and contains(self._real, os.path.realpath(self._directory / path))
+        return shown and self.exists(path) and not self._links.problem(path)
 
     def text(self, path: str) -> str:
         """The text of a file; nothing if it cannot be read or is none of the project's."""
