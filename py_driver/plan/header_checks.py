@@ -22,11 +22,11 @@ from py_driver.plan.units import REGISTRATION, listers, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from py_driver.manifest.model import Kernel, Manifest, Text, Texts
     from py_driver.manifest.section import Findings
     from py_driver.matrix.backends.backend import Backend
+    from py_driver.plan.links import Links
 
 _PYTHON = "python"
 """What a section depends on that includes Python's headers; upstream has them in sight of every source."""
@@ -49,7 +49,7 @@ class Reach(NamedTuple):
 
 
 def check_includes(
-    directory: Path, manifest: Manifest, python: Iterable[str], unusable: set[str], findings: Findings
+    manifest: Manifest, python: Iterable[str], links: Links, unusable: set[str], findings: Findings
 ) -> Mapping[str, Reach]:
     """What the binding of each backend and each section that is compiled reach, by the names of their targets.
 
@@ -57,9 +57,9 @@ def check_includes(
     that nvcc sees and that uses the list of architectures gives one too.
 
     Args:
-        directory: the project's.
         manifest: what it says.
         python: the files of its Python package.
+        links: the project's.
         unusable: files that sections list and that cannot be read.
         findings: gets UNLISTED_HEADER, PATH_ESCAPES and notes, of which some are TORCH_NOT_DECLARED.
     """
@@ -70,7 +70,7 @@ def check_includes(
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
     src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
-    files = ProjectFiles(directory, src, plain, unusable, framework.extensions)
+    files = ProjectFiles(links, src, plain, unusable, framework.extensions)
     cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
     bound = framework.table
     flags = values(framework.cxx_flags)

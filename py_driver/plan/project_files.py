@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,14 @@ from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.plan.includes import is_opaque, scan
 from py_driver.plan.units import REGISTRATION
 from py_driver.spelling import did_you_mean
-from py_driver.system.files import contains, is_directory, is_file
+from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from py_driver.errors import Span
     from py_driver.plan.includes import Include
+    from py_driver.plan.links import Links
 
 _TREES = ("torch-ext/", "tests/")
 """Of these upstream's tree has the files with an extension of `pyext` (nix-builder/lib/source-set.nix)."""
@@ -30,7 +29,7 @@ class ProjectFiles:
     """The files of a project, each read once.
 
     Args:
-        directory: the project's.
+        links: the project's.
         src: the files that a section lists.
         python: those of its Python package that can be included.
         unusable: files that sections list and that cannot be read, of which something else is said.
@@ -38,10 +37,10 @@ class ProjectFiles:
     """
 
     def __init__(
-        self, directory: Path, src: set[str], python: set[str], unusable: set[str], extensions: Iterable[str]
+        self, links: Links, src: set[str], python: set[str], unusable: set[str], extensions: Iterable[str]
     ) -> None:
-        self._directory = directory
-        self._real = os.path.realpath(directory)
+        self._directory = links.directory
+        self._links = links
         self._listed = src | python
         self.unusable = unusable
         self._endings = tuple(f".{one}" for one in extensions)
@@ -60,7 +59,7 @@ class ProjectFiles:
         if not path.startswith(_TREES) or not path.endswith(self._endings) or path == REGISTRATION:
             return False
         shown = all(is_plain(part) and not part.startswith(".") for part in path.split("/"))
-        return shown and self.exists(path) and contains(self._real, os.path.realpath(self._directory / path))
+        return shown and self.exists(path) and not self._links.problem(path)
 
     def text(self, path: str) -> str:
         """The text of a file; nothing if it cannot be read or is none of the project's."""

@@ -111,8 +111,8 @@ def test_a_section_finds_the_headers_of_its_libraries(project: Path) -> None:
     new = 'depends = ["cutlass_3_8"]\ninclude = ["third_party", "."]'
     text = MANIFEST.replace('depends = []\ninclude = ["."]', new)
     (project / "build.toml").write_text(text, encoding="utf-8")
-    made = [one for one in plan_directory(project, Releases()).notes if one.code is Code.UNLISTED_HEADER]
-    assert [one.message.partition(": the compiler takes that of ")[2] for one in made] == [
+    said = [one for one in plan_directory(project, Releases()).notes if one.code is Code.UNLISTED_HEADER]
+    assert [one.message.partition(": the compiler takes that of ")[2] for one in said] == [
         "cutlass_3_8, if it has one", "cutlass_3_8, if it has one", "a toolchain, if it has one",
         "a toolchain, if it has one",
     ]  # fmt: skip
