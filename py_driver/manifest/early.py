@@ -114,7 +114,7 @@ def _torch(root: Section, torch: Section | None, *, universal: bool) -> Framewor
         framework = framework._replace(table=NOARCH, bounds=Bounds())
     elif not root.has("kernel"):
         advice = "add [kernel.<name>], or `universal = true` for a project of Python files only"
-        root.findings.add(Code.MISSING_KEY, "there is no [kernel.*] section", torch.span, advice=advice)
+        root.findings.add(Code.MISSING_KEY, "there is no [kernel.*] section", framework.span, advice=advice)
     return framework
 
 

@@ -81,8 +81,9 @@ def _gcc_repository_impl(rctx):
         versioned_stub(rctx, rctx.attr.zig, place.math, "stubs/libmvec.so.1", {"GLIBC": rctx.attr.glibc}, cpu)
     rctx.delete("work")
 
-    # Alone, for other compilers: beside it lie gcc's own headers, which are for gcc.
-    rctx.file("openmp/omp.h", rctx.read(place.directory + "/include/omp.h"), executable = False)
+    # Alone, for other compilers: beside it lie gcc's own headers, which are for gcc, as is an argument of this attribute.
+    header = rctx.read(place.directory + "/include/omp.h").replace("__malloc__ (omp_free)", "__malloc__")
+    rctx.file("openmp/omp.h", header, executable = False)
     rctx.file("BUILD.bazel", _BUILD.format(
         cpu = json.encode(cpu),
         directories = json.encode(directories),
