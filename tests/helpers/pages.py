@@ -40,4 +40,5 @@ def blocks() -> Iterator[Block]:
     for page, text in PAGES.items():
         for found in FENCE.finditer(text):
             wrong = text[: found.start()].rstrip().endswith("\nWrong:")
-            yield Block(page, text.count("\n", 0, found.start()) + 1, *found.groups(), wrong)
+            language, body = found.groups()
+            yield Block(page, text.count("\n", 0, found.start()) + 1, language, body, wrong)

@@ -1,4 +1,4 @@
-"""Every block of code on a page is code: parsed here by its language, and C++ and CUDA compiled in tests/e2e/docs_test.py."""
+"""Every block of code on a page is code: parsed here by its language; tests/e2e/docs_test.py compiles C++ and CUDA."""
 
 from __future__ import annotations
 

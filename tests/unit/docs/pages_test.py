@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pages import FENCE, PAGES, ROOT
@@ -15,6 +15,9 @@ from py_driver.cli import Parser
 from py_driver.errors import ExitCode
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 README = PAGES["README.md"]
 
