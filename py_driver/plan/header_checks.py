@@ -16,6 +16,7 @@ from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.include_problems import NO_PYBIND11, PYBIND11, Seen, complain, problem
 from py_driver.plan.includes import PYTHON_HEADERS, first_use, use
+from py_driver.plan.op_checks import OpChecker
 from py_driver.plan.project_files import ProjectFiles
 from py_driver.plan.section_search import ALWAYS, OPENMP, Section
 from py_driver.plan.units import REGISTRATION, listers, split
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 _PYTHON = "python"
 """What a section depends on that includes Python's headers; upstream has them in sight of every source."""
-
-_BINDS = ("REGISTER_EXTENSION", "PyInit_")
 
 
 class Reach(NamedTuple):
@@ -61,7 +60,7 @@ def check_includes(
         python: the files of its Python package.
         links: the project's.
         unusable: files that sections list and that cannot be read.
-        findings: gets UNLISTED_HEADER, PATH_ESCAPES and notes, of which some are TORCH_NOT_DECLARED.
+        findings: gets UNLISTED_HEADER, PATH_ESCAPES, OP_REGISTRATION and notes, of which some are TORCH_NOT_DECLARED.
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
@@ -93,10 +92,10 @@ def check_includes(
         for path in (*_device_sources(one), *found[one.target].files)
     ):
         _check_arch_list(files, path, compiled_by, findings)
-    binds = framework.src and bound == TORCH
-    if binds and not any(word in files.text(text.value) for text in framework.src for word in _BINDS):
-        message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
-        findings.note(message, framework.src[0].span)
+    if framework.src and bound == TORCH:
+        ops = OpChecker(files, _compiled_for(manifest, found), python, findings)
+        ops.check_import("\n".join(map(files.text, values(framework.src))), framework.src[0].span)
+        ops.check_ops()
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
         findings.note(f"`{REGISTRATION}` is not used: the rules bring their own", text.span)
     return found
@@ -115,6 +114,17 @@ def _directories(manifest: Manifest, backends: Iterable[str]) -> Mapping[tuple[s
         for backend in backends
         for source, sections in listers(manifest, backend).items()
     }
+
+
+def _compiled_for(manifest: Manifest, found: Mapping[str, Reach]) -> dict[str, dict[str, None]]:
+    """For each backend the files that are compiled for it, and those that they include."""
+    by_backend: dict[str, dict[str, None]] = {}
+    bound = {binding_target(one): (one, manifest.framework.src) for one in BUILT}
+    sections = {one.target: (one.backend.value, one.src) for one in manifest.kernels}
+    for target, reach in found.items():
+        backend, src = {**bound, **sections}[target]
+        by_backend.setdefault(backend, {}).update(dict.fromkeys((*split(src, backend)[0], *reach.files)))
+    return by_backend
 
 
 def _searched(

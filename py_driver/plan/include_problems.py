@@ -73,7 +73,7 @@ def complain(files: ProjectFiles, seen: Seen, wrong: Wrong, findings: Findings) 
         here = "this `#if`" if include.conditional else "the `#if` that leads here"
         where = "this is an error" if wrong.code is Code.UNSUPPORTED else "the compiler will not find it"
         note = f"; where {here} holds, {where}"
-    if not files.complains(path, include, error=not note):
+    if not files.complains(path, include.start, error=not note):
         return
     span = files.span(path, include)
     if note:

@@ -54,6 +54,7 @@ class Include(NamedTuple):
         quoted: whether it stands in quotes; else in angle brackets.
         conditional: whether it stands inside an `#if`; an include guard does not count.
         backends: those whose compilers may see it, as far as its `#if`s ask for the macros that tell backends apart.
+        known: whether its `#if`s ask for nothing else, so that these see it.
         with_openmp: whether it stands inside an `#if` that asks for `_OPENMP`.
         start: where the path starts in the text, in characters.
     """
@@ -62,21 +63,22 @@ class Include(NamedTuple):
     quoted: bool
     conditional: bool
     backends: frozenset[str]
+    known: bool
     with_openmp: bool
     start: int
 
 
 def without_comments(text: str) -> str:
     """The text with blanks for comments, and nothing at the ends of lines, as `compile sources` makes it."""
-    return re.sub(r"[ \t]+$", "", _blanked(text, "comment"), flags=re.MULTILINE)
+    return re.sub(r"[ \t]+$", "", blanked(text, "comment"), flags=re.MULTILINE)
 
 
 def code_of(text: str) -> str:
     """The text with blanks for comments, strings and characters; the names of quoted `#include`s go too."""
-    return _blanked(text)
+    return blanked(text)
 
 
-def _blanked(text: str, *kinds: str) -> str:
+def blanked(text: str, *kinds: str) -> str:
     """The text with blanks for some groups of `_SKIPPED`, or for all of it: other characters stay where they are."""
 
     def blank(found: re.Match[str]) -> str:
@@ -91,7 +93,7 @@ def scan(text: str) -> tuple[Include, ...]:
     Args:
         text: a source or header.
     """
-    plain = _blanked(text.replace("\ufeff", " ", 1), "raw", "comment")  # a byte order mark, which compilers skip
+    plain = blanked(text.replace("\ufeff", " ", 1), "raw", "comment")  # a byte order mark, which compilers skip
     directives = list(_DIRECTIVE.finditer(plain))
     guards = 1 if _is_guarded(plain, directives) else 0
     branches = [_Branch(_ALL, _ALL)]
@@ -106,6 +108,7 @@ def scan(text: str) -> tuple[Include, ...]:
                     quoted=group == "quoted",
                     conditional=len(branches) - 1 > guards,
                     backends=branches[-1].seen,
+                    known=all(branch.known for branch in branches[1 + guards :]),
                     with_openmp=branches[-1].with_openmp,
                     start=directive.start("rest") + target.start(group),
                 )
@@ -123,12 +126,14 @@ class _Branch(NamedTuple):
     Attributes:
         seen: by the branch.
         left: by the branches after it.
+        known: whether its condition asks for the macros that tell backends apart alone, as do those before it.
         with_openmp: whether a compiler sees the branch with OpenMP only.
         without_openmp: whether it saw one before it without OpenMP, so that it sees those after it with OpenMP only.
     """
 
     seen: frozenset[str]
     left: frozenset[str]
+    known: bool = True
     with_openmp: bool = False
     without_openmp: bool = False
 
@@ -151,7 +156,8 @@ def _enter(branches: list[_Branch], name: str, condition: str) -> None:
     ]
     with_openmp = branches[-1].with_openmp or before.without_openmp or False in tests
     without = before.without_openmp or (len(parts) == 1 and True in tests)
-    branches.append(_Branch(left & may, left - must, with_openmp, without))
+    certain = before.known and (name == "else" or known is not None)
+    branches.append(_Branch(left & may, left - must, certain, with_openmp, without))
 
 
 def _backends(condition: str) -> frozenset[str] | None:
@@ -168,7 +174,7 @@ def _backends(condition: str) -> frozenset[str] | None:
 
 def is_opaque(text: str) -> bool:
     """Whether a text reads files that `scan` does not name: by a macro, or by a directive other than `#include`."""
-    return _SUSPECT.search(text) is not None and _OPAQUE.search(_blanked(text, "raw", "comment")) is not None
+    return _SUSPECT.search(text) is not None and _OPAQUE.search(blanked(text, "raw", "comment")) is not None
 
 
 def closure(source: str, headers: Iterable[str], included: Callable[[str], Iterable[str] | None]) -> list[str]:

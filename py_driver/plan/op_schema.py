@@ -1,4 +1,4 @@
-"""What torch's parser of op schemas takes (torch/csrc/jit/frontend: function_schema_parser.cpp, schema_type_parser.cpp).
+"""What torch's parser of op schemas takes (function_schema_parser.cpp and schema_type_parser.cpp of torch/csrc).
 
 What it takes is taken here. Of what it refuses, values of defaults are taken that it may know in another release.
 """

@@ -66,7 +66,8 @@ def load(directory: Path, releases: Releases) -> Project:
     Raises:
         DriverError: NO_MANIFEST, PERMISSION, what keeps build.toml from being read, or all that is wrong with it and
             with the files: what `manifest.reader.read` and `manifest.semantics.check` collect, FILE_MISSING,
-            PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, BAD_VALUE.
+            PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, OP_REGISTRATION,
+            BAD_VALUE.
     """
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)

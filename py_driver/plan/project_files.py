@@ -74,10 +74,10 @@ class ProjectFiles:
                         self._large.add(path)
         return self._texts[path]
 
-    def complains(self, path: str, include: Include, *, error: bool) -> bool:
-        """Whether something is to be said of an include: once, and once more if a note becomes an error."""
-        said = self._complained.get((path, include.start))
-        self._complained[path, include.start] = error or bool(said)
+    def complains(self, path: str, start: int, *, error: bool) -> bool:
+        """Whether something is to be said of a place in a file: once, and once more if a note becomes an error."""
+        said = self._complained.get((path, start))
+        self._complained[path, start] = error or bool(said)
         return said is None or (error and not said)
 
     def is_opaque(self, path: str) -> bool:
@@ -106,9 +106,13 @@ class ProjectFiles:
 
     def span(self, path: str, include: Include) -> Span:
         """Where a file names what it includes."""
+        return self.place(path, include.start, include.start + len(include.path))
+
+    def place(self, path: str, start: int, end: int) -> Span:
+        """Where a part of a file stands."""
         if path not in self._sources:
             self._sources[path] = Source(self.shown(path), self.text(path))
-        return self._sources[path].span(include.start, include.start + len(include.path))
+        return self._sources[path].span(start, end)
 
     def shown(self, path: str) -> str:
         """A path as the user knows it."""

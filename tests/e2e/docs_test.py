@@ -68,7 +68,8 @@ KINDS = {
         mark="\nTORCH_LIBRARY_EXPAND",
         table="torch]",
         variant=CPU,
-        given="#include <ATen/core/Tensor.h>\nat::Tensor relu(const at::Tensor& input) { return input; }\n",
+        given="#include <ATen/core/Tensor.h>\nat::Tensor relu(const at::Tensor& input) { return input; }\n"
+        "at::Tensor scale(const at::Tensor& input, double) { return input; }\n",
     ),
     "stable": Kind(
         mark="\nSTABLE_TORCH_LIBRARY_EXPAND",
