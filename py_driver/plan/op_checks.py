@@ -78,7 +78,8 @@ class OpChecker:
             return
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
         opaque = any(self._files.is_opaque(path) for path in self._paths)
-        if opaque or any(word in self._files.text(path) for path in self._paths for word in _BINDS):
+        texts = [code_of(self._files.text(path)) for path in self._paths]
+        if opaque or any(word in text for text in texts for word in _BINDS):
             self._findings.note(message, span, Code.OP_REGISTRATION)
         else:
             advice = "end the binding with REGISTER_EXTENSION(TORCH_EXTENSION_NAME)"

@@ -6,6 +6,7 @@ What a macro or a computed string says is not read, and then nothing is said of 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.plan.includes import blanked, scan
@@ -65,12 +66,13 @@ class Registrations(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call: its name, its arguments, and the dispatch key of the block that it stands in."""
+    """A call: its name, its arguments, the dispatch key of its block, and whether that is for ops of others."""
 
     what: str
     start: int
     end: int
     key: str
+    foreign: bool
 
 
 def registrations(text: str) -> Registrations:
@@ -85,7 +87,7 @@ def registrations(text: str) -> Registrations:
     calls = {call.start: call for block in _BLOCK.finditer(code) for call in _calls(code, block)}
     places = _conditions(text, calls)
     found, whole = [], len(calls) == len(_ANY_CALL.findall(code))
-    for call in calls.values():
+    for call in (one for one in calls.values() if not one.foreign):
         string, where, end = _string(plain, call.start)
         rest = plain[end : call.end].strip()
         if rest and not rest.startswith(","):
@@ -101,7 +103,7 @@ def _calls(code: str, block: re.Match[str]) -> Iterator[_Call]:
     """The calls of a block, or of the body of a function, in a text without comments and strings."""
     arguments = [one.strip() for one in (block["arguments"] or "").split(",")]
     module = block["parameter"] or arguments[-1]
-    if not re.fullmatch(r"\w+", module) or arguments[0] in _FOREIGN:
+    if not re.fullmatch(r"\w+", module):
         return
     key = arguments[-2] if block["kind"] == "_IMPL" and len(arguments) > 2 else ""  # noqa: PLR2004  (name, key, module)
     end = _closing(code, block.end() - 1, "{", "}")
@@ -109,7 +111,7 @@ def _calls(code: str, block: re.Match[str]) -> Iterator[_Call]:
         at = name.end()
         while call := _CALL.match(code, at):
             at = _closing(code, call.end() - 1, "(", ")")
-            yield _Call(call["what"], call.end(), at, key)
+            yield _Call(call["what"], call.end(), at, key, arguments[0] in _FOREIGN)
             at += 1
 
 
@@ -127,8 +129,7 @@ def _conditions(text: str, calls: dict[int, _Call]) -> dict[int, Include]:
     """What the `#if`s around calls say, as those around an include in the line before."""
     lines = sorted({text.rfind("\n", 0, start) + 1 for start in calls})
     parts = [text[: lines[0]] if lines else text]
-    for start, end in zip(lines, [*lines[1:], len(text)], strict=True):
-        parts.append(f"#include <{start}>\n{text[start:end]}")
+    parts += (f"#include <{start}>\n{text[start:end]}" for start, end in pairwise([*lines, len(text)]))
     seen = {one.path: one for one in scan("".join(parts))}
     found = {start: seen.get(str(text.rfind("\n", 0, start) + 1)) for start in calls}
     return {start: include for start, include in found.items() if include is not None}
