@@ -6,6 +6,7 @@ those is what its actions get.
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
@@ -15,7 +16,7 @@ from py_driver.manifest.paths import is_plain
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.include_problems import NO_PYBIND11, PYBIND11, Seen, complain, problem
-from py_driver.plan.includes import PYTHON_HEADERS, first_use, use
+from py_driver.plan.includes import PYTHON_HEADERS, first_use, use, uses_python
 from py_driver.plan.op_checks import OpChecker
 from py_driver.plan.project_files import ProjectFiles
 from py_driver.plan.section_search import ALWAYS, OPENMP, Section
@@ -221,6 +222,9 @@ class _Walk:
             self._reached.add(target)
             self._waiting.add(target, certain=certain and not include.conditional)
             return
+        own = target == REGISTRATION or (target is None and include.path == posixpath.basename(REGISTRATION))
+        if own and uses_python(self._files.text(path)):
+            self.depends[_PYTHON] = None
         if target is None and PYTHON_HEADERS.fullmatch(include.path):
             self.depends[_PYTHON] = None
         if target is None and section.needs_openmp(include, self._sources):

@@ -45,6 +45,8 @@ PYTHON_HEADERS = re.compile(
 )
 """Python's headers, and those of pybind11 and torch that include them."""
 
+_PYTHON_NAMES = re.compile(r"\bPy(?!Init_)[A-Z_]\w*")
+
 
 class Include(NamedTuple):
     """An `#include` line.
@@ -216,6 +218,11 @@ def first_use(text: str, macro: str) -> int | None:
     asked = r"(?:defined[ \t]*+\(?|ifn?def|elifn?def|define|undef)[ \t]*+"
     uses = re.finditer(rf"(?P<asked>\b{asked})?+\b{macro}\b", plain)
     return next((found.start() for found in uses if not found["asked"]), None)
+
+
+def uses_python(text: str) -> bool:
+    """Whether a text uses names of Python's headers, which upstream's registration.h includes."""
+    return "Py" in text and _PYTHON_NAMES.search(code_of(text)) is not None
 
 
 def use(text: str, macro: str) -> Include | None:

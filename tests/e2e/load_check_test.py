@@ -82,20 +82,18 @@ def test_a_variant_is_loaded_once_and_another_is_told(clone: Driver, project: Pa
 
 
 @pytest.mark.parametrize(
-    ("body", "head", "package", "said"),
+    ("texts", "said"),
     [
-        ('ops.def("g(MAKE x) -> ()");'.replace("MAKE", '" WORD "'), '#define WORD "double"', _PACKAGE, "Use `float`"),
-        ('ops.def("g(int x) -> int", &half);', "", _PACKAGE, "g(int x) -> int"),
-        ("", "struct Init { Init() { std::abort(); } } init;", _PACKAGE, "the process died with SIGABRT"),
-        ("", "", f"{_PACKAGE}from ._ops import nothing\n", "cannot import name 'nothing'"),
-        ("", "", f"{_PACKAGE}from .gone import x\n", "No module named"),
-        ("", "", f"{_PACKAGE}ops.gone\n", "object has no attribute 'gone'"),
+        ({"body": 'ops.def("g(" WORD " x) -> ()");', "head": '#define WORD "double"'}, "Use `float`"),
+        ({"body": 'ops.def("g(int x) -> int", &half);'}, "g(int x) -> int"),
+        ({"head": "struct Init { Init() { std::abort(); } } init;"}, "the process died with SIGABRT"),
+        ({"package": f"{_PACKAGE}from ._ops import nothing\n"}, "cannot import name 'nothing'"),
+        ({"package": f"{_PACKAGE}from .gone import x\n"}, "No module named"),
+        ({"package": f"{_PACKAGE}ops.gone\n"}, "object has no attribute 'gone'"),
     ],
 )
-def test_what_cannot_be_loaded_is_an_error(
-    clone: Driver, project: Path, body: str, head: str, package: str, said: str
-) -> None:
-    _write(project, body, head, package)
+def test_what_cannot_be_loaded_is_an_error(clone: Driver, project: Path, texts: dict[str, str], said: str) -> None:
+    _write(project, **texts)
     wrong = clone.run("build", project, "--variant", CPU, code=6)
     assert f"error[E501]: {CPU} cannot be loaded in torch 2.13: " in wrong.stderr
     assert said in wrong.stderr

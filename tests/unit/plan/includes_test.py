@@ -423,6 +423,8 @@ def test_scan_keeps_places() -> None:
         ("#include <torch/csrc/utils/pybind.h>", ("python", "torch")),
         ("#include <torch/csrc/autograd/python_variable.h>", ("python", "torch")),
         ("#include <torch/all.h>", ("torch",)),
+        ('#include "registration.h"\nPyObject* x;', ("python",)),
+        ('#include "registration.h"\nvoid* PyInit_x(); // PyObject', ()),
         ("// #include <Python.h>", ()),
         ("#ifdef CPU_KERNEL\n#include <Python.h>\n#endif", ()),
     ],
