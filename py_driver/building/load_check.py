@@ -33,7 +33,8 @@ _PATIENCE: Final = 300
 
 _OTHER_ABI: Final = 78
 _LACKS: Final = 77
-_LINES: Final = 6
+_WHAT: Final = "what():"
+_THROWN_IN: Final = ("Exception raised from", "frame #")
 
 
 class _Loaded(NamedTuple):
@@ -133,5 +134,14 @@ def _load(one: Built, extension: Path, torch: Torch) -> _Loaded:
     if done.returncode in {_LACKS, _OTHER_ABI}:
         return _Loaded(lacks=lines[-1] if lines else "not loaded")
     if done.returncode < 0:
-        return _Loaded(wrong=f"the process died with {signal.Signals(-done.returncode).name}")
-    return _Loaded(wrong="\n".join(lines[-_LINES:]) or f"exit code {done.returncode}") if done.returncode else _Loaded()
+        died = f"the process died with {signal.Signals(-done.returncode).name}"
+        return _Loaded(wrong="; ".join([died, *_thrown(lines)]))
+    return _Loaded(wrong=lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else _Loaded()
+
+
+def _thrown(lines: Sequence[str]) -> list[str]:
+    """What the exception says that ended a process, without where in torch it was thrown."""
+    start = next((place for place, line in enumerate(lines) if line.lstrip().startswith(_WHAT)), len(lines))
+    texts = [line.strip().removeprefix(_WHAT).strip() for line in lines[start:]]
+    end = next((place for place, text in enumerate(texts) if text.startswith(_THROWN_IN)), len(texts))
+    return texts[:end]

@@ -93,7 +93,7 @@ def check_includes(
         for path in (*_device_sources(one), *found[one.target].files)
     ):
         _check_arch_list(files, path, compiled_by, findings)
-    if framework.src and bound == TORCH:
+    if split(framework.src)[0] and bound == TORCH:
         ops = OpChecker(files, _compiled_for(manifest, found), python, findings)
         ops.check_import("\n".join(map(files.text, values(framework.src))), framework.src[0].span)
         ops.check_ops()

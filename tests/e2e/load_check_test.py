@@ -85,7 +85,7 @@ def test_a_variant_is_loaded_once_and_another_is_told(clone: Driver, project: Pa
     ("texts", "said"),
     [
         ({"body": 'ops.def("g(" WORD " x) -> ()");', "head": '#define WORD "double"'}, "Use `float`"),
-        ({"body": 'ops.def("g(int x) -> int", &half);'}, "g(int x) -> int"),
+        ({"body": 'ops.def("g(int x) -> int", &half);'}, "reason: Type mismatch in argument 1: int vs float."),
         ({"head": "struct Init { Init() { std::abort(); } } init;"}, "the process died with SIGABRT"),
         ({"package": f"{_PACKAGE}from ._ops import nothing\n"}, "cannot import name 'nothing'"),
         ({"package": f"{_PACKAGE}from .gone import x\n"}, "No module named"),
