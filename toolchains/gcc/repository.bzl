@@ -1,9 +1,9 @@
 """The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:flags.bzl", "CPU", "library_directories", "loader", "triple")
 load("//toolchains/cc:stub.bzl", "versioned_stub")
-load("//toolchains:packs.bzl", "pack_headers")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/gcc:sdk.bzl", "gcc_sdk")
 load("@rules_torch_kernels//toolchains/library:sdk.bzl", "library_sdk")
