@@ -28,6 +28,9 @@ _STRING = re.compile(
 _PLAIN = re.compile(r"\\(?P<escaped>[\s\S])|(?P<other>[^\\])")
 _ESCAPED = {"\n": "", "n": "\n", "t": "\t"}
 _KEY = re.compile(r"(?:(?:at|c10|torch)\s*::\s*)?(?:DispatchKey\s*::\s*|DeviceType\s*::\s*|k)(?P<key>[A-Z]\w*)")
+_ANY = "*"
+"""The key of a call that stands in blocks of several."""
+
 _FOREIGN = ("aten", "prim", "prims", "quantized", "_", "torchvision", "torchaudio")
 
 
@@ -84,7 +87,10 @@ def registrations(text: str) -> Registrations:
     if "TORCH_LIBRARY" not in text and "Library" not in text:
         return Registrations()
     plain, code = blanked(text, "comment"), blanked(text)
-    calls = {call.start: call for block in _BLOCK.finditer(code) for call in _calls(code, block)}
+    calls: dict[int, _Call] = {}
+    for call in (call for block in _BLOCK.finditer(code) for call in _calls(code, block)):
+        other = calls.get(call.start, call)  # where `#if`s choose between two heads of a block
+        calls[call.start] = call if other.key == call.key else call._replace(key=_ANY)
     places = _conditions(text, calls)
     found, whole = [], len(calls) == len(_ANY_CALL.findall(code))
     for call in (one for one in calls.values() if not one.foreign):
@@ -94,7 +100,7 @@ def registrations(text: str) -> Registrations:
             string = None
         whole = whole and string is not None and call.start in places
         if call.start in places:
-            key = call.key or (_key(rest.removeprefix(",")) if call.what == "impl" else "")
+            key = call.key.strip(_ANY) or (_key(rest.removeprefix(",")) if call.what == "impl" else "")
             found.append(Registration(call.what, call.start, string, where, not rest, key, places[call.start]))
     return Registrations(tuple(found), whole=whole)
 

@@ -103,6 +103,21 @@ def test_blocks_of_impl_and_functions_for_a_library(project: Path) -> None:
     assert said(project, binding('ops.def("f() -> ()");') + tail) == []
 
 
+def test_two_heads_of_one_block(project: Path) -> None:
+    tail = (
+        "#ifdef CUDA_KERNEL\nTORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CUDA, ops) {\n#else\n"
+        'TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CPU, ops) {\n#endif\n  ops.impl("f", &f);\n}\n'
+    )
+    assert said(project, binding('ops.def("f() -> ()");') + tail) == []
+
+
+def test_nothing_is_said_of_what_is_not_there(project: Path) -> None:
+    (project / "torch-ext/binding.cpp").unlink()
+    with pytest.raises(DriverError) as caught:
+        plan_directory(project, Releases())
+    assert [one.code for one in caught.value.diagnostics] == [Code.FILE_MISSING]
+
+
 def test_what_python_may_register_is_not_missed(project: Path) -> None:
     text = binding('ops.def("f() -> ()");')
     (project / "torch-ext/relu/__init__.py").write_text('torch.library.impl(add("f"), "CPU", f)\n', encoding="utf-8")
