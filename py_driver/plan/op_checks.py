@@ -152,8 +152,8 @@ class OpChecker:
                     self._note(op, f"no `def` declares `{op.name}`, which this implements{f'; {near}' if near else ''}")
 
     def _note_missing(self, ops: Iterable[_Op]) -> None:
-        """Note ops that nothing implements for a backend."""
-        missing: dict[_Op, dict[str, None]] = {}
+        """Note ops that nothing implements for a backend; with OP_REGISTRATION if nothing does for any device."""
+        missing: dict[tuple[_Op, str], dict[str, None]] = {}
         for backend in self._by_backend:
             seen = self._seen(ops, backend)
             keys: dict[str, set[str]] = {}
@@ -161,18 +161,22 @@ class OpChecker:
                 if op.registration.what == "impl":
                     keys.setdefault(op.name, set()).add(op.registration.key)
             for op in seen:
-                others = [key for key in keys.get(op.name, ()) if key in _OF_DEVICES and key not in _KEYS[backend]]
-                implemented = len(others) < len(keys.get(op.name, ())) or not op.registration.alone
+                here = keys.get(op.name, set())
+                implemented = not op.registration.alone or any(
+                    key not in _OF_DEVICES or key in _KEYS[backend] for key in here
+                )
                 if op.registration.what == "def" and not implemented and not self._in_python(op.name):
-                    missing.setdefault(op, {})[backend] = None
-        for op, backends in missing.items():
-            self._note(
-                op, f"no `impl` implements `{op.name}` for {' and '.join(backends)}; a call with such tensors fails"
-            )
+                    missing.setdefault((op, " and ".join(sorted(here))), {})[backend] = None
+        for (op, others), backends in missing.items():
+            names = " and ".join(backends)
+            if others:
+                self._note(op, f"`{op.name}` is implemented for {others} only, in what is built for {names}", None)
+            else:
+                self._note(op, f"no `impl` implements `{op.name}` for {names}; a call with such tensors fails")
 
-    def _note(self, op: _Op, message: str) -> None:
+    def _note(self, op: _Op, message: str, code: Code | None = Code.OP_REGISTRATION) -> None:
         if self._files.complains(op.path, op.registration.start, error=False):
-            self._findings.note(message, self._span(op, 0, len(op.name)), Code.OP_REGISTRATION)
+            self._findings.note(message, self._span(op, 0, len(op.name)), code)
 
     def _in_python(self, name: str) -> bool:
         """Whether a Python file may register an op: it has its name in a string."""
