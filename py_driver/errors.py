@@ -62,6 +62,7 @@ class Code(Enum):
     UNLISTED_HEADER = ("E108", ExitCode.INPUT)
     TORCH_NOT_DECLARED = ("E109", ExitCode.INPUT)
     OP_NAMESPACE = ("E110", ExitCode.INPUT)
+    OP_REGISTRATION = ("E111", ExitCode.INPUT)
     # what to build
     USAGE = ("E200", ExitCode.INPUT)
     NO_SUCH_VARIANT = ("E201", ExitCode.SELECTION)

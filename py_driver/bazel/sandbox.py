@@ -46,6 +46,13 @@ _WEAK: Final = (
     "note: this machine allows no user namespaces, so no sandbox hides its files from compilers; "
     "a compile that reads one fails"
 )
+_NO_LANDLOCK: Final = (
+    "note: this machine allows no user namespaces and has no Landlock, so nothing hides its files from compilers; "
+    "a compile that reads one fails, unless an assembler reads it by a name that is put together"
+)
+_LANDLOCK_VERSION: Final = (444, None, 0, 1)
+"""The system call that asks for the version of Landlock's ABI; rules/private/tools/compile/landlock.zig uses it."""
+
 _NEW_USER_AND_MOUNTS: Final = 0x10000000 | 0x00020000
 """CLONE_NEWUSER and CLONE_NEWNS of linux/sched.h."""
 
@@ -153,8 +160,8 @@ def isolation(output: Output) -> list[str]:
     """What Bazel is told of the sandbox that this machine allows; a weak one is said, and its results are kept apart.
 
     Where a process cannot make the namespaces in which Bazel's sandbox hides the machine, what an action makes may have
-    read more than its key says. So that no build takes such a result which could have made a better one, the key says
-    where it comes from.
+    read more than its key says, and more still without Landlock. So that no build takes such a result which could have
+    made a better one, the key says where it comes from.
 
     Args:
         output: where a weak sandbox is said.
@@ -164,5 +171,6 @@ def isolation(output: Output) -> list[str]:
         os._exit(0 if ctypes.CDLL(None).unshare(_NEW_USER_AND_MOUNTS) == 0 else 1)
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
         return []
-    output.say(_WEAK)
-    return ["--remote_default_exec_properties=sandbox=weak"]
+    has_landlock = ctypes.CDLL(None).syscall(*_LANDLOCK_VERSION) > 0
+    output.say(_WEAK if has_landlock else _NO_LANDLOCK)
+    return [f"--remote_default_exec_properties=sandbox={'landlock' if has_landlock else 'weak'}"]

@@ -6,12 +6,12 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.phases import TorchHeaders, last_of, phases, way_of
-from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import TORCH_FOLDERS, closure, is_opaque, scan, without_comments
+from py_driver.plan.section_search import OPENMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -177,9 +177,10 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     names = tuple(map(BUILT[group.backend].label, archs))
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
-    pinned = [needs.torch or "" if one == TORCH else f"library {one}" for one in group.depends]
+    other = {TORCH: needs.torch or "", OPENMP: "gcc"}
+    pinned = [other.get(one, f"library {one}") for one in group.depends]
     headers = [settings.toolchains.get(one) for one in pinned]
-    gcc = settings.gcc or asks_for_openmp(group.cxx_flags)
+    gcc = settings.gcc or group.openmp
     narrow = settings.needed and not BUILT[group.backend].rewrites
     for source in group.sources:
         content = contents.of(group, source)

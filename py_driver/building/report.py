@@ -158,8 +158,8 @@ class TorchHeaders:
     Attributes:
         section: the target.
         cells: the identifiers of the variants for which it was so.
-        read: `needed`: those that the source needs; `all`: the release's own; `unknown`: its steps were up to date before
-            this build.
+        read: `needed`: those that the source needs; `all`: the release's own; `unknown`: its actions were up to date
+            before this build.
         why: if `all`, the reason: with fewer it would mean something else, or not compile, or no fewer are known.
     """
 
@@ -271,7 +271,9 @@ def make_report(
         found.append(Step(**asdict(group[0][0]), cells=parts))
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
     made = tuple(
-        Source(source=source, texts=_texts(source, group, read), ptx=_codes(group, read), torch=_torch_headers(group, read))
+        Source(
+            source=source, texts=_texts(source, group, read), ptx=_codes(group, read), torch=_torch_headers(group, read)
+        )
         for source, group in sources.items()
     )
     totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.manifest.flags import asks_for_openmp
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.cells import CPUS, USUAL_CPU, spell
 from py_driver.matrix.releases import openmp_file
@@ -84,7 +83,7 @@ def archives(
         _check_machine(chosen, lock)
     depends = [name for group in linked for name in group.depends]
     found = [*lock.entries_for((variant.needs for variant in chosen), read=read), *lock.library_entries(depends)]
-    if linked and (gcc or any(asks_for_openmp(group.cxx_flags) for group in linked)):
+    if linked and (gcc or any(group.openmp for group in linked)):
         found += lock.gcc_entries({variant.cell.cpu or USUAL_CPU for variant in chosen})
     return list({entry.key: entry for entry in found}.values())
 
@@ -122,7 +121,7 @@ def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
     Returns:
         What the runtime is called there, by `key_of`; empty where nobody has looked.
     """
-    using = [one for one in chosen if any(asks_for_openmp(group.cxx_flags) for group in _linked(plan, [one]))]
+    using = [one for one in chosen if any(group.openmp for group in _linked(plan, [one]))]
     recorded = read_file(openmp_file()) if using else {}
     keys = [key_of(one.needs.torch, one.cell.cpu) for one in using if one.needs.torch]
     names = {key: recorded.get(key, {}).get("soname", "") for key in keys}

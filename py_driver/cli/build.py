@@ -199,9 +199,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Build; the exit code.
 
     Raises:
-        DriverError: see `py_driver.building.build`; with several projects only what is wrong for all of them.
+        DriverError: see `py_driver.building.build` and `check_loads`; with several projects only what is wrong for all.
     """
     from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.load_check import check_loads  # noqa: PLC0415
 
     projects = several(args)
     if projects is not None:
@@ -212,6 +213,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             show_several(built, output)
         return exit_code(built)
     done = build(args.directories[0], args.variant, releases_of(args), output, options_of(args))
+    check_loads(done.cells, output)
     if args.json:
         output.json(_as_json(done))
     else:
@@ -226,6 +228,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
         DriverError: what is wrong for all of them.
     """
     from py_driver.building.build import prepare  # noqa: PLC0415
+    from py_driver.building.load_check import check_loads  # noqa: PLC0415
     from py_driver.building.report_page import own_page  # noqa: PLC0415
     from py_driver.building.several import build_several  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
@@ -240,7 +243,13 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
 
     planned = each(projects, prepared, output)
     results = build_several([one.value for one in planned if one.value], releases, output, options)
-    return then(planned, lambda one: _built(results[one.directory]), output)
+
+    def loaded(one: Prepared) -> Build:
+        done = _built(results[one.directory])
+        check_loads(done.cells, output)
+        return done
+
+    return then(planned, loaded, output)
 
 
 def _built(result: Result) -> Build:

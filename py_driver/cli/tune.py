@@ -206,7 +206,7 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
         for name, text in config_files(space, str(records.machine["gpu"]), cases).items():
             texts[args.directory / space.configs / name] = text
     for path in texts:
-        if is_file(path):
+        if is_file(path) or path.is_symlink():
             with reading(path):
                 before = path.read_bytes().decode(errors="replace")
             if not is_of(space, before):

@@ -35,7 +35,7 @@ def read_edition0(root: Section, file: str) -> Manifest:
     torch = root.section(TORCH, TORCH)
     name = project_name(torch or root)
     pyroot = torch.text("pyroot") if torch else None
-    framework, _ = _torch(root, torch, universal=False)
+    framework = _torch(root, torch, universal=False)
     kernels = []
     for section in root.named_sections("kernel", "kernel.*"):
         kernels.append(read_kernel(section, _cuda(section), "capabilities"))
@@ -56,7 +56,7 @@ def read_edition1(root: Section, file: str) -> Manifest:
         general.finish()
     torch = root.section(TORCH, TORCH)
     universal = bool(torch and torch.boolean("universal"))
-    framework, _ = _torch(root, torch, universal=universal)
+    framework = _torch(root, torch, universal=universal)
     kernels = [kernel for section in root.named_sections("kernel", "kernel.*") for kernel in _by_language(section)]
     names: set[str] = set()
     for kernel in kernels:
@@ -73,7 +73,7 @@ def read_edition2(root: Section, file: str) -> Manifest:
     name = project_name(general or root)
     universal = bool(general and general.boolean("universal"))
     torch = root.section(TORCH, TORCH)
-    framework, _ = _torch(root, torch, universal=universal)
+    framework = _torch(root, torch, universal=universal)
     manifest = _manifest(root, file, name, framework, read_tagged_kernels(root))
     if general is None:
         return manifest
@@ -98,24 +98,24 @@ def read_hub(general: Section) -> Hub:
     return Hub(repo_id=repo.value if repo else None, branch=branch.value if branch else None)
 
 
-def _torch(root: Section, torch: Section | None, *, universal: bool) -> tuple[Framework, bool]:
-    """[torch], which these editions must have; whether it is there."""
-    if torch is None:
+def _torch(root: Section, torch: Section | None, *, universal: bool) -> Framework:
+    """[torch], which these editions must have but for universal projects."""
+    if torch is None and not (universal and not root.has(TORCH)):
         if not root.has(TORCH):
             advice = "add [torch] with the sources that register the operators"
             root.findings.add(Code.MISSING_KEY, "there is no [torch] table", root.span, advice=advice)
-        return Framework(span=root.span), False
-    framework = read_framework(torch, TORCH)
+        return Framework(span=root.span)
+    framework = read_framework(torch, TORCH) if torch else Framework(span=root.span)
     if universal:
         if framework.src or root.has("kernel"):
             message = "a universal project has no sources to compile"
             advice = "remove `universal`, or `src` and the [kernel] sections"
-            root.findings.add(Code.BAD_VALUE, message, torch.span, advice=advice)
+            root.findings.add(Code.BAD_VALUE, message, framework.span, advice=advice)
         framework = framework._replace(table=NOARCH, bounds=Bounds())
     elif not root.has("kernel"):
         advice = "add [kernel.<name>], or `universal = true` for a project of Python files only"
-        root.findings.add(Code.MISSING_KEY, "there is no [kernel.*] section", torch.span, advice=advice)
-    return framework, True
+        root.findings.add(Code.MISSING_KEY, "there is no [kernel.*] section", framework.span, advice=advice)
+    return framework
 
 
 def _manifest(root: Section, file: str, name: Text, framework: Framework, kernels: tuple[Kernel, ...]) -> Manifest:

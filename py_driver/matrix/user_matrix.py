@@ -78,7 +78,7 @@ _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
 _BRACES: Final = re.compile(r"\{(component|stem|release)\}")
 _PACKAGE: Final = re.compile("[^=]+==[^=]+")
 _PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
-_TAKEN: Final = {"python", "sycl_tla", "torch", "tvm_ffi"}
+_TAKEN: Final = {"openmp", "python", "sycl_tla", "torch", "tvm_ffi"}
 _NAME: Final = re.compile("[a-z][a-z0-9_]*")
 _ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 _ARCHIVES: Final = {

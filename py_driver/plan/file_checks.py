@@ -12,17 +12,18 @@ from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import values
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT, owner_of
+from py_driver.plan.links import ADVICE
 from py_driver.plan.units import compiles
 from py_driver.spelling import did_you_mean
-from py_driver.system.files import contains, is_directory, is_file, is_lfs_pointer, is_readable
+from py_driver.system.files import is_directory, is_file, is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from py_driver.errors import Span
     from py_driver.manifest.model import Manifest, Text, Texts
     from py_driver.manifest.section import Findings
+    from py_driver.plan.links import Links
 
 _PACKAGES = ("BUILD", "BUILD.bazel")
 _SEEN_LIMIT = 20_000
@@ -34,16 +35,16 @@ class FileChecker:
     """Looks at the files of a project and collects what is wrong.
 
     Args:
-        directory: the project's.
+        links: the project's.
         findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE and BAD_VALUE.
 
     Attributes:
         unusable: what sections that are not built list, and what cannot be read as a file of the project.
     """
 
-    def __init__(self, directory: Path, findings: Findings) -> None:
-        self._directory = directory
-        self._real = os.path.realpath(directory)
+    def __init__(self, links: Links, findings: Findings) -> None:
+        self._directory = links.directory
+        self._links = links
         self._findings = findings
         self._note = findings.note
         self._needed = True
@@ -90,15 +91,15 @@ class FileChecker:
             self._add(problem[0], f"the path `{path}` {problem[1]}", text.span)
             return False
         try:
-            real = os.path.realpath(self._directory / path, strict=True)
+            os.path.realpath(self._directory / path, strict=True)
         except FileNotFoundError:
             self._add(Code.FILE_MISSING, f"there is no file `{path}`", text.span, label=self._suggestion(path))
             return False
         except OSError as failure:
             self._add(Code.FILE_KIND, f"cannot use `{path}`: {failure.strerror}", text.span)
             return False
-        if not contains(self._real, real):
-            self._add(Code.PATH_ESCAPES, f"`{path}` is a symbolic link out of the project, to {real}", text.span)
+        if wrong := self._links.problem(path):
+            self._add(Code.PATH_ESCAPES, f"`{path}` {wrong}", text.span, advice=ADVICE)
             return False
         return True
 

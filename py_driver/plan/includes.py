@@ -51,6 +51,7 @@ _ALL = frozenset(BUILT)
 _MACROS = {macro: frozenset({name}) for name, one in BUILT.items() for macro in one.macros}
 _DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|\b(\w+))")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
+_OPENMP = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*_OPENMP\s*\)?\s*\)?")
 _UNKNOWN = (_ALL, frozenset[str]())
 """The backends for which a condition may hold, and those for which it must, where nothing is known of it."""
 
@@ -63,6 +64,9 @@ PYTHON_HEADERS = re.compile(
 """Python's headers, and those of pybind11 and torch that include them."""
 
 
+_PYTHON_NAMES = re.compile(r"\bPy(?!Init_)[A-Z_]\w*")
+
+
 class Include(NamedTuple):
     """An `#include` line.
 
@@ -71,6 +75,8 @@ class Include(NamedTuple):
         quoted: whether it stands in quotes; else in angle brackets.
         conditional: whether it stands inside an `#if`; an include guard does not count.
         backends: those whose compilers may see it, as far as its `#if`s ask for the macros that tell backends apart.
+        known: whether its `#if`s ask for nothing else, so that these see it.
+        with_openmp: whether it stands inside an `#if` that asks for `_OPENMP`.
         start: where the path starts in the text, in characters.
     """
 
@@ -78,20 +84,22 @@ class Include(NamedTuple):
     quoted: bool
     conditional: bool
     backends: frozenset[str]
+    known: bool
+    with_openmp: bool
     start: int
 
 
 def without_comments(text: str) -> str:
     """The text with blanks for comments, and nothing at the ends of lines, as `compile sources` makes it."""
-    return re.sub(r"[ \t]+$", "", _blanked(text, "comment"), flags=re.MULTILINE)
+    return re.sub(r"[ \t]+$", "", blanked(text, "comment"), flags=re.MULTILINE)
 
 
 def code_of(text: str) -> str:
     """The text with blanks for comments, strings and characters; the names of quoted `#include`s go too."""
-    return _blanked(text)
+    return blanked(text)
 
 
-def _blanked(text: str, *kinds: str) -> str:
+def blanked(text: str, *kinds: str) -> str:
     """The text with blanks for some groups of `_SKIPPED`, or for all of it: other characters stay where they are."""
 
     def blank(found: re.Match[str]) -> str:
@@ -132,6 +140,8 @@ def scan(text: str) -> tuple[Include, ...]:
                     quoted=group == "quoted",
                     conditional=len(branches) - 1 > guards,
                     backends=branches[-1].seen,
+                    known=all(branch.known for branch in branches[1 + guards :]),
+                    with_openmp=branches[-1].with_openmp,
                     start=directive.start("rest") + target.start(group),
                 )
                 found.append(include)
@@ -162,10 +172,21 @@ def _if_seen(part: str, backends: frozenset[str]) -> str:
 
 
 class _Branch(NamedTuple):
-    """The backends that may see a branch of an `#if`, and those that may see one after it."""
+    """The backends that may see a branch of an `#if`, and those that may see one after it.
+
+    Attributes:
+        seen: by the branch.
+        left: by the branches after it.
+        known: whether its condition asks for the macros that tell backends apart alone, as do those before it.
+        with_openmp: whether a compiler sees the branch with OpenMP only.
+        without_openmp: whether it saw one before it without OpenMP, so that it sees those after it with OpenMP only.
+    """
 
     seen: frozenset[str]
     left: frozenset[str]
+    known: bool = True
+    with_openmp: bool = False
+    without_openmp: bool = False
 
 
 def _follow(branches: list[_Branch], directive: re.Match[str]) -> None:
@@ -179,13 +200,20 @@ def _follow(branches: list[_Branch], directive: re.Match[str]) -> None:
 
 def _enter(branches: list[_Branch], name: str, condition: str) -> None:
     """Go into a branch: that of an `#if`, or the next one after `#elif` and its kin."""
-    left = branches[-1].seen
-    if name.startswith("el"):
-        left = branches.pop().left if len(branches) > 1 else _ALL
+    left, before = branches[-1].seen, _Branch(_ALL, _ALL)
+    if name.startswith("el") and len(branches) > 1:
+        before = branches.pop()
+        left = before.left
+    elif name.startswith("el"):
+        left = _ALL
     negated, prefix = "n" in name.removeprefix("el"), name in {"ifdef", "ifndef", "elifdef", "elifndef"}
     asked = f"{'!' * negated}defined {condition}" if prefix else condition
     may, must = (_ALL, _ALL) if name == "else" else _holds(asked)
-    branches.append(_Branch(seen=left & may, left=left - must))
+    parts = [part.strip() for part in asked.split("&&")] if name != "else" else []
+    tests = [bool(found["not"]) for part in parts if (found := _OPENMP.fullmatch(part))]
+    with_openmp = branches[-1].with_openmp or before.without_openmp or False in tests
+    without = before.without_openmp or (len(parts) == 1 and True in tests)
+    branches.append(_Branch(left & may, left - must, before.known and may == must, with_openmp, without))
 
 
 def _holds(condition: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -232,7 +260,7 @@ def _is_enclosed(text: str) -> bool:
 
 def is_opaque(text: str) -> bool:
     """Whether a text reads files that `scan` does not name: by a macro, or by a directive other than `#include`."""
-    return _SUSPECT.search(text) is not None and _OPAQUE.search(_blanked(text, "raw", "comment")) is not None
+    return _SUSPECT.search(text) is not None and _OPAQUE.search(blanked(text, "raw", "comment")) is not None
 
 
 def closure(source: str, headers: Iterable[str], included: Callable[[str], Iterable[str] | None]) -> list[str]:
@@ -276,6 +304,11 @@ def first_use(text: str, macro: str) -> int | None:
     return next((found.start() for found in uses if not found["asked"]), None)
 
 
+def uses_python(text: str) -> bool:
+    """Whether a text uses names of Python's headers, which upstream's registration.h includes."""
+    return "Py" in text and _PYTHON_NAMES.search(code_of(text)) is not None
+
+
 def use(text: str, macro: str) -> Include | None:
     """The first use of a macro, as `scan` would tell of an include in its line; None if there is no use."""
     if (start := first_use(text, macro)) is None:
@@ -286,7 +319,7 @@ def use(text: str, macro: str) -> Include | None:
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
-    """Whether an include guard is around a text but for comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
+    """Whether an include guard is around a text without comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":
         directives = directives[1:]
     names = [one["name"] for one in directives]
@@ -302,4 +335,4 @@ def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
         depth += (name in {"if", "ifdef", "ifndef"}) - (name == "endif")
         if depth == 0 or (depth == 1 and name in {"else", "elif", "elifdef", "elifndef"}):
             return False
-    return depth == 1 and not _blanked(text[directives[-1].start() :], "raw", "comment").partition("\n")[2].strip()
+    return depth == 1 and not text[directives[-1].end() :].strip()

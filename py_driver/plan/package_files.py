@@ -9,37 +9,39 @@ from typing import TYPE_CHECKING
 from py_driver.errors import Code
 from py_driver.manifest.paths import PATH_LIMIT, path_problem
 from py_driver.manifest.section import unsafe_character
+from py_driver.plan.links import ADVICE
 from py_driver.plan.metadata import METADATA
-from py_driver.system.files import contains, is_lfs_pointer, is_readable
+from py_driver.system.files import is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from py_driver.manifest.model import Manifest
     from py_driver.manifest.section import Findings
+    from py_driver.plan.links import Links
 
 _GENERATED = ("_ops.py", METADATA)
 
 
-def package_files(directory: Path, manifest: Manifest, findings: Findings) -> tuple[str, ...]:
+def package_files(manifest: Manifest, links: Links, findings: Findings) -> tuple[str, ...]:
     """The files of the Python package that are shipped, relative to the project's directory, sorted.
 
     Args:
-        directory: the project's.
         manifest: what it says; its name is right.
+        links: the project's.
         findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, FOREIGN_FILE and BAD_VALUE, at the project's name.
     """
     if path_problem(manifest.python_root):
         return ()  # what edition 0 says is collected where it is read
-    return _Package(directory, manifest, findings).files()
+    return _Package(manifest, links, findings).files()
 
 
 class _Package:
     """One look at a package; see `package_files`."""
 
-    def __init__(self, directory: Path, manifest: Manifest, findings: Findings) -> None:
-        self._directory = directory
-        self._real = os.path.realpath(directory)
+    def __init__(self, manifest: Manifest, links: Links, findings: Findings) -> None:
+        self._directory = links.directory
+        self._links = links
         self._root = manifest.python_root
         self._name = manifest.name
         self._suffixes = tuple(f".{extension}" for extension in manifest.framework.extensions)
@@ -50,11 +52,10 @@ class _Package:
 
     def files(self) -> tuple[str, ...]:
         """What is shipped; nothing where the package as a whole is wrong, which is collected."""
-        real = os.path.realpath(self._directory / self._root)
-        if not contains(self._real, real):
-            self._add(Code.PATH_ESCAPES, f"`{self._root}` is a symbolic link out of the project, to {real}")
-            return ()
         if not self._has_init():
+            return ()
+        if problem := self._links.problem(self._root):
+            self._add(Code.PATH_ESCAPES, f"`{self._root}` {problem}", advice=ADVICE)
             return ()
         shipped = tuple(sorted(self._walk()))
         for name in _GENERATED:
@@ -89,6 +90,7 @@ class _Package:
 
     def _walk(self) -> Iterator[str]:
         """The files below the package that are shipped; those that cannot be are collected as errors."""
+        is_linked = not self._links.is_plain(self._root)
         waiting = [self._root]
         while waiting:
             parent = waiting.pop()
@@ -106,7 +108,11 @@ class _Package:
                 if entry.is_dir():
                     waiting.append(path)
                 elif path.endswith(self._suffixes) and self._is_fit(path, is_file=entry.is_file()):
-                    yield path
+                    wrong = self._links.problem(path) if is_linked or entry.is_symlink() else ""
+                    if wrong:
+                        self._add(Code.PATH_ESCAPES, f"`{path}` {wrong}", advice=ADVICE)
+                    else:
+                        yield path
 
     def _is_fit(self, path: str, *, is_file: bool) -> bool:
         """Whether a file can be shipped; collects the error if not."""
@@ -134,11 +140,10 @@ class _Package:
         folder = Path(real).is_dir()
         if not folder and not path.endswith(self._suffixes):
             return True
-        if not contains(self._real, real):
-            self._add(Code.PATH_ESCAPES, f"`{path}` is a symbolic link out of the project, to {real}")
-            return True
-        if folder:
+        if folder and not self._links.problem(path):
             self._add(Code.FILE_KIND, f"`{path}` is a symbolic link to a directory; make it a directory")
+        elif folder:
+            self._add(Code.PATH_ESCAPES, f"`{path}` {self._links.problem(path)}", advice=ADVICE)
         return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
@@ -16,6 +17,7 @@ from py_driver.plan.cpus import sections_for
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
+from py_driver.plan.section_search import OPENMP
 from py_driver.plan.staging import own_names
 from py_driver.plan.units import archs_of, compiles, split, united, units
 
@@ -62,6 +64,11 @@ class Group(NamedTuple):
     depends: tuple[str, ...]
     archs: Mapping[str, Archs]
     identity: str
+
+    @property
+    def openmp(self) -> bool:
+        """Whether gcc compiles its C++, and it may call OpenMP's runtime: its flags ask for that, or its sources."""
+        return asks_for_openmp(self.cxx_flags) or OPENMP in self.depends
 
 
 class Variant(NamedTuple):

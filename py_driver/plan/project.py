@@ -14,6 +14,7 @@ from py_driver.plan.checks import check
 from py_driver.plan.cpus import note_cpus
 from py_driver.plan.file_checks import FileChecker
 from py_driver.plan.header_checks import check_includes
+from py_driver.plan.links import Links
 from py_driver.plan.op_names import check_op_names
 from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
@@ -66,13 +67,15 @@ def load(directory: Path, releases: Releases) -> Project:
     Raises:
         DriverError: NO_MANIFEST, PERMISSION, what keeps build.toml from being read, or all that is wrong with it and
             with the files: what `manifest.reader.read` and `manifest.semantics.check` collect, FILE_MISSING,
-            PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, BAD_VALUE.
+            PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, OP_REGISTRATION,
+            BAD_VALUE.
     """
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
     manifest = with_files(directory, manifest, findings)
     check(manifest, releases, findings)
-    checker = FileChecker(directory, findings)
+    links = Links(directory)
+    checker = FileChecker(links, findings)
     framework = manifest.framework
     checker.check_section(f"[{framework.table}]", framework.src, framework.include)
     for kernel in manifest.kernels:
@@ -89,9 +92,9 @@ def load(directory: Path, releases: Releases) -> Project:
     checker.check_common(manifest)
     checker.check_case(manifest)
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
-    python = package_files(directory, manifest, findings) if named else ()
+    python = package_files(manifest, links, findings) if named else ()
     checker.check_packages(manifest, python)
-    reach = check_includes(directory, manifest, python, checker.unusable, findings)
+    reach = check_includes(manifest, python, links, checker.unusable, findings)
     check_op_names(directory, python, findings)
     note_cpus(manifest, findings)
     if diagnostics := findings.diagnostics():
@@ -110,13 +113,15 @@ def read_manifest(directory: Path) -> bytes:
     """The bytes of a project's build.toml; if it grows meanwhile, at most one more than are allowed.
 
     Raises:
-        DriverError: NO_MANIFEST, PERMISSION; TOML_LIMIT if it is too large.
+        DriverError: NO_MANIFEST, PERMISSION; PATH_ESCAPES if it is a link to what is no file of the project; TOML_LIMIT
+            if it is too large.
     """
     path = directory / MANIFEST
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
             raise error(Code.NO_MANIFEST, f"{path} is not a regular file")
+        Links(directory).check(MANIFEST)
         check_size(about.st_size, str(path))
         with path.open("rb") as file:
             return file.read(SIZE_LIMIT + 1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
+from py_driver.plan.links import Links
 from py_driver.publishing.release import make_file
-from py_driver.system.files import contains, is_file, reading
+from py_driver.system.files import is_file, reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def texts(project: Project) -> dict[str, str]:
     """What the card is made from, by path: the binding, Python files, and reports of benchmarks.
 
     Raises:
-        DriverError: PERMISSION if one of them cannot be read.
+        DriverError: PATH_ESCAPES or PERMISSION; see `benchmarks`.
     """
     names = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
     names |= {file.path for file in benchmarks(project.directory, "*.json")[0]}
@@ -38,21 +38,22 @@ def texts_of_tests(directory: Path) -> dict[str, str]:
     """The files of a project's tests, by path, that pytest looks for.
 
     Raises:
-        DriverError: PERMISSION if one of them cannot be read.
+        DriverError: PATH_ESCAPES or PERMISSION; see `benchmarks`.
     """
     found = {file.path for pattern in ("**/test_*.py", "**/*_test.py") for file in _own(directory, TESTS, pattern)[0]}
     return _read(directory, found)
 
 
 def benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
-    """Files of a project's benchmarks, and notes of those that are links out of it or large.
+    """Files of a project's benchmarks, and notes of those that are hidden or large.
 
     Args:
         directory: of the project.
         pattern: of the names of files.
 
     Raises:
-        DriverError: PERMISSION if one of them cannot be read.
+        DriverError: PATH_ESCAPES if one of them is a link to what is no file of the project; PERMISSION if one of them
+            cannot be read.
     """
     return _own(directory, BENCHMARKS, pattern)
 
@@ -67,16 +68,18 @@ def _read(directory: Path, names: set[str]) -> dict[str, str]:
 
 
 def _own(directory: Path, place: str, pattern: str) -> tuple[list[File], list[str]]:
-    """Files of a directory of a project, and notes of those that are links out of the project or large."""
+    """Files of a directory of a project, and notes of those that are hidden or large."""
     found, notes = [], []
-    root = os.path.realpath(directory)
+    links = Links(directory)
     for path in sorted((directory / place).glob(pattern)):
         name = path.relative_to(directory).as_posix()
         if not is_file(path):
             continue
-        if not contains(root, os.path.realpath(path)):
-            notes.append(f"{name} is not published: it is not in the project")
-        elif path.stat().st_size > _LARGE:
+        if any(part.startswith(".") for part in path.relative_to(directory).parts):
+            notes.append(f"{name} is not published: it is hidden")
+            continue
+        links.check(name)
+        if path.stat().st_size > _LARGE:
             notes.append(f"{name} is not published: it is larger than {_LARGE >> 20} MiB")
         else:
             found.append(make_file(name, path))

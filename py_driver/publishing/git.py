@@ -1,7 +1,7 @@
 """What git says of a project's sources; it is asked only where something is published or compared, or to choose.
 
-For what is published nothing is run that a project's own configuration names: git is asked for what it has, by commands
-that need no hook, filter, pager or remote, and whether the files are the same is looked at here.
+For what is published nothing is run that a project's own configuration names: git is asked for what it has, and whether
+the files are the same is looked at here.
 """
 
 from __future__ import annotations
@@ -21,21 +21,12 @@ from typing import TYPE_CHECKING, Final
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
 from py_driver.publishing.provenance import Sources
-from py_driver.system.environment import bare
 from py_driver.system.files import reading
+from py_driver.system.git import ask, names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-_COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-_ENVIRONMENT: Final = {
-    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches what it lacks when it is looked at
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
 _SUBMODULE: Final = "160000"
 _PART: Final = 1 << 20
 _POINTER: Final = re.compile(
@@ -51,11 +42,12 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
     """The commit of a project, and the first file that differs from it. Both are empty without a repository or git.
 
     A file is what its bytes are: one that git checks out with other bytes than it has, e.g. with other ends of lines,
-    is not as the commit has it. Of one in Large File Storage the commit has the digest.
+    is not as the commit has it. Of one in Large File Storage the commit has the digest. What a link leads to counts as
+    well, wherever it is in the repository.
 
     Args:
         directory: of the project.
-        files: all that it is built from, relative to that.
+        files: all that it is built from and all that is published of it, relative to that.
 
     Raises:
         DriverError: DIRTY_TREE if there is a repository that git does not look at, e.g. because it is another user's,
@@ -63,11 +55,15 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
     """
     try:
         others = ["ls-files", "-z", "--others", "--exclude-standard", "--", ".", f":(exclude){BUILD}"]
-        new = _split(_git(directory, *others))
+        new = names(ask(directory, *others))
         commit = _head(directory)
-        tree = _tree(directory, commit) if commit else {}
+        tree = _tree(directory, commit, ".") if commit else {}
+        led_to = {os.path.relpath(os.path.realpath(directory / name), os.path.realpath(directory)) for name in files}
+        elsewhere = sorted(name for name in led_to if name.startswith("../"))
+        if commit and elsewhere:
+            tree |= _tree(directory, commit, *elsewhere)
         # What git is told to ignore is in neither.
-        new += sorted(set(files) - tree.keys())
+        new += sorted({*files, *led_to} - tree.keys())
         changed = next((name for name, blob in tree.items() if not _is_same(directory, name, *blob)), "")
     except FileNotFoundError:
         return Sources(), ""
@@ -97,8 +93,8 @@ def changed_files(directory: Path, revision: str) -> list[str]:
     try:
         # Of two commits git compares the first with the second; of one, with the files as they are.
         known = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", "-z"]
-        changed = _split(_git(directory, *known, "--end-of-options", revision, *own))
-        return changed + _split(_git(directory, "ls-files", "-z", "--others", "--exclude-standard", *own))
+        changed = names(ask(directory, *known, "--end-of-options", revision, *own))
+        return changed + names(ask(directory, "ls-files", "-z", "--others", "--exclude-standard", *own))
     except FileNotFoundError:
         raise error(Code.USAGE, "--changed-since needs git, and there is none on PATH") from None
     except subprocess.CalledProcessError as problem:
@@ -121,14 +117,14 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
     """
     advice = "name a commit that has the project, e.g. HEAD~1"
     try:
-        commit = _git(directory, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+        commit = ask(directory, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
     except FileNotFoundError:
         raise error(Code.USAGE, f"`{revision}` needs git, and there is none on PATH") from None
     except subprocess.CalledProcessError as problem:
         said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
         raise error(Code.USAGE, f"git has no commit `{revision}` of {directory}: {said}", help=advice) from None
     try:
-        archive = _git(directory, "archive", "--format=tar", commit, ".")
+        archive = ask(directory, "archive", "--format=tar", commit, ".")
     except subprocess.CalledProcessError:
         raise error(Code.USAGE, f"the commit `{revision}` has no {directory}", help=advice) from None
     with tempfile.TemporaryDirectory(prefix="driver-") as place, tarfile.open(fileobj=io.BytesIO(archive)) as files:
@@ -139,15 +135,15 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
 def _head(directory: Path) -> str:
     """The commit that is checked out; nothing in a repository without any."""
     try:
-        return _git(directory, "rev-parse", "--verify", "-q", "HEAD").decode().strip()
+        return ask(directory, "rev-parse", "--verify", "-q", "HEAD").decode().strip()
     except subprocess.CalledProcessError:
         return ""
 
 
-def _tree(directory: Path, commit: str) -> Mapping[str, tuple[str, str]]:
-    """The files that a commit has below a directory, but for what is built: the mode and git's name of each."""
+def _tree(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str]]:
+    """The files that a commit has at or below paths, but for what is built: the mode and git's name of each."""
     found = {}
-    for line in _split(_git(directory, "ls-tree", "-r", "-z", commit, ".")):
+    for line in names(ask(directory, "ls-tree", "-r", "-z", commit, *paths)):
         about, _, name = line.partition("\t")
         mode, _, blob = about.split(" ")
         if mode != _SUBMODULE and not name.startswith(f"{BUILD}/"):
@@ -179,9 +175,9 @@ def _is_same(directory: Path, name: str, mode: str, blob: str) -> bool:
 
 def _pointer(directory: Path, blob: str) -> re.Match[bytes] | None:
     """What git has of a file in Large File Storage; None if it is the file itself."""
-    if int(_git(directory, "cat-file", "-s", blob)) > _POINTER_SIZE:
+    if int(ask(directory, "cat-file", "-s", blob)) > _POINTER_SIZE:
         return None
-    return _POINTER.fullmatch(_git(directory, "cat-file", "blob", blob))
+    return _POINTER.fullmatch(ask(directory, "cat-file", "blob", blob))
 
 
 def _parts(path: Path, head: bytes = b"") -> Iterator[bytes]:
@@ -197,13 +193,3 @@ def _digest(parts: Iterable[bytes], algorithm: str) -> str:
     for part in parts:
         digest.update(part)
     return digest.hexdigest()
-
-
-def _split(answer: bytes) -> list[str]:
-    return [os.fsdecode(one) for one in answer.split(b"\0") if one]
-
-
-def _git(directory: Path, *arguments: str) -> bytes:
-    """What git answers."""
-    command = [*_COMMAND, "-C", str(directory), *arguments]
-    return subprocess.run(command, capture_output=True, check=True, env=bare(_ENVIRONMENT)).stdout

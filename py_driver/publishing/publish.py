@@ -129,7 +129,9 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
     manifest = project.manifest
     repo_id, branch = target(manifest, options.repo_id, options.branch)
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
-    commit, changed = sources(directory, {MANIFEST, *plan.files})
+    scripts, notes = benchmarks(directory, "*.py")
+    reports, _ = benchmarks(directory, "*.json")
+    commit, changed = sources(directory, {MANIFEST, *plan.files, *(file.path for file in (*scripts, *reports))})
     if changed and not options.allow_dirty:
         message = f"{directory} has changes that are not committed: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
@@ -146,7 +148,6 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
             message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"
             raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
-        scripts, notes = benchmarks(directory, "*.py")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)
         message = f"{manifest.name.value} {manifest.version}: {counted(len(built), 'variant')}"
         goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)

@@ -76,6 +76,12 @@ def ensure_venv(
     return interpreter
 
 
+def made(name: str) -> list[Path]:
+    """The interpreters of the environments for something that are finished, sorted; nothing is made."""
+    found = sorted((cache_root() / "venvs").glob(f"{name}-*/{_MARKER}"))
+    return [one.parent / "bin" / "python" for one in found if (one.parent / "bin" / "python").exists()]
+
+
 def unused(venvs: Path, days: int) -> list[Path]:
     """The environments that `ensure_venv` did not finish, or did not return for some days; not the one that runs this.
 

@@ -342,7 +342,8 @@ def _clang_compiler(ctx, job, scan, packed):
             guard, first = guarded(ctx, job.cc.compiler, packed, scan, full, read)
             return guard, [first]
         if not full:
-            return {"executable": job.cc.compiler}, []
+            guard, first = confined(ctx, job.cc.compiler)
+            return guard, [first]
         first = ctx.actions.args()
         first.add("either")
         first.add_all(full, before_each = "--full")
@@ -385,6 +386,21 @@ def guarded(ctx, compiler, packed, scan = [], full = [], read = []):
     arguments.add_all(full, before_each = "--full")
     arguments.add_all(read, before_each = "--read")
     arguments.add("--")
+    arguments.add(compiler)
+    return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
+
+def confined(ctx, compiler):
+    """A compiler of preprocessed text, or an assembler: it reads no file but an action's inputs, where the kernel can see to that.
+
+    Args:
+        ctx: rule context, with the attribute `_compile`.
+        compiler: File, a static clang.
+
+    Returns:
+        dict, `executable` and `tools` of an action; and Args, those that come first.
+    """
+    arguments = ctx.actions.args()
+    arguments.add_all(["confined", "--"])
     arguments.add(compiler)
     return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
 

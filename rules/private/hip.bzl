@@ -9,6 +9,7 @@ load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(
     ":compile.bzl",
     "add_source",
+    "confined",
     "guarded",
     "id_header",
     "language_flags",
@@ -31,7 +32,7 @@ _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 # doubles or two 64-bit integers are `max(int, int)`.
 _HOST_MIN_MAX = ["-D__HIP_DEFINE_EXTENDED_HOST_MIN_MAX__=1", "-D__HIP_DEFINE_MIXED_HOST_MIN_MAX__=1"]
 
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = None):
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program):
     ctx.actions.run(
         arguments = arguments,
         inputs = inputs,
@@ -40,7 +41,7 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program = 
         progress_message = "%s %s for %%{label}" % (what, package_path(source)),
         resource_set = resources(mnemonic, job),
         toolchain = job.backend.toolchain,
-        **((program or {"executable": job.gpu.compiler}) | ACTION)
+        **(program | ACTION)
     )
 
 def compile_hip(ctx, job, source):
@@ -83,10 +84,11 @@ def compile_hip(ctx, job, source):
     later.add("-Wno-gnu-line-marker")
     brought = packed_inputs(job, source, [rocm, rocm.system], id_header(job))
     guard, first = guarded(ctx, rocm.compiler, brought)
+    program, alone = confined(ctx, rocm.compiler)
     firsts = []
     object = object_file(ctx, source)
 
-    def run(mnemonic, what, inputs, arguments, options, arch = None, output = None, program = None):
+    def run(mnemonic, what, inputs, arguments, options, arch = None, output = None, program = program):
         output = output or phase_file(ctx, source, mnemonic, arch)
         own = ctx.actions.args()
         own.add_all(options)
@@ -107,13 +109,13 @@ def compile_hip(ctx, job, source):
         libraries.add_all(rocm.bitcode[:1], map_each = dirname, format_each = "--rocm-device-lib-path=%s")
         libraries.add("-S", text)
         inputs = [text] + rocm.bitcode
-        arguments = [common, later, libraries]
+        arguments = [alone, common, later, libraries]
         assembly = run("HipDeviceCompile", "Compiling for " + arch, inputs, arguments, for_arch, place)
         assemble = ["clang", "--target=amdgcn-amd-amdhsa", "-mcpu=" + arch]
         assemble += [flag for flag in job.hip_flags if flag in _ASSEMBLER_FLAGS] + ["-x", "assembler", "-c", assembly]
-        machine_code = run("HipAssemble", "Assembling for " + arch, [assembly], [], assemble, place)
+        machine_code = run("HipAssemble", "Assembling for " + arch, [assembly], [alone], assemble, place)
         link = ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "--strip-debug", machine_code]
-        codes[arch] = run("HipLink", "Linking for " + arch, [machine_code], [], link, place)
+        codes[arch] = run("HipLink", "Linking for " + arch, [machine_code], [alone], link, place)
     bundle = phase_file(ctx, source, "HipBundle")
     arguments = ctx.actions.args()
     arguments.add_all(["hip-bundle", "--cuid", cuid])
@@ -127,6 +129,6 @@ def compile_hip(ctx, job, source):
     host_text = preprocess("Preprocessing", for_host)
     compile = ctx.actions.args()
     compile.add("-c", host_text)
-    arguments = [common, later, compile]
+    arguments = [alone, common, later, compile]
     run("HipHostCompile", "Compiling the host code of", [host_text], arguments, for_host, output = object)
     return [bundle, object], firsts

@@ -14,15 +14,19 @@ load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
 load(":transitions.bzl", "NONE", "more_flags", "objects_transition")
 
-_DEPENDS = ["torch"] + LIBRARIES.keys()
+# The header of OpenMP, for sources that include it without asking for OpenMP: gcc compiles their C++, which has it in
+# sight, and others get it alone.
+_OPENMP = "openmp"
+
+_DEPENDS = ["torch", _OPENMP] + LIBRARIES.keys()
 
 def _libraries(depends):
     """The targets of what a section depends on besides torch; only those are ever fetched."""
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
-def _gcc(cxx_flags):
-    """The target of gcc if a section asks for OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
-    return GCC if asks_for_openmp(cxx_flags) else GCC_IF_CHOSEN
+def _gcc(cxx_flags, depends):
+    """The target of gcc if a section has to do with OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
+    return GCC if asks_for_openmp(cxx_flags) or _OPENMP in depends else GCC_IF_CHOSEN
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
     """The SDK of what a section asks for, if the cell names a release of it."""
@@ -84,6 +88,7 @@ def _kernel_objects_impl(ctx):
     sources = bare_sources(ctx, not backend.rewrite)
     hipified, report = backend.rewrite(ctx, gpu, torch, sources) if backend.rewrite else (None, None)
     gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
+    openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends else []
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
     more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)
     job = struct(
@@ -103,7 +108,7 @@ def _kernel_objects_impl(ctx):
         includes = ctx.attr.includes if hipified else includes,
         needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified else None,
         own_arch_list = ctx.attr.own_arch_list,
-        libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries],
+        libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries] + openmp,
         registration = ctx.file._registration,
         sources = sources,
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
@@ -148,7 +153,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, `python`, `cutlass_3_6`, ... Without torch all its versions of one C++ ABI share the objects.",
+            doc = "What the sources include: `torch`, `python`, `openmp`, `cutlass_3_6`, ... Without torch all its versions of one C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = True,

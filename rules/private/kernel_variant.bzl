@@ -64,9 +64,8 @@ def _kernel_variant_impl(ctx):
     openmp = [one.openmp for one in compiled if one.openmp]
     extension = link_extension(ctx, objects, identity.objects, openmp) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
-    absent = {} if objects else {"from . import @ID@\n": ""}
-    own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops
-    ctx.actions.expand_template(output = ops, substitutions = absent, template = own)
+    own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops if objects else ctx.file._ops_noarch
+    ctx.actions.expand_template(output = ops, substitutions = {}, template = own)
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
 
@@ -190,6 +189,10 @@ kernel_variant = rule(
         ),
         "_ops": attr.label(
             default = "//rules/private/include:_ops.py.template",
+            allow_single_file = True,
+        ),
+        "_ops_noarch": attr.label(
+            default = "//rules/private/include:_ops_noarch.py.template",
             allow_single_file = True,
         ),
         "_ops_tvm_ffi": attr.label(

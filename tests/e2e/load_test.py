@@ -57,6 +57,7 @@ from kernels import get_local_kernel
 kernel = get_local_kernel(Path(sys.argv[1]))
 x = torch.randn(4, 6)
 torch.testing.assert_close(kernel.silu_and_mul(x), torch.nn.functional.silu(x[:, :3]) * x[:, 3:])
+assert kernel.BACKEND == "cpu"
 """
 
 

@@ -194,3 +194,24 @@ def test_a_torch_that_renamed_the_file_is_found_by_its_name(version: str, tmp_pa
     library = tmp_path / recorded["file"]
     done = subprocess.run([sys.executable, "-c", script, library], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(library)]
+
+
+_COUNTS = """
+import sys, torch
+from pathlib import Path
+from kernels import get_local_kernel
+kernel = get_local_kernel(Path(sys.argv[1]), backend="cpu")
+torch.set_num_threads(3)
+assert kernel.counts() == (3, 3, False), kernel.counts()
+"""
+
+
+def test_the_header_is_in_sight_of_what_does_not_ask_for_openmp(tmp_path: Path) -> None:
+    made = copy_project(PROJECTS / "omp_header", tmp_path / "omp_header")
+    build(made, [CPU, CU130], Releases(), Output())
+    assert "libgomp.so.1" in _needed(_elf(made, CU130))
+    python = python_for([parse(CPU)], Releases(), Output())
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
+    command = [python, "-c", _COUNTS, str(made / "build")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
+    assert done.returncode == 0, done.stderr

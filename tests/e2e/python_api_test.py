@@ -46,6 +46,16 @@ def test_python_and_torch_are_called(python_api: Built) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_registration_includes_pythons_headers_for_who_uses_them(python_api: Built, base: Path) -> None:
+    """As upstream's does."""
+    project = copy_project(python_api.project, base / "through_registration")
+    binding = project / "torch-ext" / "binding.cpp"
+    text = binding.read_text()
+    assert text.startswith("#include <Python.h>\n")
+    binding.write_text(text.removeprefix("#include <Python.h>\n"))
+    python_api.driver.build(project, CPU)
+
+
 def test_the_full_api_is_out_of_sight(python_api: Built, base: Path) -> None:
     project = copy_project(python_api.project, base / "full_api")
     source = project / "csrc" / "scale.cpp"

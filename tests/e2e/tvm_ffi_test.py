@@ -48,6 +48,7 @@ except TypeError as refused:
 else:
     raise AssertionError("float64 was taken")
 import tvm_ffi
+assert kernel.TARGET == f"{kernel.unique_id()}.scale"
 print(tvm_ffi.__version__, kernel.unique_id(), Path(kernel.__file__).parent.name)
 """
 _FROM_HUB = """

@@ -69,3 +69,19 @@ def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path
     assert (library["findings"], library["gpu-code"]) == ([], ["sm_80", "sm_90"])
     image = next((project / "build" / CU130).glob("*.so")).read_bytes()
     assert all(name in image for name in (b"_Z4fillPi", b"_Z14of_the_bindingPi"))
+
+
+def test_nested_projects_share_sources_by_a_link_within_one_repository(clone: Driver, base: Path) -> None:
+    repository = copy_project(PROJECTS / "nested_shared", base / "nested_shared")
+    projects = [repository / "attn", repository / "attn" / "decode"]
+    for project in projects:
+        (project / "common").symlink_to("../common" if project.name == "attn" else "../../common")
+    for words in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", "-C", str(repository), *words], check=True)
+    for project in projects:
+        result = clone.build(project, CPU)
+        assert result["variants"][0]["steps"]["run"] == BINDING + 1
+        assert _load(project, "nothing") == "0"
+    subprocess.run(["git", "-C", str(repository), "rm", "--quiet", "--cached", "-r", "common"], check=True)
+    wrong = clone.run("check", projects[1], code=2)
+    assert wrong.stderr.count("error[E102]") == wrong.stderr.count("error[") == 2  # the source and the header

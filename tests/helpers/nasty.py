@@ -115,4 +115,5 @@ def write(directory: Path, strings: Mapping[str, str], modules: tuple[str, ...] 
         if "\0" not in name and path.resolve().is_relative_to(directory.resolve()) and not path.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
+    (directory / "binding.cpp").write_text("REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n", encoding="utf-8")
     (directory / "build.toml").write_text(manifest(strings), encoding="utf-8")

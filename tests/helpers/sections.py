@@ -43,7 +43,7 @@ include = ["g"]
 """
 FILES = ("torch-ext/re_lu/__init__.py", "torch-ext/re_lu/sub/x.py", "torch-ext/re_lu/data.json", "torch-ext/b.h",
          "torch-ext/re_lu/__pycache__/y.py", "torch-ext/b.cpp", "g/z.cuh", "g/a.cu", "g/b.cu", "c.cpp")  # fmt: skip
-
+BINDING = "REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n"
 
 RELEASES = Releases()
 
@@ -53,6 +53,8 @@ def make(directory: Path, text: str, releases: Releases = RELEASES) -> Plan:
     for name in FILES:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).touch()
+    binding = directory / "torch-ext/b.cpp"
+    binding.write_text(binding.read_text(encoding="utf-8") or BINDING, encoding="utf-8")
     (directory / "build.toml").write_text(text, encoding="utf-8")
     return plan_directory(directory, releases)
 

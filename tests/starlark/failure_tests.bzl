@@ -79,7 +79,7 @@ def _objects_failures():
             name = "unknown_dependency_fails",
             attribute = "depends",
             problem = "no such dependency: `numpy`",
-            help = "choose from torch, cutlass_3_5, cutlass_3_6, ",
+            help = "choose from torch, openmp, cutlass_3_5, cutlass_3_6, ",
             depends = ["numpy"],
         ),
         _objects(

@@ -1,10 +1,12 @@
 """The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
+load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:flags.bzl", "CPU", "library_directories", "loader", "triple")
 load("//toolchains/cc:stub.bzl", "versioned_stub")
 
 _BUILD = """load("@rules_torch_kernels//toolchains/gcc:sdk.bzl", "gcc_sdk")
+load("@rules_torch_kernels//toolchains/library:sdk.bzl", "library_sdk")
 
 package(default_visibility = ["//visibility:public"])
 
@@ -19,7 +21,16 @@ gcc_sdk(
     loader = {loader},
     math = {math},
     openmp = {openmp},
+    openmp_header = ":header",
     openmp_oldest = {oldest},
+)
+
+library_sdk(
+    name = "header",
+    depends = "openmp",
+    headers = ["openmp"],
+    includes = ["openmp"],
+    pack = "{pack}",
 )
 """
 
@@ -69,6 +80,10 @@ def _gcc_repository_impl(rctx):
     if place.math:
         versioned_stub(rctx, rctx.attr.zig, place.math, "stubs/libmvec.so.1", {"GLIBC": rctx.attr.glibc}, cpu)
     rctx.delete("work")
+
+    # Alone, for other compilers: beside it lie gcc's own headers, which are for gcc, as is an argument of this attribute.
+    header = rctx.read(place.directory + "/include/omp.h").replace("__malloc__ (omp_free)", "__malloc__")
+    rctx.file("openmp/omp.h", header, executable = False)
     rctx.file("BUILD.bazel", _BUILD.format(
         cpu = json.encode(cpu),
         directories = json.encode(directories),
@@ -78,6 +93,7 @@ def _gcc_repository_impl(rctx):
         loader = json.encode(loader(machine)),
         math = json.encode("stubs/libmvec.so.1") if place.math else None,
         oldest = json.encode(sorted(openmp)[0]),
+        pack = pack_headers(rctx, ["openmp"], ["openmp"]),
         openmp = json.encode({stub: " ".join(versions) for stub, versions in openmp.items()}),
     ))
     return reproducible(rctx)

@@ -2,6 +2,7 @@
 
 load("//toolchains:includes.bzl", "include_paths")
 load("//toolchains/cc:flags.bzl", "triple")
+load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 
 GccSdkInfo = provider(
     doc = "gcc's C++ compiler: it makes assembly, and its own dynamic loader starts it.",
@@ -16,6 +17,7 @@ GccSdkInfo = provider(
         "loader": "File; the dynamic loader",
         "math": "list of File; the link stub of glibc's vectorised functions, which gcc calls with `-ffast-math`, if there is one",
         "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, as new as the one of that torch",
+        "openmp_header": "LibrarySdkInfo; `omp.h` alone, for any compiler",
         "openmp_oldest": "File; the link stub for all other versions of torch",
     },
 )
@@ -57,6 +59,7 @@ def _gcc_sdk_impl(ctx):
             for target, versions in ctx.attr.openmp.items()
             for version in versions.split(" ")
         },
+        openmp_header = ctx.attr.openmp_header[LibrarySdkInfo],
         openmp_oldest = ctx.file.openmp_oldest,
     )
     return [info, platform_common.ToolchainInfo(sdk = info)]
@@ -77,6 +80,7 @@ gcc_sdk = rule(
             mandatory = True,
             doc = "Link stubs of the OpenMP runtime, each with the versions of torch that it is for.",
         ),
+        "openmp_header": attr.label(mandatory = True, providers = [LibrarySdkInfo], doc = "The header `omp.h`."),
         "openmp_oldest": attr.label(allow_single_file = True, mandatory = True, doc = "The stub for all other versions."),
     },
     doc = "A hermetic gcc for C++.",

@@ -12,6 +12,11 @@
 // TORCH_EXTENSION_NAME is the unique id of the kernel, which the build defines.
 #pragma once
 
+// Upstream's includes Python's headers. Here they are in sight of sources that include or use them, and no others.
+#if __has_include(<Python.h>)
+#include <Python.h>
+#endif
+
 #define RULES_TORCH_KERNELS_CONCAT_(A, B) A##B
 #define RULES_TORCH_KERNELS_CONCAT(A, B) RULES_TORCH_KERNELS_CONCAT_(A, B)
 #define RULES_TORCH_KERNELS_STRING_(A) #A
@@ -42,7 +47,7 @@
 #define STABLE_TORCH_LIBRARY_FRAGMENT_EXPAND(NAME, MODULE) STABLE_TORCH_LIBRARY_FRAGMENT(NAME, MODULE)
 
 // The part of Python's stable ABI (PEP 384; the same in every Python since 3.2) that an importable library needs. It is
-// declared here, so that no Python headers enter a build and nothing outside the limited API can be used by accident.
+// declared here, so that a build does without Python's headers, and nothing outside the limited API can be used by accident.
 namespace rules_torch_kernels {
 
 struct PyObjectHead {
@@ -126,8 +131,14 @@ extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_
   }
 
 // Helpers that upstream's registration.h has for whoever includes it.
+#ifndef _CONCAT
+#define _CONCAT(A, B) A##B
+#endif
 #ifndef CONCAT
 #define CONCAT(A, B) RULES_TORCH_KERNELS_CONCAT(A, B)
+#endif
+#ifndef _STRINGIFY
+#define _STRINGIFY(A) #A
 #endif
 #ifndef STRINGIFY
 #define STRINGIFY(A) RULES_TORCH_KERNELS_STRING(A)

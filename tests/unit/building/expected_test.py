@@ -44,7 +44,7 @@ FILES = {
     "g.cu": '#include "a.cuh"\n',
     "a.cuh": "",
     "b.cuh": "",
-    "torch-ext/b.cpp": "#include <torch/library.h>\n",
+    "torch-ext/b.cpp": "#include <torch/library.h>\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n",
 }
 
 

@@ -53,7 +53,7 @@ rocm-archs = ["gfx942"]
     ),
     "csrc/two.cuh": "#pragma once\ntemplate <class T> __device__ T helper(T x) { return x.nothing(); }\n",
     "csrc/three.cu": "\n",
-    "torch-ext/binding.cpp": '\n\n\nint add(torch::Tensor a) { return at::add(a, "x"); }\n',
+    "torch-ext/binding.cpp": '\n\n\nint add(torch::Tensor a) { return at::add(a, "x"); }\nREGISTER_EXTENSION(X)\n',
     "torch-ext/oops/__init__.py": "\n",
 }
 

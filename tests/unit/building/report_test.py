@@ -175,16 +175,19 @@ def test_steps_are_in_the_order_of_the_phases() -> None:
 def test_it_says_with_which_headers_of_torch_a_source_was_compiled() -> None:
     records, spawns = [], []
     contents = {"n": b"needed\n", "a": b"all\ntorch/serialize.h declares `save`\n"}
-    for variant, source, digest in (("x", "a.cu", "n"), ("y", "a.cu", "a"), ("z", "b.cpp", "a"), ("u", "b.cpp", "gone")):
+    for variant, source, digest in (
+        ("x", "a.cu", "n"),
+        ("y", "a.cu", "a"),
+        ("z", "b.cpp", "a"),
+        ("u", "b.cpp", "gone"),
+    ):
         path, told = _path(variant, "k", f"{source}.o"), _path(variant, "k", f"{source}.phases/headers.txt")
         steps = [_path(variant, "k", f"{source}.phases/host.o")] if source == "a.cu" else []
         records.append(_record(variant, *steps, path))
         mnemonic = "CudaFallback" if source == "a.cu" else "KernelCxxCompile"
         spawns.append(replace(_spawn(path), mnemonic=mnemonic, outputs={path: "", told: digest}))
     report = _report(records, spawns, contents)
-    found = {
-        (headers.cells, headers.read, headers.why) for source in report.sources for headers in source.torch
-    }
+    found = {(headers.cells, headers.read, headers.why) for source in report.sources for headers in source.torch}
     why = "torch/serialize.h declares `save`"
     assert found == {
         (("x",), "needed", ""),

@@ -37,7 +37,7 @@ depends = []
 src = ["one.cpp"]
 """,
     "one.cpp": "int one() {\n  int unused;\n}\n",
-    "b.cpp": "\n",
+    "b.cpp": "REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n",
     "torch-ext/pk/__init__.py": "\n",
 }
 OUT = "bazel-out/k8/bin/projects/pk"

@@ -53,6 +53,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("torch-ext/relu/__init__.py", "torch-ext/binding.cpp", "csrc/relu.cu", "csrc/relu.cpp"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "torch-ext/binding.cpp").write_text("REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n", encoding="utf-8")
     (tmp_path / "build.toml").write_text(MANIFEST, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for name in ("FORCE_COLOR", "DRIVER_TRACEBACK"):

@@ -99,7 +99,7 @@ def test_a_header_that_nobody_can_look_at_is_not_there(project: Path) -> None:
         done = driver("check", project)
     finally:
         (project / "secret").chmod(0o755)
-    assert (done.returncode, b"error" in done.stderr) == (0, False)
+    assert (done.returncode, b"error[E108]" in done.stderr) == (2, True)
 
 
 def test_names_that_are_too_long(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

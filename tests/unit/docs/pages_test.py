@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pages import FENCE, PAGES, ROOT
 
 from py_driver import __main__, cli
 from py_driver.cli import Parser
@@ -16,14 +16,11 @@ from py_driver.errors import ExitCode
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
-ROOT = Path(__file__).parents[3]
-PAGES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
-}
+if TYPE_CHECKING:
+    from pathlib import Path
+
 README = PAGES["README.md"]
 
-FENCE = re.compile(r"^ *```([\w+]+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
 LISTED = re.compile(r"^- \[[^\n]*\]\(#([^)]*)\)$", re.MULTILINE)

@@ -232,12 +232,6 @@ def test_a_name_that_is_not_there_has_no_package(project: Path) -> None:
     assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
 
 
-def test_a_binding_that_registers_nothing_is_noted(project: Path) -> None:
-    (project / "torch-ext/binding.cpp").write_text("int x;\n", encoding="utf-8")
-    (message,) = notes(project)
-    assert message.startswith("no file of `src` in [torch] has REGISTER_EXTENSION(")
-
-
 def test_check_passes_what_cannot_be_built_here(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = MANIFEST.replace('backends = ["cuda"]', 'backends = ["xpu"]').replace("edition = 5\n", "")
     (project / "build.toml").write_text(text, encoding="utf-8")

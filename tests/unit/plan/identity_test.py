@@ -150,7 +150,7 @@ def make(directory: Path, text: str) -> Plan:
     """The plan of a project with every file of FILES and the given build.toml."""
     for name in FILES:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(f"// {name}\n")
+        (directory / name).write_text(f"// {name}\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n")
     (directory / "build.toml").write_text(text, encoding="utf-8")
     return plan_directory(directory, Releases())
 

@@ -35,7 +35,17 @@ def project(tmp_path: Path) -> Path:
         ("torch-ext/binding.cpp", '#include "csrc/more/deep.cuh"', Code.UNLISTED_HEADER),
         ("csrc/relu.cu", "#include <more/deep.cuh>", Code.UNLISTED_HEADER),
         ("csrc/relu.cu", "#include <deep.cuh>", None),
-        ("csrc/relu.cu", '#include "../../outside.h"', None),
+        ("csrc/relu.cu", '#include "../../outside.h"', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", '#include "../gone.h"', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", '#include "csrc/gone.h"', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", '#include "more/gone.cuh"', Code.UNLISTED_HEADER),
+        ("csrc/relu.cu", "#include <more/gone.cuh>", None),
+        ("csrc/relu.cu", '#include "cuda_fp16.h"', None),
+        ("csrc/relu.cu", '#include "cub/cub.cuh"', None),
+        ("csrc/relu.cu", '#include "immintrin.h"', None),
+        ("csrc/relu.cu", '#include "registration.h"', None),
+        ("csrc/relu.cu", '#ifdef X\n#include "../gone.h"\n#endif', None),
+        ("csrc/relu.cu", '#if __has_include("../gone.h")\n#include "../gone.h"\n#endif', None),
         ("csrc/relu.cu", '#include "/etc/x.h"', Code.PATH_ESCAPES),
         ("csrc/relu.h", "#include </etc/x.h>", Code.PATH_ESCAPES),
         ("csrc/relu.cu", '// #include "more/deep.cuh"', None),
@@ -57,7 +67,7 @@ def test_includes(project: Path, file: str, line: str, expected: Code | None) ->
     assert found.code is expected
     assert found.span
     assert (found.span.file, found.span.text) == (str(path), line)
-    assert line[found.span.column - 1 :].startswith(("more/", "csrc/", "../csrc/", "torch/", "ATen/", "/etc/"))
+    assert line[found.span.column - 1 :].startswith(("more/", "csrc/", "../", "torch/", "ATen/", "/etc/"))
 
 
 def test_an_include_inside_an_if_is_a_note(project: Path) -> None:
@@ -68,6 +78,87 @@ def test_an_include_inside_an_if_is_a_note(project: Path) -> None:
     assert (note.span.line, note.span.column) == (4, 11)
     assert note.message.startswith("`csrc/more/deep.cuh` is included here, but no `src` lists it; where this `#if` ")
     assert (torch.span.line, torch.code) == (5, Code.TORCH_NOT_DECLARED)
+
+
+def test_a_name_that_no_toolchain_is_known_to_have_is_noted(project: Path) -> None:
+    (project / "csrc/relu.cu").write_text('#include "realu.h"\n#include "driver_types.h"\n', encoding="utf-8")
+    [note] = plan(project).notes
+    assert note.message == (
+        "`realu.h` is included here, and no file of the project has this path; no toolchain is known to have it"
+    )
+    assert (note.code, note.span.line) == (Code.UNLISTED_HEADER, 1)
+
+
+def test_what_only_an_if_leads_to_is_noted(project: Path) -> None:
+    """A header that the section may not see reaches its own through directories of another section."""
+    write_files(project, {"rocm/tile.h": '#include "inner.h"\n', "rocm/inc/inner.h": ""})
+    (project / "csrc/relu.cu").write_text('#ifdef USE_ROCM\n#include "rocm/tile.h"\n#endif\n', encoding="utf-8")
+    section = '[kernel.tile]\nbackend = "rocm"\ndepends = []\nsrc = ["rocm/tile.h", "csrc/relu.cu"]\n'
+    (project / "build.toml").write_text(f"{MANIFEST}{section}", encoding="utf-8")
+    (project / "inner.h").touch()
+    [note] = [one for one in plan_directory(project, Releases()).notes if "inner.h" in one.message]
+    assert "where the `#if` that leads here holds, the compiler will not find it" in note.message
+    (project / "csrc/relu.cu").write_text('#include "rocm/tile.h"\n', encoding="utf-8")
+    with pytest.raises(DriverError, match=r"inner\.h"):
+        plan_directory(project, Releases())
+
+
+def test_a_section_finds_the_headers_of_its_libraries(project: Path) -> None:
+    """The project has a copy that no `src` lists, and `depends` names the library that has them all."""
+    write_files(project, {"third_party/cutlass/arch.h": "", "third_party/cub/cub.cuh": "", "csrc/cute/own.h": ""})
+    lines = ("<cutlass/arch.h>", '"cutlass/arch.h"', "<cub/cub.cuh>", '"cub/cub.cuh"')
+    (project / "csrc/relu.cu").write_text("".join(f"#include {one}\n" for one in lines), encoding="utf-8")
+    new = 'depends = ["cutlass_3_8"]\ninclude = ["third_party", "."]'
+    text = MANIFEST.replace('depends = []\ninclude = ["."]', new)
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    said = [one for one in plan_directory(project, Releases()).notes if one.code is Code.UNLISTED_HEADER]
+    assert [one.message.partition(": the compiler takes that of ")[2] for one in said] == [
+        "cutlass_3_8, if it has one", "cutlass_3_8, if it has one", "a toolchain, if it has one",
+        "a toolchain, if it has one",
+    ]  # fmt: skip
+    other = '[kernel.other]\nbackend = "cuda"\ndepends = ["cutlass_3_8"]\nsrc = ["csrc/relu.h"]\n'
+    (project / "csrc/relu.cu").write_text("#include <cutlass/arch.h>\n", encoding="utf-8")
+    (project / "build.toml").write_text(text.replace('["cutlass_3_8"]', "[]") + other, encoding="utf-8")
+    made = plan_directory(project, Releases())
+    assert [one.code for one in made.notes if one.span.file.endswith(".cu")] == [Code.TORCH_NOT_DECLARED]
+    assert next(one.depends for one in made.groups if one.name == "relu") == ("cutlass_3_8",)
+
+
+def test_a_source_of_the_binding_finds_what_its_section_finds(project: Path) -> None:
+    write_files(project, {"inc/x.h": "", "csrc/host.cpp": '#include "x.h"\n#include "inc/x.h"\n'})
+    section = '[kernel.host]\nbackend = "cuda"\ndepends = []\ninclude = ["inc"]\nsrc = ["csrc/host.cpp", "inc/x.h"]\n'
+    text = MANIFEST.replace('"torch-ext/binding.cpp"', '"torch-ext/binding.cpp", "csrc/host.cpp"')
+    (project / "build.toml").write_text(text + section, encoding="utf-8")
+    groups = {one.sources: one for one in plan_directory(project, Releases()).groups}
+    assert set(groups["csrc/host.cpp",].includes) == {".", "inc"}
+
+
+@pytest.mark.parametrize(
+    ("line", "flags", "needed"),
+    [
+        ("#include <omp.h>", "[]", True),
+        ('#include "omp.h"', "[]", True),
+        ("#include <omp.h>", '["-fopenmp"]', False),
+        ("#ifdef _OPENMP\n#include <omp.h>\n#endif", "[]", False),
+        ("#if defined(_OPENMP) && X\n#include <omp.h>\n#endif", "[]", False),
+        ("#ifndef _OPENMP\n#else\n#if X\n#include <omp.h>\n#endif\n#endif", "[]", False),
+        ("#ifndef _OPENMP\n#include <omp.h>\n#endif", "[]", True),
+        ("#if defined(_OPENMP) || X\n#include <omp.h>\n#endif", "[]", True),
+        ("#ifdef __AVX2__\n#include <omp.h>\n#endif", "[]", True),
+    ],
+)
+def test_openmp_is_in_sight_of_what_does_not_ask_for_it(project: Path, line: str, flags: str, *, needed: bool) -> None:
+    """As a header of a section with AVX and OpenMP is included by one without either."""
+    write_files(project, {"cpu/avx.hpp": f"#pragma once\n{line}\n", "cpu/host.cpp": '#include "avx.hpp"\n'})
+    section = (
+        f'[kernel.cpu]\nbackend = "cpu"\ndepends = []\ncxx-flags = {flags}\nsrc = ["cpu/host.cpp", "cpu/avx.hpp"]\n'
+    )
+    text = MANIFEST.replace('["cuda"]', '["cpu"]').replace("[kernel.relu]", f"{section}[kernel.relu]")
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    made = plan_directory(project, Releases())
+    assert next(one.depends for one in made.groups if one.name == "cpu") == (("openmp",) if needed else ())
+    wanted = {entry.name for entry in archives(made, made.variants[:1], Releases().lock)}
+    assert ("g++-12" in wanted) == (needed or "-fopenmp" in flags)
 
 
 SECTIONS = """
@@ -339,6 +430,8 @@ def test_scan_keeps_places() -> None:
         ("#include <torch/csrc/utils/pybind.h>", ("python", "torch")),
         ("#include <torch/csrc/autograd/python_variable.h>", ("python", "torch")),
         ("#include <torch/all.h>", ("torch",)),
+        ('#include "registration.h"\nPyObject* x;', ("python",)),
+        ('#include "registration.h"\nvoid* PyInit_x(); // PyObject', ()),
         ("// #include <Python.h>", ()),
         ("#ifdef CPU_KERNEL\n#include <Python.h>\n#endif", ()),
     ],

@@ -11,7 +11,6 @@ import pytest
 from tuned import (
     FILES,
     MANIFEST,
-    REPO,
     below_build,
     build,
     bundle,
@@ -160,12 +159,48 @@ def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
     assert hub.requests == []
 
 
-@pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py"])
+@pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py", "benchmarks/reports.json"])
 def test_benchmark_outside_of_the_project_is_not_sent(hub: Hub, project: Path, link: str) -> None:
     secret = project.parent / "secret"
     secret.mkdir()
     (secret / "benchmark_x.py").write_text("SECRET")
     (project / link).parent.mkdir(exist_ok=True)
     (project / link).symlink_to(secret if link == "benchmarks" else secret / "benchmark_x.py")
-    assert "note: benchmarks/benchmark_x.py is not published: it is not in the project" in publish(hub, project).stderr
-    assert "benchmarks/benchmark_x.py" not in (hub.repositories[REPO].files("v3") or {})
+    said = publish(hub, project, code=2).stderr
+    assert f"error[E102]: `benchmarks/{'reports.json' if 'json' in link else 'benchmark_x.py'}` is a symbolic" in said
+    assert f"link out of the project, to {secret}/benchmark_x.py" in said
+    assert hub.requests == []
+
+
+def _git(place: Path, *words: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", "-C", str(place), *identity, *words], check=True, capture_output=True)
+
+
+def test_what_links_lead_to_is_as_the_commit_has_it(hub: Hub, project: Path) -> None:
+    shared = project.parent / "shared.py"
+    shared.write_text("shared = 1\n")
+    (project / "torch-ext/tuned/shared.py").symlink_to("../../../shared.py")
+    (project.parent / ".gitignore").write_text("build/\nhf/\n")
+    _git(project.parent, "init", "-q")
+    _git(project.parent, "add", "-A")
+    _git(project.parent, "commit", "-q", "-m", "x")
+    build(project, "torch-cpu", FILES | {"shared.py": b"shared = 1\n"})
+    publish(hub, project, "--variant=torch-cpu", "--dry-run")
+    shared.write_text("shared = 2\n")
+    build(project, "torch-cpu", FILES | {"shared.py": b"shared = 2\n"})
+    said = publish(hub, project, "--variant=torch-cpu", "--dry-run", code=2).stderr
+    assert "has changes that are not committed: ../shared.py" in said
+
+
+def test_benchmark_that_git_ignores_is_a_change(hub: Hub, project: Path) -> None:
+    (project / ".gitignore").write_text("build/\nbenchmark_secret.py\n")
+    (project / "benchmarks").mkdir()
+    (project / "benchmarks" / "benchmark_x.py").touch()
+    _git(project, "init", "-q")
+    _git(project, "add", "-A")
+    _git(project, "commit", "-q", "-m", "x")
+    publish(hub, project, "--dry-run")
+    (project / "benchmarks" / "benchmark_secret.py").touch()
+    said = publish(hub, project, "--dry-run", code=2).stderr
+    assert "has changes that are not committed: benchmarks/benchmark_secret.py" in said

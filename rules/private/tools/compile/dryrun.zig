@@ -1,6 +1,7 @@
 //! The commands that nvcc would run, as `nvcc --dryrun` names them, and how they are run.
 const std = @import("std");
 const common = @import("common");
+const landlock = @import("landlock.zig");
 
 const prefix = "#$ ";
 const map_flag = "-ffile-prefix-map=";
@@ -33,8 +34,10 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
         try words.append(argument);
     }
     var environment = try std.process.getEnvMap(allocator);
-    // Bazel gives every action the user's own, which a sandbox does not have.
-    try environment.put("TMPDIR", "/tmp");
+    // nvcc has its host compiler read a file that it has put there. Bazel gives every action the user's own, which a sandbox
+    // does not have, and nothing may be read from.
+    try environment.put("TMPDIR", directory);
+    try landlock.confine(allocator);
     const said = std.process.Child.run(.{
         .allocator = allocator,
         .argv = words.items,
@@ -108,7 +111,8 @@ pub fn listen(allocator: std.mem.Allocator, child: *std.process.Child) ![]const 
     return child.stderr.?.readToEndAlloc(allocator, std.math.maxInt(usize));
 }
 
-/// Starts a command; its program is looked up in the PATH that the dry run has set.
+/// Starts a command, which reads no more than landlock.zig allows; its program is looked up in the PATH that the dry run
+/// has set.
 pub fn start(
     directory: ?[]const u8,
     allocator: std.mem.Allocator,
@@ -117,6 +121,7 @@ pub fn start(
     errors: std.process.Child.StdIo,
 ) !std.process.Child {
     command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
+    try landlock.confine(allocator);
     var child = std.process.Child.init(command, allocator);
     child.cwd = directory;
     child.env_map = environment;

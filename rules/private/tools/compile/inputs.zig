@@ -1,4 +1,6 @@
 //! A compiler reads its inputs and nothing else: where no sandbox sees to that, what it has read is looked at afterwards.
+//! landlock.zig keeps it from the content of other files, also those that an assembler reads; a question whether a file is
+//! there is answered nevertheless. Without Landlock, what an assembler reads is looked for in the texts of the project.
 //!
 //! The compiler lists each file that a directive has read or found (`#include`, `#embed`, `__has_include`). A file counts
 //! as an input if it lies below the working directory, where a sandbox and an executor lay out an action's inputs.
@@ -133,6 +135,14 @@ pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
         }
         try needed.tell(allocator, after, needed.failed);
     } else try common.write(after, try common.read(allocator, before));
+    try dryrun.execute(null, allocator, command, &environment);
+}
+
+/// Runs a compiler that reads a text which `run` has made, or an assembler.
+pub fn confined(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    if (!common.is(try arguments.value("confined"), "--")) return common.fail("confined: -- is missing", .{});
+    const environment = try std.process.getEnvMap(allocator);
+    const command = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
     try dryrun.execute(null, allocator, command, &environment);
 }
 

@@ -2,7 +2,7 @@
 
 import tvm_ffi
 
-from ._ops import ops
+from ._ops import has_jax, jax_add_ffi_target_name_prefix, ops
 
 
 def scale(out, x, factor):
@@ -16,4 +16,11 @@ def unique_id():
     return ops.unique_id()
 
 
-__all__ = ["scale", "unique_id"]
+TARGET = jax_add_ffi_target_name_prefix("scale")
+if has_jax:
+    import jax_tvm_ffi
+
+    jax_tvm_ffi.register_ffi_target(TARGET, ops.scale, arg_spec=["rets", "args"], platform="cpu")
+
+
+__all__ = ["TARGET", "scale", "unique_id"]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from ._ops import add_op_namespace_prefix
+from ._ops import add_op_namespace_prefix, get_backend
 
+BACKEND = get_backend()
 LIMITS = json.loads((Path(__file__).parent / "limits.json").read_text())
 
 

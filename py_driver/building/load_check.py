@@ -1,0 +1,147 @@
+"""Loads each variant that was just built, where a torch is there that can: what registers wrongly fails only then.
+
+No torch is installed for it. What has been loaded once is not loaded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.building.installed_torch import fits, importable_torch
+from py_driver.errors import Code, error
+from py_driver.output import counted
+from py_driver.resources import resource
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.environment import curated
+from py_driver.system.venv import made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from py_driver.building.build import Built
+    from py_driver.building.installed_torch import Torch
+    from py_driver.output import Output
+
+_CPU: Final = "cpu"
+_PATIENCE: Final = 300
+"""How many seconds torch and a variant may take to be imported."""
+
+_OTHER_ABI: Final = 78
+_LACKS: Final = 77
+_WHAT: Final = "what():"
+_THROWN_IN: Final = ("Exception raised from", "frame #")
+
+
+class _Loaded(NamedTuple):
+    """What became of loading a variant.
+
+    Attributes:
+        wrong: what failed; empty if nothing did.
+        lacks: why its Python package was not imported, or nothing at all; empty if it was.
+    """
+
+    wrong: str = ""
+    lacks: str = ""
+
+
+def check_loads(cells: Sequence[Built], output: Output) -> None:
+    """Load variants.
+
+    Args:
+        cells: what was built.
+        output: where it is told what was loaded, and what could not be.
+
+    Raises:
+        DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    new = [(one, extension, mark) for one in cells for extension, mark in _extensions(one) if not mark.is_file()]
+    if not new:
+        return
+    torches = [*_torches()]
+    rest = 0
+    for one, extension, mark in new:
+        torch = next((torch for torch in torches if _fits(torch, one)), None)
+        loaded = None
+        if torch is not None:
+            with output.task(f"loading {one.variant.name} in torch {torch.version} ({torch.backend})") as task:
+                loaded = _load(one, extension, torch)
+                task.done("failed" if loaded.wrong else loaded.lacks or "done")
+            if loaded.wrong:
+                message = f"{one.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
+                raise error(Code.LOAD_FAILED, message, help=f"it stays in {one.path}; do not publish it")
+        if loaded is None:
+            rest += 1
+            continue
+        with storage_errors(mark):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+    if rest:
+        output.say(
+            f"{counted(rest, 'variant')} not loaded here, for lack of a torch that fits; `driver demo` loads one"
+        )
+
+
+def _extensions(one: Built) -> Iterator[tuple[Path, Path]]:
+    """The library of a variant that Python imports, if it has one, and the file that says that it was loaded."""
+    for extension in one.path.glob("*.abi3.so"):
+        digest = hashlib.sha256(extension.read_bytes())
+        for source in sorted(one.path.rglob("*.py")):
+            digest.update(source.read_bytes())
+        yield extension, cache_root() / "loaded" / digest.hexdigest()
+
+
+def _torches() -> Iterator[Torch]:
+    """Those that are there: that of the user's Python, then those of the environments that the driver has made."""
+    for named in ("", *map(str, made("load"))):
+        if (torch := importable_torch(named)) is not None:
+            yield torch
+
+
+def _fits(torch: Torch, one: Built) -> bool:
+    """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too."""
+    cell = one.variant.cell
+    return fits(replace(torch, backend=_CPU) if cell.backend == _CPU else torch, cell)
+
+
+def _load(one: Built, extension: Path, torch: Torch) -> _Loaded:
+    """Load a variant in a process of its own: its library, and the Python package if it is for the CPU."""
+    cell = one.variant.cell
+    whole = "package" if cell.family == _CPU else "library"
+    command = [torch.python, "-c", resource("load.py"), str(extension), whole, cell.abi or ""]
+    environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            cwd="/",
+            env=environment,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        return _Loaded(wrong=f"it takes more than {_PATIENCE} s")
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode == -signal.SIGILL:
+        return _Loaded(lacks="it has instructions that this machine's CPU lacks")
+    if done.returncode in {_LACKS, _OTHER_ABI}:
+        return _Loaded(lacks=lines[-1] if lines else "not loaded")
+    if done.returncode < 0:
+        died = f"the process died with {signal.Signals(-done.returncode).name}"
+        return _Loaded(wrong="; ".join([died, *_thrown(lines)]))
+    return _Loaded(wrong=lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else _Loaded()
+
+
+def _thrown(lines: Sequence[str]) -> list[str]:
+    """What the exception says that ended a process, without where in torch it was thrown."""
+    start = next((place for place, line in enumerate(lines) if line.lstrip().startswith(_WHAT)), len(lines))
+    texts = [line.strip().removeprefix(_WHAT).strip() for line in lines[start:]]
+    end = next((place for place, text in enumerate(texts) if text.startswith(_THROWN_IN)), len(texts))
+    return texts[:end]

@@ -1,0 +1,163 @@
+"""What is wrong with what a source includes, and how it is told."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.errors import Code
+from py_driver.manifest.model import TORCH, TVM_FFI
+from py_driver.manifest.paths import SOURCES
+from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS
+from py_driver.plan.toolchain_headers import may_be_of_a_toolchain
+from py_driver.plan.units import REGISTRATION
+
+if TYPE_CHECKING:
+    from py_driver.manifest.section import Findings
+    from py_driver.plan.includes import Include
+    from py_driver.plan.project_files import ProjectFiles
+    from py_driver.plan.section_search import Section
+
+
+class Wrong(NamedTuple):
+    """What is wrong with an include.
+
+    Attributes:
+        code: which error.
+        message: of it.
+        advice: what to do.
+        doubt: why it may be right, as the end of a sentence; then it is a note. Empty if it is not.
+    """
+
+    code: Code
+    message: str
+    advice: str
+    doubt: str = ""
+
+
+PYBIND11 = "PYBIND11_MODULE"
+
+NO_PYBIND11 = Wrong(
+    Code.UNSUPPORTED,
+    f"`{PYBIND11}` makes an extension for one version of Python, and a kernel has one for all of them",
+    'include "registration.h", register the ops with `TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def(...);'
+    " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md",
+)
+
+
+class Seen(NamedTuple):
+    """An include of a file.
+
+    Attributes:
+        path: of the file.
+        certain: whether the compiler sees the file in any case.
+        include: what it includes.
+    """
+
+    path: str
+    certain: bool
+    include: Include
+
+
+def complain(files: ProjectFiles, seen: Seen, wrong: Wrong, findings: Findings) -> None:
+    """Collect what is wrong with an include, once however many sections reach it.
+
+    Args:
+        files: of the project.
+        seen: what is included, and where.
+        wrong: what is wrong with that.
+        findings: gets it.
+    """
+    path, certain, include = seen
+    note = wrong.doubt
+    if not note and (include.conditional or not certain):
+        here = "this `#if`" if include.conditional else "the `#if` that leads here"
+        where = "this is an error" if wrong.code is Code.UNSUPPORTED else "the compiler will not find it"
+        note = f"; where {here} holds, {where}"
+    if not files.complains(path, include.start, error=not note):
+        return
+    span = files.span(path, include)
+    if note:
+        findings.note(f"{wrong.message}{note}", span, wrong.code if wrong.doubt else None)
+    else:
+        findings.add(wrong.code, wrong.message, span, advice=wrong.advice)
+
+
+def note_source(files: ProjectFiles, seen: Seen, source: str, findings: Findings) -> None:
+    """Collect a note for an include of a file that the section compiles too, once however many sections reach it.
+
+    Args:
+        files: of the project.
+        seen: what is included, and where.
+        source: the file that is meant.
+        findings: gets the note.
+    """
+    path, _, include = seen
+    if not files.complains(path, include.start, error=False):
+        return
+    findings.note(
+        f"`{source}` is included here, and as a source in `src` it is compiled by itself too: what it defines is there"
+        " twice, unless it is `static` or `inline`; what is only included has the name of a header, as `.cuh`, `.inl`",
+        files.span(path, include),
+    )
+
+
+def problem(files: ProjectFiles, section: Section, target: str | None, seen: Seen) -> Wrong | None:
+    """What is wrong with an include that reaches no listed file, if anything.
+
+    Args:
+        files: of the project.
+        section: whose file includes.
+        target: the file of the project that is meant, if it is there.
+        seen: what is included, and where.
+    """
+    include = seen.include
+    if section.tvm_ffi and target is None and include.path.startswith(TORCH_FOLDERS):
+        message = f"`{include.path}` is included here, and no header of torch is in sight of a [{TVM_FFI}] project"
+        advice = f"bind the kernel with [{TORCH}], or use DLPack's types and those of tvm-ffi"
+        return Wrong(Code.UNSUPPORTED, message, advice)
+    if include.path.startswith("/"):
+        message = f"`{include.path}` is included here by a path that is not relative to the project"
+        return Wrong(Code.PATH_ESCAPES, message, "include a copy in the project")
+    if target is not None:
+        return _unlisted(files, section, target, seen)
+    if include.quoted and not include.path.startswith(section.libraries) and not may_be_of_a_toolchain(include.path):
+        return _not_found(files, section, seen)
+    return None
+
+
+def _unlisted(files: ProjectFiles, section: Section, target: str, seen: Seen) -> Wrong | None:
+    """What is wrong with an include of a file that the project has and no `src` lists, if anything."""
+    if target == REGISTRATION or target in files.unusable:
+        return None
+    message = f"`{target}` is included here, but no `src` lists it"
+    library = section.library(seen.path, target, seen.include)
+    doubt = f": the compiler takes that of {library}, if it has one" if library else ""
+    root, suffix = posixpath.splitext(target)
+    if suffix not in SOURCES:
+        return Wrong(Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}', doubt)
+    header = f"{root}{'.cuh' if suffix == '.cu' else '.inl'}"
+    advice = f'rename it, e.g. to "{header}", and add "{header}" to `src` in {section.title}'
+    return Wrong(Code.UNLISTED_HEADER, message, f"{advice}: a source there is compiled by itself too", doubt)
+
+
+def _not_found(files: ProjectFiles, section: Section, seen: Seen) -> Wrong | None:
+    """What is wrong with an include in quotes that leads to no file of the project, if anything."""
+    path, _, include = seen
+    here = posixpath.normpath(include.path)
+    if files.has(here) or files.exists(here):
+        message = f"`{here}` is included here, but no directory of `include` in {section.title} leads to it"
+        advice = 'add "." to `include`' if section.include else 'write include = ["."]'
+        listed = "" if files.has(here) else f', and add "{here}" to `src`'
+        return Wrong(Code.UNLISTED_HEADER, message, f"{advice} in {section.title}{listed}")
+    if include.conditional or PYTHON_HEADERS.fullmatch(include.path):
+        return None
+    folder = include.path.partition("/")[0] if "/" in include.path else ""
+    places = [posixpath.normpath(posixpath.join(one, folder)) for one in section.folders(path, include)]
+    ours = folder in {".", ".."} or (folder != "" and any(map(files.has_folder, places)))
+    if section.foreign and not ours:
+        return None
+    message = f"`{include.path}` is included here, and no file of the project has this path"
+    advice = files.suggestion(posixpath.normpath(posixpath.join(posixpath.dirname(path), include.path)))
+    advice = advice or "correct the path, or add the file and list it in `src`"
+    return Wrong(Code.UNLISTED_HEADER, message, advice, "" if ours else "; no toolchain is known to have it")

@@ -1,0 +1,121 @@
+"""Where the links of a project lead: what they lead to is shipped as a file of the project, so it must be one.
+
+Whoever sends a change can send a link to anything that lies where the project is built: git's own configuration, which
+has a token in CI, or a file that git ignores. What git has may be read by whoever has the project.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from py_driver.errors import Code, error
+from py_driver.system.files import contains
+
+ADVICE: Final = "add to git what it leads to, or put a copy in its place"
+
+_MANIFEST: Final = "build.toml"
+_GIT: Final = ".git"
+
+
+class Links:
+    """The links of a project.
+
+    Args:
+        directory: the project's.
+
+    Attributes:
+        directory: the project's.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._real = os.path.realpath(directory)
+        self._top: str | None = None
+        self._tracked: dict[str, frozenset[str]] = {}
+
+    def problem(self, path: str) -> str:
+        """Why what a path leads to is no file of the project, as the rest of a sentence about it; empty if it is one.
+
+        A link leads to a file that git has, in the repository of the project. Where git does not have the project
+        itself, it leads to a file of the project, and no part of the way there is hidden. A path without a link is
+        right unless it is one of git's own files.
+
+        Args:
+            path: relative to the project's directory, of something that exists.
+        """
+        real = os.path.realpath(self.directory / path)
+        inside = contains(self._real, real)
+        shown = os.path.relpath(real, self._real) if inside else real
+        if self.is_plain(path):
+            return f"is a file of git's own, {shown}" if _GIT in Path(path).parts else ""
+        if self._has_project():
+            if self._has(real):
+                return ""
+            what = f"to {shown}, which git does not have" if inside else f"out of the project, to {shown}"
+            return f"is a symbolic link {what}"
+        if not inside:
+            return f"is a symbolic link out of the project, to {shown}"
+        hidden = any(part.startswith(".") for part in Path(shown).parts)
+        return f"is a symbolic link to {shown}, which is hidden" if hidden and shown != "." else ""
+
+    def is_plain(self, path: str) -> bool:
+        """Whether there is no link on the way to something."""
+        lexical = os.path.normpath(f"{self._real}/{path}")
+        return os.path.realpath(self.directory / path) == lexical
+
+    def check(self, path: str) -> None:
+        """Refuse a path that leads to no file of the project.
+
+        Args:
+            path: see `problem`.
+
+        Raises:
+            DriverError: PATH_ESCAPES.
+        """
+        if problem := self.problem(path):
+            raise error(Code.PATH_ESCAPES, f"`{path}` {problem}", help=ADVICE)
+
+    def _has_project(self) -> bool:
+        """Whether git has the project: without a repository, without git, and for a new project it has not."""
+        if self._top is None:
+            self._top = _top_of(self._real)
+        return bool(self._top) and f"{self._real}/{_MANIFEST}" in self._known(self._real)
+
+    def _has(self, real: str) -> bool:
+        """Whether git has a file, or some of a directory."""
+        if os.path.isdir(real):  # noqa: PTH112  (of a string)
+            return bool(self._known(real))
+        return real in self._known(os.path.dirname(real))  # noqa: PTH120  (as above)
+
+    def _known(self, directory: str) -> frozenset[str]:
+        """The files below a directory that git has, submodules included; none if that is not in the repository."""
+        from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
+
+        from py_driver.system.git import ask, names  # noqa: PLC0415
+
+        top = self._top or ""
+        if directory not in self._tracked:
+            self._tracked[directory] = frozenset()
+            if contains(top, directory):
+                what = ["ls-files", "-z", "--cached", "--recurse-submodules", "--", os.path.relpath(directory, top)]
+                try:
+                    found = names(ask(Path(top), "--literal-pathspecs", *what))
+                except CalledProcessError:
+                    found = []
+                self._tracked[directory] = frozenset(f"{top}/{name}" for name in found)
+        return self._tracked[directory]
+
+
+def _top_of(directory: str) -> str:
+    """The directory of the repository that a directory is in; empty if there is none, or no git."""
+    from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
+
+    from py_driver.system.git import ask  # noqa: PLC0415
+
+    try:
+        said = ask(Path(directory), "rev-parse", "--show-toplevel")
+    except (FileNotFoundError, CalledProcessError):
+        return ""
+    return os.path.realpath(os.fsdecode(said.removesuffix(b"\n")))

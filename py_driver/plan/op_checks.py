@@ -1,0 +1,191 @@
+"""Whether what a project registers with torch can be registered: schemas, names, an implementation for each backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.errors import Code
+from py_driver.manifest.paths import SOURCES
+from py_driver.plan.includes import code_of
+from py_driver.plan.op_registrations import registrations
+from py_driver.plan.op_schema import name_problem, schema_problem
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from py_driver.errors import Span
+    from py_driver.manifest.section import Findings
+    from py_driver.plan.op_registrations import Registration
+    from py_driver.plan.op_schema import SchemaProblem
+    from py_driver.plan.project_files import ProjectFiles
+
+_KEYS = {"cpu": ("CPU",), "cuda": ("CUDA",), "rocm": ("CUDA", "HIP")}
+"""The dispatch keys of the tensors of a backend."""
+
+_OF_DEVICES = frozenset(("CPU", "CUDA", "HIP", "HPU", "IPU", "MPS", "MTIA", "Meta", "PrivateUse1", "VE", "XLA", "XPU"))
+"""Those that are for the tensors of one device; an implementation for another key may serve any."""
+
+_BINDS = ("REGISTER_EXTENSION", "PyInit_", "PyMODINIT_FUNC", "PYBIND11_MODULE")
+"""Of these one makes a library that Python can import."""
+
+
+class _Op(NamedTuple):
+    """A registration in a file, and the name of its op, with that of the overload."""
+
+    path: str
+    name: str
+    registration: Registration
+
+    @property
+    def certain(self) -> bool:
+        """Whether the compilers that its `#if`s name certainly see it."""
+        seen = self.registration.seen
+        return self.path.endswith(SOURCES) and (seen.known or not seen.conditional)
+
+
+class OpChecker:
+    """Looks at what a project registers and collects what is wrong.
+
+    Args:
+        files: of the project.
+        by_backend: for each backend the files that are compiled for it, and those that they include.
+        python: the files of the Python package.
+        findings: gets OP_REGISTRATION: errors for what torch refuses to load, notes for what it does not find.
+    """
+
+    def __init__(
+        self,
+        files: ProjectFiles,
+        by_backend: Mapping[str, Collection[str]],
+        python: Iterable[str],
+        findings: Findings,
+    ) -> None:
+        self._files = files
+        self._by_backend = by_backend
+        self._python = python
+        self._findings = findings
+        self._paths = list(dict.fromkeys(path for paths in by_backend.values() for path in paths))
+
+    def check_import(self, binding: str, span: Span) -> None:
+        """Collect an error if Python cannot import the library; a note if only the binding does not say that it can.
+
+        Args:
+            binding: the text of all sources of the binding.
+            span: where build.toml lists them.
+        """
+        if any(word in code_of(binding) for word in _BINDS):
+            return
+        message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
+        opaque = any(self._files.is_opaque(path) for path in self._paths)
+        texts = [code_of(self._files.text(path)) for path in self._paths]
+        if opaque or any(word in text for text in texts for word in _BINDS):
+            self._findings.note(message, span, Code.OP_REGISTRATION)
+        else:
+            advice = "end the binding with REGISTER_EXTENSION(TORCH_EXTENSION_NAME)"
+            self._findings.add(Code.OP_REGISTRATION, message, span, advice=advice)
+
+    def check_ops(self) -> None:
+        """Collect what is wrong with the ops."""
+        read = {path: registrations(self._files.text(path)) for path in self._paths}
+        ops, bad = [], False
+        for path, found in read.items():
+            for one in found.found:
+                if one.text is None:
+                    continue
+                op = _Op(path, one.text.partition("(")[0].strip().rpartition("::")[2], one)
+                wrong = _problem(one)
+                bad = bad or wrong is not None
+                if wrong:
+                    self._tell(op, wrong)
+                else:
+                    ops.append(op)
+        for backend in self._by_backend:
+            self._check_twice(backend, self._seen(ops, backend))
+        if not bad and all(found.whole for found in read.values()):
+            self._note_undeclared(ops)
+            self._note_missing(ops)
+
+    def _seen(self, ops: Iterable[_Op], backend: str) -> list[_Op]:
+        """Those of some ops that the compilers of a backend may see."""
+        paths = self._by_backend[backend]
+        return [op for op in ops if op.path in paths and backend in op.registration.seen.backends]
+
+    def _span(self, op: _Op, start: int, end: int) -> Span:
+        """The place of a part of the first argument, as far as it stands in one line."""
+        places = op.registration.places
+        first = places[start]
+        last = places[max(start, end - 1)] + 1
+        line = self._files.text(op.path).find("\n", first)
+        return self._files.place(op.path, first, max(first + 1, last if line < 0 else min(last, line)))
+
+    def _tell(self, op: _Op, wrong: SchemaProblem) -> None:
+        """Collect what is wrong with a schema or name, if a compiler may see it."""
+        if not any(self._seen([op], backend) for backend in self._by_backend):
+            return
+        what = "schema" if op.registration.what == "def" else "name"
+        message = f"torch does not take the {what} of `{op.name}`: {wrong.message}"
+        span = self._span(op, wrong.start, wrong.end)
+        if op.certain:
+            self._findings.add(Code.OP_REGISTRATION, message, span)
+        else:
+            message = f"{message}; where this is compiled, the kernel cannot be loaded"
+            self._findings.note(message, span, Code.OP_REGISTRATION)
+
+    def _check_twice(self, backend: str, ops: Iterable[_Op]) -> None:
+        """Collect an error for each op that is certainly defined twice for a backend."""
+        first: dict[str, _Op] = {}
+        for op in ops:
+            again = op.registration.what == "def" and op.certain and first.setdefault(op.name, op) is not op
+            if again and self._files.complains(op.path, op.registration.start, error=True):
+                message = f"the op `{op.name}` is defined twice for {backend}; torch refuses the second time"
+                self._findings.add(Code.OP_REGISTRATION, message, self._span(op, 0, len(op.name)))
+
+    def _note_undeclared(self, ops: Iterable[_Op]) -> None:
+        """Note implementations of ops that nobody declares."""
+        for backend in self._by_backend:
+            seen = self._seen(ops, backend)
+            declared = {op.name for op in seen if op.registration.what == "def"}
+            for op in seen:
+                if op.registration.what == "impl" and op.name not in declared and not self._in_python(op.name):
+                    near = did_you_mean(op.name, sorted(declared))
+                    self._note(op, f"no `def` declares `{op.name}`, which this implements{f'; {near}' if near else ''}")
+
+    def _note_missing(self, ops: Iterable[_Op]) -> None:
+        """Note ops that nothing implements for a backend; with OP_REGISTRATION if nothing does for any device."""
+        missing: dict[tuple[_Op, str], dict[str, None]] = {}
+        for backend in self._by_backend:
+            seen = self._seen(ops, backend)
+            keys: dict[str, set[str]] = {}
+            for op in seen:
+                if op.registration.what == "impl":
+                    keys.setdefault(op.name, set()).add(op.registration.key)
+            for op in seen:
+                here = keys.get(op.name, set())
+                implemented = not op.registration.alone or any(
+                    key not in _OF_DEVICES or key in _KEYS[backend] for key in here
+                )
+                if op.registration.what == "def" and not implemented and not self._in_python(op.name):
+                    missing.setdefault((op, " and ".join(sorted(here))), {})[backend] = None
+        for (op, others), backends in missing.items():
+            names = " and ".join(backends)
+            if others:
+                self._note(op, f"`{op.name}` is implemented for {others} only, in what is built for {names}", None)
+            else:
+                self._note(op, f"no `impl` implements `{op.name}` for {names}; a call with such tensors fails")
+
+    def _note(self, op: _Op, message: str, code: Code | None = Code.OP_REGISTRATION) -> None:
+        if self._files.complains(op.path, op.registration.start, error=False):
+            self._findings.note(message, self._span(op, 0, len(op.name)), code)
+
+    def _in_python(self, name: str) -> bool:
+        """Whether a Python file may register an op: it has its name in a string."""
+        plain = name.partition(".")[0]
+        texts = [self._files.text(path) for path in self._python if path.endswith(".py")]
+        return any(f"{before}{plain}{after}" in text for text in texts for before in "\"':" for after in "\"'.:")
+
+
+def _problem(one: Registration) -> SchemaProblem | None:
+    """What keeps torch from taking the first argument of a registration."""
+    text = one.text or ""
+    return schema_problem(text) if one.what == "def" and (one.alone or "(" in text) else name_problem(text)

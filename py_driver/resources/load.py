@@ -1,0 +1,45 @@
+"""Loads a variant: its library, then its Python package. Runs in a Python that has torch and nothing of the driver.
+
+Arguments: the library; `package` or `library`; the C++ ABI of the variant, or nothing. The exit code is 77 if the
+package needs a module that is not there, and 78 if torch has the other ABI; else that of Python.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+
+import torch
+
+
+def load(name: str, path: pathlib.Path) -> None:
+    """Import a library, or a package from its `__init__.py`."""
+    if path.suffix == ".so":
+        loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    else:
+        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)])
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+place, what, abi = sys.argv[1:]
+library = pathlib.Path(place)
+identity = library.name.partition(".")[0]
+if abi and (abi == "cxx11") != torch.compiled_with_cxx11_abi():
+    sys.stderr.write("torch has the other C++ ABI\n")
+    sys.exit(78)
+load(identity, library)
+if what == "package":
+    try:
+        load(f"{identity}_package", library.parent / "__init__.py")
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith(f"{identity}_package"):
+            raise
+        sys.stderr.write(f"its library is; its Python package needs `{missing.name}`, which is not there\n")
+        sys.exit(77)

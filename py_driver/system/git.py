@@ -1,0 +1,45 @@
+"""git, asked for what it has by commands that need no hook, filter, pager or remote.
+
+So nothing is run that the configuration of a repository names.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from py_driver.system.environment import bare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_ENVIRONMENT: Final = {
+    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches what it lacks when it is looked at
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+
+
+def ask(directory: Path, *arguments: str) -> bytes:
+    """What git answers.
+
+    Args:
+        directory: where it is asked.
+        arguments: what.
+
+    Raises:
+        FileNotFoundError: there is no git.
+        subprocess.CalledProcessError: it refuses.
+    """
+    command = [*_COMMAND, "-C", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, env=bare(_ENVIRONMENT)).stdout
+
+
+def names(answer: bytes) -> list[str]:
+    """The paths in an answer that ends each with a zero byte."""
+    return [os.fsdecode(name) for name in answer.split(b"\0") if name]

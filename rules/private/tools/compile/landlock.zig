@@ -1,0 +1,108 @@
+//! What the compilers that this program starts may read, where the kernel has Landlock (Linux 5.13): the files below the
+//! working directory, what links there lead to, and what a program needs to start. An assembler reads the files that its
+//! directives name after it has put the names together, so nothing that looks at a text can say which these are.
+//!
+//! A sandbox lays an action's inputs out in the working directory: the files themselves, or links to them. Headers of
+//! toolchains are links to directories (packs.zig). Of a repository with pinned archives, the directory of each file counts.
+const std = @import("std");
+const common = @import("common");
+const inputs = @import("inputs.zig");
+const linux = std.os.linux;
+
+/// LANDLOCK_ACCESS_FS_READ_FILE, and LANDLOCK_ACCESS_FS_REFER: to move a file to another directory, which every domain
+/// forbids that does not allow it.
+const read_file: u64 = 1 << 2;
+const refer: u64 = 1 << 13;
+
+/// The first version of Landlock's ABI that knows `refer`.
+const abi_of_refer = 2;
+
+const rule_of_path = 1; // LANDLOCK_RULE_PATH_BENEATH
+const ask_version = 1; // LANDLOCK_CREATE_RULESET_VERSION
+
+/// What is allowed of this machine, if it is there: a shell, which nvcc starts, devices, and shared libraries.
+const of_machine = [_][]const u8{
+    "/bin/sh",                     "/dev/null",                  "/dev/random", "/dev/urandom", "/dev/zero",
+    "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1",
+};
+const library_directories = [_][]const u8{
+    "/lib", "/lib64", "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+};
+const libraries = [_][]const u8{
+    "libc.so.6",       "libdl.so.2", "libgcc_s.so.1",  "libm.so.6",
+    "libpthread.so.0", "librt.so.1", "libstdc++.so.6", "libtinfo.so.6",
+};
+
+/// Whether this process is confined, or cannot be.
+var decided = false;
+
+/// Confines this process and those that it starts, once; without Landlock nothing happens.
+pub fn confine(allocator: std.mem.Allocator) !void {
+    if (decided) return;
+    decided = true;
+    const version = linux.syscall3(.landlock_create_ruleset, 0, 0, ask_version);
+    if (linux.E.init(version) != .SUCCESS) return;
+    const reparents = version >= abi_of_refer;
+    const handled = read_file | if (reparents) refer else 0;
+    const ruleset = linux.syscall3(.landlock_create_ruleset, @intFromPtr(&handled), @sizeOf(u64), 0);
+    if (linux.E.init(ruleset) != .SUCCESS) return;
+    var rules = Rules{ .allocator = allocator, .ruleset = @intCast(ruleset) };
+    defer std.posix.close(rules.ruleset);
+    if (reparents) try rules.add("/", refer);
+    try rules.add(".", read_file);
+    try rules.walk(".");
+    for (of_machine) |path| try rules.add(path, read_file);
+    for (library_directories) |directory| {
+        for (libraries) |name| try rules.add(try std.fs.path.join(allocator, &.{ directory, name }), read_file);
+    }
+    if (linux.E.init(linux.prctl(@intFromEnum(linux.PR.SET_NO_NEW_PRIVS), 1, 0, 0, 0)) != .SUCCESS) return;
+    const done = linux.E.init(linux.syscall2(.landlock_restrict_self, @intCast(rules.ruleset), 0));
+    if (done != .SUCCESS) return common.fail("cannot confine compilers to their inputs: {s}", .{@tagName(done)});
+}
+
+const Rules = struct {
+    allocator: std.mem.Allocator,
+    ruleset: std.posix.fd_t,
+
+    /// `struct landlock_path_beneath_attr`, which is packed.
+    const Beneath = extern struct { access: u64 align(4), parent: i32 };
+
+    /// Allows something at a path and below it; a path that leads nowhere is left out.
+    fn add(self: *Rules, path: []const u8, access: u64) !void {
+        const there = std.posix.open(path, .{ .PATH = true, .CLOEXEC = true }, 0) catch return;
+        defer std.posix.close(there);
+        const rule = Beneath{ .access = access, .parent = there };
+        const done = linux.syscall4(.landlock_add_rule, @intCast(self.ruleset), rule_of_path, @intFromPtr(&rule), 0);
+        if (linux.E.init(done) != .SUCCESS)
+            return common.fail("cannot allow compilers to read {s}: {s}", .{ path, @tagName(linux.E.init(done)) });
+    }
+
+    /// Allows what the links below a directory lead to.
+    fn walk(self: *Rules, directory: []const u8) !void {
+        var opened = std.fs.cwd().openDir(directory, .{ .iterate = true, .no_follow = true }) catch |err|
+            return common.fail("cannot look into {s}: {s}", .{ directory, @errorName(err) });
+        defer opened.close();
+        const is_pinned = std.mem.startsWith(u8, directory, "./" ++ inputs.pinned);
+        var allowed: []const u8 = "";
+        var entries = opened.iterate();
+        while (try entries.next()) |entry| {
+            const path = try std.fs.path.join(self.allocator, &.{ directory, entry.name });
+            if (entry.kind == .directory) try self.walk(path);
+            if (entry.kind != .sym_link) continue;
+            const place = if (is_pinned) try self.placeOf(directory, path) else null;
+            if (place == null) try self.add(path, read_file);
+            if (place == null or common.is(allowed, place.?)) continue;
+            allowed = place.?;
+            try self.add(allowed, read_file);
+        }
+    }
+
+    /// The directory of the file that a link leads to; null if that is no file, or a link again.
+    fn placeOf(self: *Rules, directory: []const u8, link: []const u8) !?[]const u8 {
+        var buffer: [std.fs.max_path_bytes]u8 = undefined;
+        const target = std.fs.cwd().readLink(link, &buffer) catch return null;
+        const path = try std.fs.path.resolve(self.allocator, &.{ directory, target });
+        const found = std.posix.fstatat(std.fs.cwd().fd, path, linux.AT.SYMLINK_NOFOLLOW) catch return null;
+        return if (linux.S.ISREG(found.mode)) std.fs.path.dirname(path) else null;
+    }
+};

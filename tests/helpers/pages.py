@@ -1,0 +1,44 @@
+"""The pages of the repository, and the blocks of code in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+}
+FENCE = re.compile(r"^ *```([\w+]+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A block of code.
+
+    Attributes:
+        page: its page.
+        line: in which it begins.
+        language: that it names.
+        text: of it.
+        wrong: whether it shows a mistake.
+    """
+
+    page: str
+    line: int
+    language: str
+    text: str
+    wrong: bool
+
+
+def blocks() -> Iterator[Block]:
+    """All blocks of all pages, in their order."""
+    for page, text in PAGES.items():
+        for found in FENCE.finditer(text):
+            wrong = text[: found.start()].rstrip().endswith("\nWrong:")
+            language, body = found.groups()
+            yield Block(page, text.count("\n", 0, found.start()) + 1, language, body, wrong)
