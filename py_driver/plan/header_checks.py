@@ -65,7 +65,8 @@ def check_includes(
     """
     compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
     framework = manifest.framework
-    backends = [backend for backend in manifest.built if compiles(manifest, backend)]
+    bound_alone = (backend for backend in manifest.built if compiles(manifest, backend))
+    backends = dict.fromkeys([*(one.backend.value for one in compiled), *bound_alone])
     if not backends:
         return {}
     src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}

@@ -319,7 +319,7 @@ def use(text: str, macro: str) -> Include | None:
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
-    """Whether an include guard is around a text without comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
+    """Whether an include guard is around a text but for comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":
         directives = directives[1:]
     names = [one["name"] for one in directives]
@@ -335,4 +335,4 @@ def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
         depth += (name in {"if", "ifdef", "ifndef"}) - (name == "endif")
         if depth == 0 or (depth == 1 and name in {"else", "elif", "elifdef", "elifndef"}):
             return False
-    return depth == 1 and not text[directives[-1].end() :].strip()
+    return depth == 1 and not blanked(text[directives[-1].start() :], "raw", "comment").partition("\n")[2].strip()
