@@ -10,10 +10,11 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
 from py_driver.bazel.invocation import Cxx
+from py_driver.building.made import was_made
 from py_driver.building.variant_dir import BUILD, changed, files_of, read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
-from py_driver.plan.metadata import CXX
+from py_driver.plan.metadata import CXX, METADATA
 from py_driver.system.files import reading
 
 if TYPE_CHECKING:
@@ -167,6 +168,27 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     if wrong:
         raise DriverError(wrong)
     return found
+
+
+def check_made(directory: Path, built: Iterable[BuiltVariant]) -> None:
+    """Refuse variants that nothing here has made: a changed file with a changed digest looks like what a build makes.
+
+    Args:
+        directory: of the project.
+        built: the variants.
+
+    Raises:
+        DriverError: CHANGED_BUILD, one diagnostic for each.
+    """
+    wrong = []
+    for variant in built:
+        [metadata] = [file for file in variant.files if file.path == f"{BUILD}/{variant.name}/{METADATA}"]
+        if not was_made(metadata.sha256):
+            message = f"no build here made {directory / BUILD / variant.name} as it is, nor did `driver verify` see it"
+            advice = "build it again: driver build; or compare it with what its sources make: driver verify"
+            wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help=advice))
+    if wrong:
+        raise DriverError(wrong)
 
 
 class _Contents(dict[str, bytes]):

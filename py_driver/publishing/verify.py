@@ -16,6 +16,7 @@ from py_driver.bazel.invocation import KEEP_GOING, Cxx, Headers, apart, build, v
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
 from py_driver.building.executed import read_records
+from py_driver.building.made import remember
 from py_driver.building.selection import choose
 from py_driver.building.several import batches, failure_of, placed
 from py_driver.building.tell import Teller
@@ -291,6 +292,7 @@ def _compared(task: Task, variant: str, made: Path, *, diffoscope: bool) -> Veri
     with true_names(made, task.plan) as named:
         found = differences(named, there)
         if not found:
+            remember(named)
             return Verified(variant=variant, place=shown, differences=())
         hint = _hint(place.directory / statement_path(variant), task.here)
         report = _diffoscope(named, there) if diffoscope else ""

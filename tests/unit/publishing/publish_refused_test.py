@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tuned import (
     FILES,
     MANIFEST,
+    ROOT,
     below_build,
     build,
     bundle,
     on_disk,
     publish,
 )
+
+from py_driver.building.made import remember
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,6 +163,28 @@ def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
         in publish(hub, project, f"--repo-id={name}", code=2).stderr
     )
     assert hub.requests == []
+
+
+@pytest.mark.parametrize("command", ["publish", "wheel"])
+def test_file_that_was_changed_with_its_digest(hub: Hub, project: Path, command: str) -> None:
+    place = project / "build" / "torch-cpu"
+    (place / "weights.bin").write_bytes(b"others")
+    digest = base64.b64encode(hashlib.sha256(b"others").digest()).decode()
+    metadata = json.loads((place / "metadata.json").read_text())
+    metadata["digest"]["files"]["weights.bin"] = digest
+    (place / "metadata.json").write_text(json.dumps(metadata))
+    if command == "publish":
+        said = publish(hub, project, code=2).stderr
+    else:
+        words = [sys.executable, "-m", "py_driver", "wheel", str(project), f"--out={project / 'dist'}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert (done.returncode, done.stdout) == (2, "")
+        said = done.stderr
+    assert f"error[E404]: no build here made {place} as it is" in said
+    assert "torch-cuda" not in said
+    assert hub.requests == []
+    remember(place)  # as a build does, or `driver verify`
+    publish(hub, project, "--dry-run")
 
 
 @pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py", "benchmarks/reports.json"])
