@@ -102,12 +102,23 @@ def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, s
     assert hub.requests == []
 
 
-def test_what_python_leaves_is_not_published(hub: Hub, project: Path) -> None:
+def test_what_python_leaves_is_removed(hub: Hub, project: Path) -> None:
     expected = on_disk(project)
-    (project / "build" / "torch-cpu" / "__pycache__").mkdir()
-    (project / "build" / "torch-cpu" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    for place in ("torch-cpu", "torch-cuda/deep"):
+        (project / "build" / place / "__pycache__").mkdir(parents=True)
+        (project / "build" / place / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (project / "build/torch-cuda/deep/__pycache__/deeper").mkdir()
     publish(hub, project)
-    assert below_build(hub) == expected
+    assert below_build(hub) == on_disk(project) == expected
+
+
+def test_link_in_the_place_of_what_python_leaves(hub: Hub, project: Path) -> None:
+    elsewhere = project / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.pyc").touch()
+    (project / "build/torch-cpu/__pycache__").symlink_to(elsewhere)
+    assert "__pycache__ is a link" in publish(hub, project, code=2).stderr
+    assert (elsewhere / "x.pyc").exists()
 
 
 def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
