@@ -45,7 +45,7 @@ pub fn confine(allocator: std.mem.Allocator) !void {
     const reparents = version >= abi_of_refer;
     const handled = read_file | if (reparents) refer else 0;
     const ruleset = linux.syscall3(.landlock_create_ruleset, @intFromPtr(&handled), @sizeOf(u64), 0);
-    if (linux.E.init(ruleset) != .SUCCESS) return;
+    try expect(ruleset);
     var rules = Rules{ .allocator = allocator, .ruleset = @intCast(ruleset) };
     defer std.posix.close(rules.ruleset);
     if (reparents) try rules.add("/", refer);
@@ -55,9 +55,14 @@ pub fn confine(allocator: std.mem.Allocator) !void {
     for (library_directories) |directory| {
         for (libraries) |name| try rules.add(try std.fs.path.join(allocator, &.{ directory, name }), read_file);
     }
-    if (linux.E.init(linux.prctl(@intFromEnum(linux.PR.SET_NO_NEW_PRIVS), 1, 0, 0, 0)) != .SUCCESS) return;
-    const done = linux.E.init(linux.syscall2(.landlock_restrict_self, @intCast(rules.ruleset), 0));
-    if (done != .SUCCESS) return common.fail("cannot confine compilers to their inputs: {s}", .{@tagName(done)});
+    try expect(linux.prctl(@intFromEnum(linux.PR.SET_NO_NEW_PRIVS), 1, 0, 0, 0));
+    try expect(linux.syscall2(.landlock_restrict_self, @intCast(rules.ruleset), 0));
+}
+
+/// Fails if a system call has failed: a kernel that has Landlock is expected to confine.
+fn expect(answer: usize) !void {
+    const code = linux.E.init(answer);
+    if (code != .SUCCESS) return common.fail("cannot confine compilers to their inputs: {s}", .{@tagName(code)});
 }
 
 const Rules = struct {
