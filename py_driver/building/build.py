@@ -19,6 +19,7 @@ from py_driver.building.estimate import Estimate, describe, estimate, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
 from py_driver.building.history import read_calls, read_history, write_calls, write_history
+from py_driver.building.made import remember
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, other_openmp, unsplit
@@ -308,6 +309,7 @@ def collect_built(prepared: Prepared, root: Path, counted: Sequence[CellSteps]) 
     cells = []
     for variant in prepared.chosen:
         with true_names(root / counts[variant.name].directory, prepared.plan) as made:
+            remember(made)
             path, size = collect(made, prepared.place_of(made), variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     return tuple(cells)

@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from py_driver.building.variant_dir import differences
+from py_driver.building.variant_dir import differences, remove_bytecode
 from py_driver.errors import Code, error
 from py_driver.plan.metadata import METADATA
 from py_driver.system.cache import storage_errors
@@ -40,6 +40,8 @@ def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
     files = sorted(p for p in source.rglob("*") if p.is_file())
     size = sum(p.stat().st_size for p in files)
     names = {p.relative_to(source) for p in files}
+    if target.is_dir() and not target.is_symlink():
+        remove_bytecode(target)
     if (target / METADATA).is_file() and not differences(source, target):
         return target, size
     with storage_errors(build):

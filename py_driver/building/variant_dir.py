@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.building.selection import choose
@@ -29,8 +30,8 @@ DEV: Final = ".dev"
 SIGNATURE: Final = f"{METADATA}.sigstore"
 """The sigstore bundle of metadata.json; whoever signs puts it there, and a build does not make it."""
 
-_CACHE: Final = "__pycache__"
-"""What Python leaves where it loads a variant; it is no part of it."""
+BYTECODE: Final = "__pycache__"
+"""What Python leaves where it loads a variant, and runs in the place of the source; it is no part of a variant."""
 
 
 def present(
@@ -104,8 +105,26 @@ def dev_directory(directory: Path, made: Path) -> Path:
 def files_of(place: Path) -> dict[str, Path]:
     """What a variant has, by path within it: files, and links to anything."""
     found = (path for path in place.rglob("*") if path.is_symlink() or not path.is_dir())
-    names = ((path.relative_to(place), path) for path in found)
-    return {name.as_posix(): path for name, path in names if _CACHE not in name.parts}
+    return {path.relative_to(place).as_posix(): path for path in found}
+
+
+def remove_bytecode(place: Path) -> None:
+    """Remove what Python has left in a variant: it says by itself whether it is of the sources there.
+
+    Args:
+        place: the directory of the variant, on this machine.
+
+    Raises:
+        DriverError: PERMISSION if it cannot be removed.
+    """
+    for cache in sorted(place.rglob(BYTECODE)):
+        if cache.is_symlink() or not cache.is_dir():
+            continue  # Python has not made it, and it is told as any other file
+        try:
+            shutil.rmtree(cache)
+        except OSError as problem:
+            message = f"cannot remove {cache}, which Python would run in the place of the sources: {problem.strerror}"
+            raise error(Code.PERMISSION, message, help="remove it") from None
 
 
 def differences(source: Path, target: Path) -> tuple[str, ...]:
@@ -113,7 +132,7 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
 
     Args:
         source: what was built.
-        target: what is compared with it; a signature, and what Python writes when it loads the variant, do not count.
+        target: what is compared with it; a signature does not count.
     """
     made, there = ({*files_of(place)} - {SIGNATURE} for place in (source, target))
     found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]

@@ -78,7 +78,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     from py_driver.building.workspace import one_at_a_time  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
-    from py_driver.publishing.release import read_variants  # noqa: PLC0415
+    from py_driver.publishing.release import read_to_ship  # noqa: PLC0415
     from py_driver.publishing.wheel import make_wheel, wheel_name  # noqa: PLC0415
     from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
 
@@ -86,7 +86,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
     with one_at_a_time(plan, output):
         chosen = present(directory, plan, args.variant, words=words)
-        built = read_variants(directory, plan, chosen)
+        built = read_to_ship(directory, plan, chosen)
         path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
         if path in taken:
             message = f"{path} is the wheel of {taken[path]} already, and would be that of {directory} too"

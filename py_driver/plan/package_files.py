@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
     from py_driver.plan.links import Links
 
+_BYTECODE = (".pyc", ".pyo")
 _GENERATED = ("_ops.py", METADATA)
 
 
@@ -116,7 +117,9 @@ class _Package:
 
     def _is_fit(self, path: str, *, is_file: bool) -> bool:
         """Whether a file can be shipped; collects the error if not."""
-        if problem := _name_problem(path):
+        if path.endswith(_BYTECODE):
+            self._add(Code.FILE_KIND, f"`{path}` is compiled Python, which runs without its source; ship the source")
+        elif problem := _name_problem(path):
             self._add(Code.BAD_VALUE, f"the path `{path}` {problem}")
         elif not is_file:
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file")

@@ -23,7 +23,7 @@ from py_driver.publishing.card_files import benchmarks, texts
 from py_driver.publishing.git import sources
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
-from py_driver.publishing.release import Changes, changes, make_file, read_variants, target
+from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
     with one_at_a_time(plan, output):
         chosen = present(directory, plan, patterns, words=options.words)
-        built = read_variants(directory, plan, chosen)
+        built = read_to_ship(directory, plan, chosen)
         _check(directory, zip(chosen, built, strict=True), releases, output)
         about = [
             document

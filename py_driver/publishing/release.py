@@ -10,14 +10,15 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
 from py_driver.bazel.invocation import Cxx
-from py_driver.building.variant_dir import BUILD, changed, files_of, read_metadata
+from py_driver.building.made import was_made
+from py_driver.building.variant_dir import BUILD, BYTECODE, changed, files_of, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
-from py_driver.plan.metadata import CXX
+from py_driver.plan.metadata import CXX, METADATA
 from py_driver.system.files import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.manifest.model import Manifest
@@ -169,6 +170,34 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     return found
 
 
+def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant]) -> list[BuiltVariant]:
+    """Variants of a project that may leave this machine: something here has made each, as it is.
+
+    A changed file with a changed digest looks like what a build makes. And what Python has left there would run in the
+    place of what was looked at; it is removed.
+
+    Args:
+        directory: of the project.
+        plan: of the project.
+        chosen: variants of it that are in its `build/`.
+
+    Raises:
+        DriverError: CHANGED_BUILD, one diagnostic for each that is another; see `read_variants`.
+    """
+    for variant in chosen:
+        remove_bytecode(directory / BUILD / variant.name)
+    built, wrong = read_variants(directory, plan, chosen), []
+    for one in built:
+        [metadata] = [file for file in one.files if file.path == f"{BUILD}/{one.name}/{METADATA}"]
+        if not was_made(metadata.sha256):
+            message = f"no build here made {directory / BUILD / one.name} as it is, nor did `driver verify` see it"
+            advice = "build it again: driver build; or compare it with what its sources make: driver verify"
+            wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help=advice))
+    if wrong:
+        raise DriverError(wrong)
+    return built
+
+
 class _Contents(dict[str, bytes]):
     """The contents of a project's files, each read when it is asked for first."""
 
@@ -183,8 +212,9 @@ class _Contents(dict[str, bytes]):
 
 
 def _files(place: Path) -> dict[str, File]:
-    """The regular files of a variant; links are left out."""
-    regular = {name: path for name, path in files_of(place).items() if path.is_file() and not path.is_symlink()}
+    """The regular files of a variant; links, and what Python leaves, are left out."""
+    found = {name: path for name, path in files_of(place).items() if BYTECODE not in name.split("/")}
+    regular = {name: path for name, path in found.items() if path.is_file() and not path.is_symlink()}
     return {name: make_file(f"{BUILD}/{place.name}/{name}", path) for name, path in regular.items()}
 
 

@@ -16,11 +16,12 @@ from py_driver.bazel.invocation import KEEP_GOING, Cxx, Headers, apart, build, v
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
 from py_driver.building.executed import read_records
+from py_driver.building.made import remember
 from py_driver.building.selection import choose
 from py_driver.building.several import batches, failure_of, placed
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
-from py_driver.building.variant_dir import BUILD, differences, present, read_metadata
+from py_driver.building.variant_dir import BUILD, differences, present, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
@@ -289,8 +290,11 @@ def _compared(task: Task, variant: str, made: Path, *, diffoscope: bool) -> Veri
     there = place.directory / BUILD / variant
     shown = f"{place.name}/{variant}" if place.name else str(there)
     with true_names(made, task.plan) as named:
+        if not place.name:
+            remove_bytecode(there)  # what is published must have none
         found = differences(named, there)
         if not found:
+            remember(named)
             return Verified(variant=variant, place=shown, differences=())
         hint = _hint(place.directory / statement_path(variant), task.here)
         report = _diffoscope(named, there) if diffoscope else ""
@@ -325,7 +329,7 @@ def _hint(statement: Path, git: tuple[Sources, str]) -> str:
 def _diffoscope(made: Path, there: Path) -> str:
     """What diffoscope says of two directories of a variant."""
     command = [_DIFFOSCOPE, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
-    command += ["--exclude-directory-metadata=yes", "--exclude=*__pycache__*", "--", str(made), str(there)]
+    command += ["--exclude-directory-metadata=yes", "--", str(made), str(there)]
     environ = bare({"LC_ALL": "C.UTF-8"})
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
     return "\n".join(printable(line) for line in done.stdout.rstrip().splitlines())

@@ -162,6 +162,7 @@ def describe(cell: Cell, one: BuiltVariant) -> Variant:
         abi=cell.abi or "",
         toolkit=numbers(toolkit) if toolkit else (),
         platform=f"{cell.cpu}-{cell.os}" if cell.torch else "",
+        archs=tuple(one.metadata.get("backend", {}).get("archs", ())) if cell.torch else (),
     )
 
 

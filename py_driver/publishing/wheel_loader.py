@@ -12,6 +12,7 @@ import platform
 import re
 import sys
 import sysconfig
+import warnings
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 PLACE = "_variants"
 """The directory in the package that has a directory for each variant."""
+
+_RELEASED = re.compile(r"\d+\.\d+(\.\d+)?(\.post\d+)?(\+(cpu|cu\d+|rocm\d+(\.\d+)*|xpu)(\.cxx11\.abi)?)?")
+"""The versions of the builds of torch in a release; another build is of other sources, or was made otherwise."""
+
+_PRE_RELEASE = re.compile(r"\d+(\.\d+)*\.?(a|b|rc|dev)\d*")
 
 _ABI3_WITHOUT_GIL = (3, 15)
 """The first Python whose free-threaded build loads libraries of the stable ABI."""
@@ -40,6 +46,7 @@ class Variant(NamedTuple):
         abi: the C++ ABI that it is for, or nothing.
         toolkit: the version of CUDA or ROCm that it is for, if any.
         platform: the machine that it is for, `x86_64-linux`, or nothing.
+        archs: the GPU architectures that it has code for: `9.0`, `12.0+PTX`, `gfx942`.
     """
 
     name: str
@@ -50,6 +57,7 @@ class Variant(NamedTuple):
     abi: str = ""
     toolkit: tuple[int, ...] = ()
     platform: str = ""
+    archs: tuple[str, ...] = ()
 
 
 class Here(NamedTuple):
@@ -108,7 +116,12 @@ def load(name: str, variants: Sequence[Variant]) -> None:
         Exception: whatever the variant raises.
     """
     package = vars(sys.modules[name])
-    variant = choose(name, variants, look(importlib.import_module("torch")))
+    torch = importlib.import_module("torch")
+    here = look(torch)
+    variant = choose(name, variants, here)
+    if doubt := doubt_of(variant, here):
+        warnings.warn(f"{name}: {doubt}", RuntimeWarning, stacklevel=3)
+    _watch_gpus(name, variant, torch)
     if variant.torch and (twin := Twin((f"{name}.{variant.id}", f"{variant.id}.{variant.id}"))) not in sys.meta_path:
         sys.meta_path.insert(0, twin)
     init = Path(package["__file__"]).parent / PLACE / variant.name / "__init__.py"
@@ -180,6 +193,73 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
         advice = "Install a torch that one of them is for, or a wheel that was made for this torch."
         raise ImportError(f"this wheel of {name} has no variant for {torch}:{listed}\n{advice}", name=name)
     return min(fitting, key=_rank)
+
+
+def doubt_of(variant: Variant, here: Here) -> str:
+    """Why nobody knows whether a variant that fits agrees with the installed torch; nothing if it is known.
+
+    A variant is compiled for what a release of torch consists of. Its C++ ABI is that of each build of the release; a
+    build of other sources, such as NVIDIA's `2.13.0a0+0123abcd.nv26.8`, has that of its sources. Torch's stable ABI is
+    the same in all of them, but for a build from before the release.
+
+    Args:
+        variant: that was chosen.
+        here: what it is to fit.
+    """
+    if not variant.torch or _RELEASED.fullmatch(here.version):
+        return ""
+    if variant.stable and not (variant.torch == here.torch and _PRE_RELEASE.match(here.version)):
+        return ""
+    release = _dots(variant.torch)
+    return (
+        f"the installed torch is {here.version}, and {variant.name} is for the release {release}. This build is not of "
+        "the release, so nobody knows whether its C++ ABI is the same: where it is not, the kernel crashes or "
+        f"computes something else. Use the release {release}, or build the kernel for torch's stable ABI."
+    )
+
+
+def _watch_gpus(name: str, variant: Variant, torch: Any) -> None:  # noqa: ANN401  (a module)
+    """Warn of GPUs that a variant has no code for, once torch uses GPUs: to ask before would begin to use them."""
+    later = getattr(torch.cuda, "_lazy_call", None) if variant.torch and variant.archs else None
+
+    def tell() -> None:
+        for number in range(torch.cuda.device_count()):
+            about = torch.cuda.get_device_properties(number)
+            of_amd = variant.family == "rocm"
+            arch = about.gcnArchName.partition(":")[0] if of_amd else f"{about.major}.{about.minor}"
+            if not has_code(variant.archs, arch):
+                code = f"{variant.name} has code for {', '.join(variant.archs)}"
+                gpu = f"the GPU {number} ({about.name}, {arch})"
+                text = f"{name}: {code}, and none that {gpu} can run: its kernels fail there"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    if later is not None:
+        later(tell)
+
+
+def has_code(archs: Sequence[str], gpu: str) -> bool:
+    """Whether a GPU can run the code for some of several architectures.
+
+    SASS runs on GPUs of the same major and at least its minor version; PTX is compiled for any later GPU. Code for
+    `9.0a` runs on 9.0 alone, and code for `10.0f` on those of its family: the rules of NVIDIA's CUDA C++ Programming
+    Guide, "Compute Capabilities". Code for an AMD GPU runs on that.
+
+    Args:
+        archs: `9.0`, `9.0a`, `12.0+PTX`, `gfx942`.
+        gpu: `9.0`, `gfx942`.
+    """
+    if gpu in archs:
+        return True
+    here = _release(gpu)
+    for arch in archs:
+        known = re.fullmatch(r"(\d+\.\d+)([af]?)(\+PTX)?", arch)
+        if known is None:
+            continue
+        there = _release(known[1])
+        newer = there <= here if known[3] and not known[2] else there[0] == here[0] and there <= here
+        if there == here if known[2] == "a" else newer:
+            return True
+    return False
 
 
 def _rank(variant: Variant) -> tuple[object, ...]:

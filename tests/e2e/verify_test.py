@@ -111,11 +111,15 @@ def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, t
     assert f"has the SHA-256 {hashlib.sha256(wrong).hexdigest()}, the lock says {entry.sha256}" in failed.stderr
 
     (tmp_path / entry.mirror_name).symlink_to(store.path(entry))
+    bytecode = project / "build" / CPU / "__pycache__"
+    bytecode.mkdir()
+    (bytecode / "__init__.cpython-311.pyc").write_bytes(b"x")
     mirror = {"PIP_NO_INDEX": "1", "RULES_TORCH_KERNELS_MIRROR": str(tmp_path)}
     right = driver.run("verify", project, env=mirror)
     assert f"warning: ziglang {entry.version}: " in right.stderr
     assert "it was fetched again" in right.stderr
     assert "1 variant built without any cache: every byte is the same" in right.stderr
+    assert not bytecode.exists()
     assert (here / "store" / "sha256" / entry.sha256).read_bytes() == store.path(entry).read_bytes()
     assert [*cache.glob("verify/*"), *cache.glob("verify/*/*")] == [mine.parent, mine]
 
@@ -152,6 +156,8 @@ def test_what_is_published_is_verified(relu: Built, base: Path, tmp_path: Path) 
         files = dict(repository.files("v1") or {})
         [library] = [path for path in files if path.startswith(f"build/{other}/") and path.endswith(".so")]
         files[library] = files[library][:-1] + bytes([files[library][-1] ^ 1])
+        bytecode = "__pycache__/__init__.cpython-311.pyc"
+        files[f"build/{other}/{bytecode}"] = b"runs in the place of __init__.py"
         repository.put("v1", files)
         shutil.rmtree(project / "build")
         commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
@@ -164,7 +170,8 @@ def test_what_is_published_is_verified(relu: Built, base: Path, tmp_path: Path) 
     right, wrong = said["variants"]
     assert (right["variant"], right["differences"], right["report"]) == (CPU, [], "")
     place = f"{hub.address}/kernels/me/tiny/tree/{repository.branches['v1']}/build/{other}"
-    assert (wrong["place"], wrong["differences"]) == (place, [f"{Path(library).name} has other bytes"])
+    found_there = [f"{bytecode} was not built", f"{Path(library).name} has other bytes"]
+    assert (wrong["place"], wrong["differences"]) == (place, found_there)
     assert re.search(r"^[-+].*", wrong["report"], re.MULTILINE)
     assert Path(library).name in wrong["report"]
     [error] = said["errors"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from hub import Hub
 
 from py_driver import __version__
+from py_driver.building.made import remember
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
@@ -55,7 +56,7 @@ def rename(project: Path, name: str) -> None:
 
 
 def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
-    """Put a variant there as the rules write it, of what the sources are now."""
+    """Put a variant there as the rules write it and a build keeps it, of what the sources are now."""
     place = project / "build" / variant
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -72,6 +73,7 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
         "provenance": {"kernel-builder": {"version": f"rules_torch_kernels {__version__}"}},
     }
     (place / "metadata.json").write_text(json.dumps(metadata))
+    remember(place)
 
 
 def environment(hub: Hub | str, project: Path) -> dict[str, str]:

@@ -64,7 +64,7 @@ def build_editable(
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:  # noqa: ARG001
-    """Pack the sources; the name of the archive."""
+    """Pack the sources, and nothing that is hidden; the name of the archive. A link stays one."""
     import tomllib  # noqa: PLC0415  (the driver needs Python 3.11 as well)
 
     general = tomllib.loads(Path("build.toml").read_text(encoding="utf-8"))["general"]
@@ -73,8 +73,8 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
     target = Path(sdist_directory, f"{base}.tar.gz")
     with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for place, directories, files in os.walk("."):
-            directories[:] = sorted(sources_among(".", place, directories))
-            for file in sorted(files):
+            directories[:] = sorted(one for one in sources_among(".", place, directories) if not one.startswith("."))
+            for file in sorted(one for one in files if not one.startswith(".")):
                 path = Path(place, file)
                 archive.add(path, f"{base}/{path.as_posix()}", recursive=False)
         about = _metadata(name, version, []).encode()

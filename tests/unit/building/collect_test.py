@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from py_driver.building import collect as module
 from py_driver.building.collect import check_place, collect
+from py_driver.building.variant_dir import differences, remove_bytecode
 from py_driver.errors import Code, DriverError
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +64,7 @@ def test_equal_variant_is_not_touched(tmp_path: Path, project: Path) -> None:
     inode = path.stat().st_ino
     collect(source, project / "build", VARIANT)
     assert path.stat().st_ino == inode
-    assert (path / "__pycache__" / "x.pyc").exists()
+    assert not (path / "__pycache__").exists()
 
 
 @pytest.mark.parametrize("change", ["extra", "missing", "different"])
@@ -266,3 +268,20 @@ def test_build_that_is_no_directory_is_refused(project: Path, kind: str) -> None
     with pytest.raises(DriverError) as failure:
         check_place(project / "build")
     assert failure.value.diagnostics[0].code is Code.FOREIGN_FILE
+
+
+def test_bytecode_counts_as_a_difference(tmp_path: Path, project: Path) -> None:
+    source = _source(tmp_path, "one")
+    path, _ = collect(source, project / "build", VARIANT)
+    (path / "sub" / "__pycache__").mkdir()
+    compiled = py_compile.compile(
+        str(path / "__init__.py"),
+        cfile=str(path / "sub" / "__pycache__" / "x.pyc"),
+        doraise=True,
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    (path / "beside.pyc").write_bytes(Path(str(compiled)).read_bytes())
+    found = ("beside.pyc was not built", "sub/__pycache__/x.pyc was not built")
+    assert differences(source, path) == found
+    remove_bytecode(path)
+    assert differences(source, path) == found[:1]

@@ -124,6 +124,19 @@ def test_links_in_the_package(tmp_path: Path) -> None:
     assert Code.FOREIGN_FILE in [note.code for note in make(project, text).notes]
 
 
+def test_compiled_python_is_not_shipped(tmp_path: Path) -> None:
+    text = GENERAL + TORCH.replace("[torch]\n", '[torch]\npyext = ["py", "pyc"]\n') + CPU
+    make(tmp_path, text)
+    package = tmp_path / "torch-ext" / "re_lu"
+    (package / "__pycache__").mkdir(exist_ok=True)
+    (package / "__pycache__" / "y.cpython-311.pyc").touch()
+    assert not [name for name in make(tmp_path, text).python if name.endswith(".pyc")]
+    (package / "y.pyc").touch()
+    [found] = failure(tmp_path, text).diagnostics
+    assert found.code is Code.FILE_KIND
+    assert found.message.startswith("`torch-ext/re_lu/y.pyc` is compiled Python")
+
+
 def test_order_of_sources_and_sections_means_nothing(tmp_path: Path) -> None:
     one = render(make(tmp_path, GENERAL + TORCH + CUDA + CPU), "")
     shuffled = CUDA.replace('["g/z.cuh", "g/b.cu", "g/a.cu"]', '["g/a.cu", "g/z.cuh", "g/b.cu"]')

@@ -8,6 +8,8 @@ import pytest
 import tuned
 from hub import Hub, served
 
+from py_driver.system.cache import CACHE_VARIABLE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -20,7 +22,8 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     project = tmp_path / "tuned"
     package = project / "torch-ext" / "tuned"
     package.mkdir(parents=True)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tuned import (
     FILES,
     MANIFEST,
+    ROOT,
     below_build,
     build,
     bundle,
     on_disk,
     publish,
 )
+
+from py_driver.building.made import remember
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,12 +102,23 @@ def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, s
     assert hub.requests == []
 
 
-def test_what_python_leaves_is_not_published(hub: Hub, project: Path) -> None:
+def test_what_python_leaves_is_removed(hub: Hub, project: Path) -> None:
     expected = on_disk(project)
-    (project / "build" / "torch-cpu" / "__pycache__").mkdir()
-    (project / "build" / "torch-cpu" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    for place in ("torch-cpu", "torch-cuda/deep"):
+        (project / "build" / place / "__pycache__").mkdir(parents=True)
+        (project / "build" / place / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (project / "build/torch-cuda/deep/__pycache__/deeper").mkdir()
     publish(hub, project)
-    assert below_build(hub) == expected
+    assert below_build(hub) == on_disk(project) == expected
+
+
+def test_link_in_the_place_of_what_python_leaves(hub: Hub, project: Path) -> None:
+    elsewhere = project / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.pyc").touch()
+    (project / "build/torch-cpu/__pycache__").symlink_to(elsewhere)
+    assert "__pycache__ is a link" in publish(hub, project, code=2).stderr
+    assert (elsewhere / "x.pyc").exists()
 
 
 def test_dirty_tree_is_refused(hub: Hub, project: Path) -> None:
@@ -157,6 +174,28 @@ def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
         in publish(hub, project, f"--repo-id={name}", code=2).stderr
     )
     assert hub.requests == []
+
+
+@pytest.mark.parametrize("command", ["publish", "wheel"])
+def test_file_that_was_changed_with_its_digest(hub: Hub, project: Path, command: str) -> None:
+    place = project / "build" / "torch-cpu"
+    (place / "weights.bin").write_bytes(b"others")
+    digest = base64.b64encode(hashlib.sha256(b"others").digest()).decode()
+    metadata = json.loads((place / "metadata.json").read_text())
+    metadata["digest"]["files"]["weights.bin"] = digest
+    (place / "metadata.json").write_text(json.dumps(metadata))
+    if command == "publish":
+        said = publish(hub, project, code=2).stderr
+    else:
+        words = [sys.executable, "-m", "py_driver", "wheel", str(project), f"--out={project / 'dist'}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert (done.returncode, done.stdout) == (2, "")
+        said = done.stderr
+    assert f"error[E404]: no build here made {place} as it is" in said
+    assert "torch-cuda" not in said
+    assert hub.requests == []
+    remember(place)  # as a build does, or `driver verify`
+    publish(hub, project, "--dry-run")
 
 
 @pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py", "benchmarks/reports.json"])

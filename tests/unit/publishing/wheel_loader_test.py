@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import platform
 import sys
 import sysconfig
+import warnings
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -20,10 +23,10 @@ from py_driver.matrix.cells import parse
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import BuiltVariant
 from py_driver.publishing.wheel import describe
-from py_driver.publishing.wheel_loader import Here, Variant, choose, look, refusal
+from py_driver.publishing.wheel_loader import Here, Variant, choose, doubt_of, has_code, look, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     Client = Callable[[Sequence[str], SimpleNamespace], list[str]]
 
@@ -233,6 +236,131 @@ def test_the_first_of_several_reasons_is_told(name: str, torch: list[str]) -> No
         "for CUDA 13.2 or later",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "ours", "stable"),
+    [
+        ("2.13.0", False, False),
+        ("2.13.2", False, False),
+        ("2.13.0+cpu", False, False),
+        ("2.13.0+cu130", False, False),
+        ("2.13.0+rocm7.2", False, False),
+        ("2.6.0+cpu.cxx11.abi", False, False),
+        ("2.13.0.post301", False, False),
+        ("2.13.0a0+0123abcd.nv26.8", True, True),
+        ("2.13.0a0+git0123abc", True, True),
+        ("2.13.0rc1", True, True),
+        ("2.13.0.dev20260801+cu130", True, True),
+        ("2.13.0+git0123abc", True, False),
+        ("2.13.0+rocm7.2.0.lw.git0123", True, False),
+        ("2.14.0a0+0123abcd.nv26.10", True, False),
+    ],
+)
+def test_torch_that_is_of_no_release(version: str, *, ours: bool, stable: bool) -> None:
+    release = "".join(version.split(".")[:2])
+    here = look(torch_of(version))
+    [own] = described([f"torch{release}-cxx11-cpu-x86_64-linux"])
+    [lasting] = described(["torch-stable-abi213-cpu-x86_64-linux"])
+    [noarch] = described(["torch-cpu"])
+    said = doubt_of(own, here)
+    assert bool(said) == ours
+    assert not said or (f"the installed torch is {version}" in said and own.name in said)
+    assert bool(doubt_of(lasting, here)) == stable
+    assert doubt_of(noarch, here) == ""
+
+
+@pytest.mark.parametrize(
+    ("archs", "runs", "fails"),
+    [
+        (["8.0"], ["8.0", "8.6", "8.9"], ["7.5", "9.0", "12.0"]),
+        (["8.6"], ["8.6", "8.9"], ["8.0", "9.0"]),
+        (["8.0+PTX"], ["8.0", "9.0", "10.0", "12.1"], ["7.5"]),
+        (["9.0a"], ["9.0"], ["8.9", "10.0"]),
+        (["9.0a+PTX"], ["9.0"], ["10.0", "12.0"]),
+        (["10.0f"], ["10.0", "10.3"], ["9.0", "11.0", "12.0"]),
+        (["10.0f+PTX"], ["10.0", "10.3"], ["11.0", "12.0"]),
+        (["7.5", "9.0", "12.0+PTX"], ["7.5", "9.0", "12.0", "12.1"], ["8.0", "8.6", "10.0"]),
+        (["gfx942", "gfx90a"], ["gfx942", "gfx90a"], ["gfx1100", "gfx950"]),
+    ],
+)
+def test_gpus_that_run_code(archs: list[str], runs: list[str], fails: list[str]) -> None:
+    assert [gpu for gpu in (*runs, *fails) if has_code(archs, gpu)] == runs
+
+
+class _Gpus:
+    """torch.cuda of a machine with some GPUs, which torch begins to use at `start`."""
+
+    def __init__(self, *gpus: str) -> None:
+        self.gpus, self.waiting = gpus, list[Callable[[], None]]()
+
+    def _lazy_call(self, call: Callable[[], None]) -> None:
+        self.waiting.append(call)
+
+    def start(self) -> None:
+        for call in self.waiting:
+            call()
+
+    def device_count(self) -> int:
+        return len(self.gpus)
+
+    def get_device_properties(self, number: int) -> SimpleNamespace:
+        arch = self.gpus[number]
+        if arch.startswith("gfx"):
+            return SimpleNamespace(name="AMD", gcnArchName=f"{arch}:sramecc+:xnack-", major=9, minor=4)
+        major, minor = map(int, arch.split("."))
+        return SimpleNamespace(name="NVIDIA", major=major, minor=minor)
+
+
+@pytest.mark.parametrize(
+    ("has", "backend", "archs", "gpus", "lacking"),
+    [
+        ({"cuda": "13.0"}, "cu130", ["8.0", "12.0+PTX"], ("8.6", "9.0", "12.1"), ["GPU 1 (NVIDIA, 9.0)"]),
+        ({"cuda": "13.0"}, "cu130", ["8.0", "9.0"], ("8.6", "9.0"), []),
+        ({"hip": "7.2.1"}, "rocm72", ["gfx942"], ("gfx942", "gfx1100"), ["GPU 1 (AMD, gfx1100)"]),
+        ({}, "cpu", None, ("9.0",), []),
+    ],
+)
+def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913  (a table)
+    has: dict[str, Any],
+    backend: str,
+    archs: list[str] | None,
+    gpus: tuple[str, ...],
+    lacking: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    name = f"torch213-cxx11-{backend}-x86_64-linux"
+    told: dict[str, Any] = {} if archs is None else {"archs": archs}
+    metadata = {"id": "_told", "backend": {"type": "x", **told}}
+    variant = describe(parse(name), BuiltVariant(name, metadata, ()))
+    package = tmp_path / "told"
+    (package / "_variants" / name).mkdir(parents=True)
+    (package / "_variants" / name / "__init__.py").write_text("x = 1\n")
+    (package / "loader.py").write_bytes(Path(wheel_loader.__file__).read_bytes())
+    (package / "__init__.py").write_text(
+        f"from . import loader\nloader.load(__name__, (loader.{variant!r},))\n", encoding="utf-8"
+    )
+    torch = torch_of("2.13.0a0+0123abcd.nv26.8", **has)
+    torch.cuda = _Gpus(*gpus)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            assert importlib.import_module("told").x == 1
+            assert importlib.import_module("told").x == 1
+        finally:
+            sys.modules.pop("told", None)
+        [doubt] = caught
+        assert str(doubt.message).startswith("told: the installed torch is 2.13.0a0+0123abcd.nv26.8, and torch213-")
+        torch.cuda.start()
+    said = [str(one.message) for one in caught[1:]]
+    assert [one.partition("that the ")[2].partition(" can run")[0] for one in said] == lacking
+    assert all(f"{name} has code for {', '.join(archs or ())}" in one for one in said)
 
 
 def test_loader_is_python_3_9() -> None:

@@ -45,7 +45,7 @@ pub fn confine(allocator: std.mem.Allocator) !void {
     const reparents = version >= abi_of_refer;
     const handled = read_file | if (reparents) refer else 0;
     const ruleset = linux.syscall3(.landlock_create_ruleset, @intFromPtr(&handled), @sizeOf(u64), 0);
-    if (linux.E.init(ruleset) != .SUCCESS) return;
+    try expect(ruleset);
     var rules = Rules{ .allocator = allocator, .ruleset = @intCast(ruleset) };
     defer std.posix.close(rules.ruleset);
     if (reparents) try rules.add("/", refer);
@@ -55,9 +55,14 @@ pub fn confine(allocator: std.mem.Allocator) !void {
     for (library_directories) |directory| {
         for (libraries) |name| try rules.add(try std.fs.path.join(allocator, &.{ directory, name }), read_file);
     }
-    if (linux.E.init(linux.prctl(@intFromEnum(linux.PR.SET_NO_NEW_PRIVS), 1, 0, 0, 0)) != .SUCCESS) return;
-    const done = linux.E.init(linux.syscall2(.landlock_restrict_self, @intCast(rules.ruleset), 0));
-    if (done != .SUCCESS) return common.fail("cannot confine compilers to their inputs: {s}", .{@tagName(done)});
+    try expect(linux.prctl(@intFromEnum(linux.PR.SET_NO_NEW_PRIVS), 1, 0, 0, 0));
+    try expect(linux.syscall2(.landlock_restrict_self, @intCast(rules.ruleset), 0));
+}
+
+/// Fails if a system call has failed: a kernel that has Landlock is expected to confine.
+fn expect(answer: usize) !void {
+    const code = linux.E.init(answer);
+    if (code != .SUCCESS) return common.fail("cannot confine compilers to their inputs: {s}", .{@tagName(code)});
 }
 
 const Rules = struct {
@@ -86,23 +91,25 @@ const Rules = struct {
         var allowed: []const u8 = "";
         var entries = opened.iterate();
         while (try entries.next()) |entry| {
+            if (entry.kind != .directory and entry.kind != .sym_link) continue;
             const path = try std.fs.path.join(self.allocator, &.{ directory, entry.name });
-            if (entry.kind == .directory) try self.walk(path);
-            if (entry.kind != .sym_link) continue;
-            const place = if (is_pinned) try self.placeOf(directory, path) else null;
+            if (entry.kind == .directory) {
+                try self.walk(path);
+                continue;
+            }
+            var buffer: [std.fs.max_path_bytes]u8 = undefined;
+            const place = if (is_pinned) placeOf(opened, entry.name, &buffer) else null;
             if (place == null) try self.add(path, read_file);
             if (place == null or common.is(allowed, place.?)) continue;
-            allowed = place.?;
+            allowed = try self.allocator.dupe(u8, place.?);
             try self.add(allowed, read_file);
         }
     }
-
-    /// The directory of the file that a link leads to; null if that is no file, or a link again.
-    fn placeOf(self: *Rules, directory: []const u8, link: []const u8) !?[]const u8 {
-        var buffer: [std.fs.max_path_bytes]u8 = undefined;
-        const target = std.fs.cwd().readLink(link, &buffer) catch return null;
-        const path = try std.fs.path.resolve(self.allocator, &.{ directory, target });
-        const found = std.posix.fstatat(std.fs.cwd().fd, path, linux.AT.SYMLINK_NOFOLLOW) catch return null;
-        return if (linux.S.ISREG(found.mode)) std.fs.path.dirname(path) else null;
-    }
 };
+
+/// The directory of the file that a link leads to by its whole path; null if that is no file, or a link again.
+fn placeOf(directory: std.fs.Dir, link: []const u8, buffer: []u8) ?[]const u8 {
+    const path = directory.readLink(link, buffer) catch return null;
+    const found = std.posix.fstatat(directory.fd, path, linux.AT.SYMLINK_NOFOLLOW) catch return null;
+    return if (std.fs.path.isAbsolute(path) and linux.S.ISREG(found.mode)) std.fs.path.dirname(path) else null;
+}
