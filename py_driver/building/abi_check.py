@@ -36,8 +36,10 @@ _PROGRAM = f"@{MODULE_NAME}//rules/private/tools:abi_check"
 _POLICY = {
     "--libraries": "libraries.txt",
     "--python-abi": "python_stable_abi.txt",
+    "--system": "system_symbols.txt",
     "--torch-shims": "torch_shims.txt",
     "--versions": "symbol_versions.txt",
+    "--weak": "weak_symbols.txt",
 }
 _MODULE = ".abi3.so"
 _FRAMEWORK = "--framework"

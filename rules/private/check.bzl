@@ -9,7 +9,9 @@ _POLICY = {
     "libraries.txt": "--libraries",
     "python_stable_abi.txt": "--python-abi",
     "symbol_versions.txt": "--versions",
+    "system_symbols.txt": "--system",
     "torch_shims.txt": "--torch-shims",
+    "weak_symbols.txt": "--weak",
 }
 
 def _stated_archs(ctx, objects):

@@ -89,6 +89,11 @@ LIBRARIES = {
 }
 
 
+def emulation(target: str) -> str:
+    """What linkers call a target of the compiler."""
+    return {"aarch64": "aarch64linux", "i386": "elf_i386"}.get(target.partition("-")[0], "elf_x86_64")
+
+
 @dataclass(slots=True)
 class Builder:
     """Makes libraries in a directory for what comes in between.
@@ -96,12 +101,12 @@ class Builder:
     Attributes:
         zig: the compiler and linker.
         work: the directory.
-        made: stubs that are there, by name and version.
+        made: stubs that are there, by name, version and target.
     """
 
     zig: str
     work: Path
-    made: dict[tuple[str, str, str], Path] = field(default_factory=dict)
+    made: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
     def run(self, *command: str | Path) -> None:
         """Run a part of zig."""
@@ -113,23 +118,23 @@ class Builder:
         self.run("clang", f"--target={target}", "-c", source, "-o", made)
         return made
 
-    def stub(self, symbol: str, soname: str, version: str) -> Path:
+    def stub(self, symbol: str, soname: str, version: str, target: str) -> Path:
         """A library that has a symbol in a version."""
-        key = (symbol, soname, version)
+        key = (symbol, soname, version, target)
         if key not in self.made:
             base = self.work / f"stub{len(self.made)}"
             base.with_suffix(".s").write_text(f".globl {symbol}\n.type {symbol},@function\n{symbol}: ret\n")
             script = base.with_suffix(".map")
             script.write_text(f"{version} {{ global: {symbol}; }};\n" if version else "{ global: *; };\n")
             made = base.with_suffix(".so")
-            compiled = self.assemble(base.with_suffix(".s"))
+            compiled = self.assemble(base.with_suffix(".s"), target)
             named = ("-soname", soname, "--version-script", script)
-            self.run("ld.lld", "-shared", "--build-id=none", *named, compiled, "-o", made)
+            self.run("ld.lld", "-m", emulation(target), "-shared", "--build-id=none", *named, compiled, "-o", made)
             self.made[key] = made
         return self.made[key]
 
-    def library(self, name: str, how: Library) -> None:
-        """Write a library."""
+    def library(self, name: str, how: Library, directory: Path = HERE / "libraries") -> Path:
+        """Write a library into a directory."""
         sources = [HERE / "src" / f"{one}.s" for one in ([*(["module"] if how.module else []), *how.sources])]
         stubs = []
         calls = self.work / f"{name}.calls.s"
@@ -137,17 +142,17 @@ class Builder:
         for call in how.calls:
             symbol, soname, version = [*call.split(), "", ""][:3]
             lines.append(f".quad {symbol}")
-            stubs += [self.stub(symbol, soname, version)] if soname else []
+            stubs += [self.stub(symbol, soname, version, how.target)] if soname else []
         calls.write_text("\n".join(lines) + "\n")
         objects = [self.assemble(one, how.target) for one in [*sources, *([calls] if how.calls else [])]]
         script = ["--version-script", EXPORTS] if how.hidden else []
-        emulation = {"aarch64": "aarch64linux", "i386": "elf_i386"}.get(how.target.partition("-")[0], "elf_x86_64")
-        flags = ["-m", emulation, "-shared", "--build-id=none", "--hash-style=gnu", *_HARDENED, *script, *how.flags]
-        made = HERE / "libraries" / f"{name}.so"
+        flags = ["-m", emulation(how.target), "-shared", "--build-id=none", "--hash-style=gnu", *_HARDENED, *script, *how.flags]
+        made = directory / f"{name}.so"
         linker = ["ld", "-z", "noseparate-code"] if how.gnu else [self.zig, "ld.lld"]
         command = [*linker, *map(str, [*flags, *objects, *stubs, "-o", made])]
         subprocess.run(command, check=True)
         made.chmod(0o644)
+        return made
 
 
 def main() -> None:

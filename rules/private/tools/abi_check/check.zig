@@ -2,8 +2,8 @@
 //! torch of its cell can load it, beside other kernels. Prints all findings to stdout; in an action, which writes a
 //! report, to stderr, where Bazel shows what went wrong.
 //!
-//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
-//!             [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
+//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --system FILE --weak FILE [--torch-shims FILE]
+//!             [--json] [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
 //!             [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
@@ -16,6 +16,7 @@ const rules = @import("rules.zig");
 const policies = @import("policy.zig");
 const tables = @import("exports.zig");
 const libraries = @import("libraries.zig");
+const systems = @import("system.zig");
 
 const shown_of_a_rule = 20;
 const found_something = 1;
@@ -28,6 +29,7 @@ const Options = struct {
     wanted: rules.Wanted = .{},
     policy: policies.Policy,
     exports: ?tables.Exports = null,
+    system: systems.System = .{},
     gpu_libraries: std.ArrayList(libraries.Library),
 };
 
@@ -50,6 +52,7 @@ fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
         .policy = &options.policy,
         .wanted = options.wanted,
         .exports = options.exports,
+        .system = options.system,
         .gpu_libraries = options.gpu_libraries.items,
         .notes = std.ArrayList([]const u8).init(allocator),
         .findings = std.ArrayList(rules.Finding).init(allocator),
@@ -110,6 +113,10 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.wanted.torch_wheel = value;
         } else if (common.is(flag, "--torch-exports")) {
             options.exports = try tables.Exports.read(allocator, value);
+        } else if (common.is(flag, "--system")) {
+            options.system = try systems.System.read(allocator, value);
+        } else if (common.is(flag, "--weak")) {
+            options.policy.weak = try policies.readLines(allocator, value);
         } else if (common.is(flag, "--gpu-symbols")) {
             try libraries.read(allocator, value, &options.gpu_libraries);
         } else if (common.is(flag, "--backend")) {
@@ -143,9 +150,10 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
         const oldest = table.fetchRemove("oldest") orelse return common.fail("{s}: no line `oldest`", .{python});
         options.policy.oldest_python = oldest.value;
     }
-    const complete = options.policy.families.count() > 0 and options.policy.python.count() > 0 and
-        options.policy.libraries.len > 0;
-    if (!complete) return common.fail("check: --versions, --python-abi and --libraries name the policy", .{});
+    const policy = &options.policy;
+    const complete = policy.families.count() > 0 and policy.python.count() > 0 and policy.libraries.len > 0 and
+        policy.weak.len > 0 and options.system.libraries.len > 0;
+    if (!complete) return common.fail("check: --versions, --python-abi, --libraries, --system and --weak name the policy", .{});
     return options;
 }
 
