@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from py_driver.building.author_paths import section_of
+from py_driver.building.check_text import OBJECT, told
 from py_driver.building.compiler_text import Severity, parse, source_line
 from py_driver.errors import Code, Diagnostic, Span
 from py_driver.matrix.backends import TOOLKITS
@@ -59,7 +60,6 @@ _KILLED: Final = re.compile(
 _CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
 """What rules/private/tools/abi_check/check.zig says first."""
 _FEW: Final = 3
-_OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,8 +192,9 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
     )
     if checked := _CHECK.search(action.text):
         body = action.text[checked.end() :].rstrip().splitlines()
+        kept = told(body[1:], paths, project)
         head = f"error[{Code.NOT_COMPLIANT.number}]: the extension fails the ABI check: {checked[1]}"
-        return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *body[1:]))]
+        return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *kept))]
     said, loose = parse(action.text)
     killed = not action.succeeded and (action.exit_code == _KILLED_CODE or _KILLED.search(action.text))
     if killed:
@@ -263,13 +264,13 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
 def _after(line: str, paths: AuthorPaths, project: Project | None) -> str:
     """A line that follows, with objects named as what they are made of."""
     if line.startswith(">>>"):
-        line = _OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
+        line = OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
     return paths.line(line, project)
 
 
 def _object_source(line: str, paths: AuthorPaths) -> str:
     """The source of the object that a line of the linker names."""
-    match = _OBJECT.search(line)
+    match = OBJECT.search(line)
     made = paths.made(match[0]) if match else None
     found = next(((one, made.source) for one in paths.projects if made and made.source in one.plan.files), None)
     return str(found[0].directory / found[1]) if found else ""

@@ -36,7 +36,6 @@ _MEMORY: Final = (
     "once with --jobs"
 )
 _SHOWN: Final = 5
-_UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
 _ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
 """That of every action: rules/private/actions.bzl."""
@@ -169,13 +168,11 @@ class _Build:
         paths: of its projects.
         records: what its variants are made of, by label.
         causes: see `Events`.
-        root: that outputs are relative to.
     """
 
     paths: AuthorPaths
     records: Mapping[str, Any]
     causes: Mapping[str, Sequence[str]]
-    root: Path | None
 
     @cached_property
     def variants(self) -> dict[str, list[str]]:
@@ -198,27 +195,11 @@ class _Build:
             blocks: what Bazel wrote of each error.
         """
         ours = [one for one in events.told if not one.succeeded and self.paths.project_of(one.label)]
-        return [self._with_users(_with_text(one, blocks)) for one in ours]
+        return [_with_text(one, blocks) for one in ours]
 
     def findings(self, actions: Iterable[Action]) -> list[Finding]:
         """What actions said, each thing once."""
         return findings(actions, self.paths, self.variants)
-
-    def _with_users(self, action: Action) -> Action:
-        """An ABI check, with what uses the symbols that nothing defines, as far as objects are here."""
-        if self.root is None or not _UNDEFINED.search(action.text):
-            return action
-        steps = self.records.get(action.label.lstrip("@"), {}).get("steps", ())
-        objects = {step: self.root / step for step in steps if step.endswith(".o")}
-        contents = {step: path.read_bytes() for step, path in objects.items() if path.is_file()}
-
-        def users(match: re.Match[str]) -> str:
-            # In a table of symbols a name ends with a zero, and begins after one.
-            name = b"\0" + match[1].encode() + b"\0"
-            using = (self.paths.source_of(step) for step, content in contents.items() if name in content)
-            return "\n".join([match[0], *(f"    used by: {one}" for one in using if one)])
-
-        return replace(action, text=_UNDEFINED.sub(users, action.text))
 
 
 def _build(events: Events, projects: Sequence[Project]) -> _Build:
@@ -229,7 +210,7 @@ def _build(events: Events, projects: Sequence[Project]) -> _Build:
         projects: that are asked about.
     """
     records = read_records(events.groups.get("steps", ()))
-    return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes, root=events.exec_root)
+    return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes)
 
 
 def _count(severities: Iterable[Severity]) -> str:

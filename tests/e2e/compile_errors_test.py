@@ -155,10 +155,30 @@ def test_symbol_that_nothing_defines(author: Author) -> None:
     author.write("torch-ext/torch_binding.cpp", binding)
     assert author.told(*ONE).startswith(
         "error[E402]: the extension fails the ABI check: 1 finding\n"
-        "  undefined-symbol: _Z9elsewherev: no library defines it\n"
-        "    used by: mistakes/csrc/host.cpp, of [kernel.host]\n"
+        "  undefined-symbol: elsewhere(): no library defines it\n"
+        "    referenced by mistakes/csrc/host.cpp, of [kernel.host] (lines 3, 4) in host()\n"
         "    help: add the source that defines it to `src`, or remove the call\n"
         f"error[E401]: the build failed: {CPU}\n"
+    )
+
+
+def test_symbol_with_other_parameters(author: Author) -> None:
+    author.write(
+        "csrc/host.h", "#pragma once\nint host();\nnamespace own {\nlong scale(float *x, const float *y, long n);\n}\n"
+    )
+    author.write(
+        "csrc/host.cpp",
+        '#include "host.h"\n\nnamespace own {\nlong scale(float *, const float *, int) { return 1; }\n}\n'
+        "int host() { return 1; }\n",
+    )
+    binding = '#include "../csrc/host.h"\n#include "registration.h"\n\nlong used = own::scale(nullptr, nullptr, 3);\n'
+    author.write("torch-ext/torch_binding.cpp", f"{binding}REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n")
+    assert author.told(*ONE).startswith(
+        "error[E402]: the extension fails the ABI check: 1 finding\n"
+        "  undefined-symbol: own::scale(float*, float const*, long): no library defines it\n"
+        "    referenced by mistakes/torch-ext/torch_binding.cpp, of [torch] (line 4) in _GLOBAL__sub_I_torch_binding.cpp\n"
+        "    did you mean: own::scale(float*, float const*, int), which mistakes/csrc/host.cpp, of [kernel.host] defines\n"
+        "    help: add the source that defines it to `src`, or remove the call\n"
     )
 
 

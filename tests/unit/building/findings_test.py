@@ -246,12 +246,19 @@ def test_duplicate_symbol_names_sources_and_sections(project: Project) -> None:
     ]
 
 
-def test_abi_check_keeps_its_form(project: Project) -> None:
+def test_abi_check_names_sources(project: Project) -> None:
     [one] = found(project, action("KernelCheck", f"{CPU}.parts/checked", "check"), k8=[CPU, CU130])
     assert one.code.number == "E402"
     assert text_of(one, Telling()).splitlines() == [
-        "error[E402]: the extension fails the ABI check: 1 finding",
-        "  undefined-symbol: _Z16missing_functioni: no library defines it",
+        "error[E402]: the extension fails the ABI check: 3 findings",
+        "  undefined-symbol: missing_function(int): no library defines it",
+        "    referenced by oops/csrc/one.cpp, of [kernel.one] in one()",
+        "    did you mean: missing_function(long), which oops/torch-ext/binding.cpp, of [torch] defines",
+        "  undefined-symbol: ns::twice<int, f(long)>(int)::{lambda()#1}: no library defines it",
+        "    referenced by oops/csrc/one.cpp, of [kernel.one] at oops/csrc/one.h:3 in one()",
+        "  undefined-symbol: own::twice[abi:cxx11]<int>(int): no library defines it",
+        "    referenced by oops/csrc/one.cpp, of [kernel.one] (line 5) in one()",
+        "    referenced 4 more times",
         "    help: add the source that defines it to `src`, or remove the call",
         f"  (in 2 variants: {CPU}, {CU130})",
     ]

@@ -4,7 +4,7 @@
 //!
 //!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --system FILE --weak FILE [--torch-shims FILE]
 //!             [--json] [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
-//!             [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
+//!             [--linker ZIG] [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
 //! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
@@ -16,6 +16,8 @@ const rules = @import("rules.zig");
 const policies = @import("policy.zig");
 const tables = @import("exports.zig");
 const libraries = @import("libraries.zig");
+const linkers = @import("linker.zig");
+const undefined_symbols = @import("undefined.zig");
 const systems = @import("system.zig");
 
 const shown_of_a_rule = 20;
@@ -24,6 +26,7 @@ const cannot_judge = 2;
 
 const Options = struct {
     path: []const u8,
+    linker: ?[]const u8 = null,
     report: ?[]const u8 = null,
     json: bool = false,
     wanted: rules.Wanted = .{},
@@ -61,6 +64,7 @@ fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
         error.Malformed => return common.fail("{s}: truncated or malformed: {s}", .{ options.path, library.reading }),
         else => return err,
     };
+    if (options.linker) |program| try explain(program, options.report orelse options.path, &work);
     const as_json = try asJson(allocator, options.path, &work);
     if (options.report) |path| try common.write(path, as_json);
     const found = work.findings.items.len > 0;
@@ -83,7 +87,7 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
         .policy = policies.Policy.init(allocator),
         .gpu_libraries = std.ArrayList(libraries.Library).init(allocator),
     };
-    var objects = std.ArrayList(rules.Object).init(allocator);
+    var objects = std.ArrayList(linkers.Object).init(allocator);
     var python: []const u8 = "";
     while (arguments.next()) |flag| {
         if (common.is(flag, "--json")) {
@@ -139,6 +143,8 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.policy.libraries = try policies.readLibraries(allocator, value);
         } else if (common.is(flag, "--object")) {
             try objects.append(try readObject(allocator, value));
+        } else if (common.is(flag, "--linker")) {
+            options.linker = value;
         } else if (common.is(flag, "--report")) {
             options.report = value;
         } else return common.fail("check: unknown flag: {s}", .{flag});
@@ -157,17 +163,37 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
     return options;
 }
 
-fn readObject(allocator: std.mem.Allocator, path: []const u8) !rules.Object {
+/// Adds to findings about symbols what the linker tells of these.
+fn explain(program: []const u8, beside: []const u8, work: *rules.Check) !void {
+    const linker = linkers.Linker{
+        .allocator = work.allocator,
+        .program = program,
+        .objects = work.wanted.objects,
+        .machine = work.library.machine,
+        .scratch = try std.mem.concat(work.allocator, u8, &.{ beside, ".o" }),
+    };
+    var count: usize = 0;
+    for (work.findings.items) |*finding| {
+        if (!common.is(finding.rule, undefined_symbols.name)) continue;
+        count += 1;
+        if (count > shown_of_a_rule) break;
+        const told = try linker.explain(finding.subject) orelse continue;
+        finding.name = try rules.clean(work.allocator, told.name);
+        const lines = try work.allocator.alloc([]const u8, told.lines.len);
+        for (lines, told.lines) |*line, text| line.* = try rules.clean(work.allocator, text);
+        finding.context = lines;
+    }
+}
+
+fn readObject(allocator: std.mem.Allocator, path: []const u8) !linkers.Object {
     const data = try common.read(allocator, path);
     if (!elf.Library.isElf(data)) return common.fail("{s}: not an ELF file", .{path});
     var object = elf.Library{ .allocator = allocator, .bytes = .{ .data = data } };
-    const names = object.linkerNames() catch |err| switch (err) {
+    const symbols = object.linkerSymbols() catch |err| switch (err) {
         error.Malformed => return common.fail("{s}: truncated or malformed: {s}", .{ path, object.reading }),
         else => return err,
     };
-    // Where Bazel puts it differs between machines; below that, the path says target and source.
-    const below = if (std.mem.indexOf(u8, path, "/bin/")) |at| path[at + "/bin/".len ..] else path;
-    return .{ .path = below, .names = names };
+    return .{ .path = path, .symbols = symbols };
 }
 
 fn codes(allocator: std.mem.Allocator, flag: []const u8, list: []const u8) ![]const device.Code {
@@ -211,8 +237,10 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
         same += 1;
         if (same <= shown_of_a_rule) {
             try writer.print("  {s}: ", .{one.rule});
-            if (one.subject.len > 0) try writer.print("{s}: ", .{one.subject});
+            const subject = if (one.name.len > 0) one.name else one.subject;
+            if (subject.len > 0) try writer.print("{s}: ", .{subject});
             try writer.print("{s}\n", .{one.message});
+            for (one.context) |line| try writer.print("    {s}\n", .{line});
         }
         if (!last) continue;
         if (same > shown_of_a_rule) try writer.print("  {s}: and {d} more\n", .{ one.rule, same - shown_of_a_rule });

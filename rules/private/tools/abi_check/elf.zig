@@ -26,6 +26,9 @@ pub const Symbol = struct {
     version: u16,
 };
 
+/// A symbol in the table for linkers.
+pub const Named = struct { name: []const u8, defined: bool, local: bool, thread_local: bool };
+
 /// A version of symbols that a needed library must have.
 pub const Version = struct { library: []const u8, name: []const u8, index: u16 };
 
@@ -125,15 +128,23 @@ pub const Library = struct {
         return null;
     }
 
-    /// The names that the symbol table for linkers has, of an object as well; none where there is no such table.
-    pub fn linkerNames(self: *Library) Error![]const []const u8 {
+    /// What the symbol table for linkers has, of an object as well; nothing where there is no such table.
+    pub fn linkerSymbols(self: *Library) Error![]const Named {
         try self.readSections();
         const symbols = try self.section(".symtab") orelse return &.{};
         const strings = Bytes{ .data = try self.section(".strtab") orelse return error.Malformed };
         self.reading = "the symbol table";
-        const found = try self.allocator.alloc([]const u8, symbols.len / symbol_size);
+        const found = try self.allocator.alloc(Named, symbols.len / symbol_size);
         const table = Bytes{ .data = symbols };
-        for (found, 0..) |*name, i| name.* = try strings.text(try table.int(u32, i * symbol_size));
+        for (found, 0..) |*symbol, i| {
+            const info = try table.int(u8, i * symbol_size + 4);
+            symbol.* = .{
+                .name = try strings.text(try table.int(u32, i * symbol_size)),
+                .defined = try table.int(u16, i * symbol_size + 6) != 0,
+                .local = info >> 4 == elf.STB_LOCAL,
+                .thread_local = info & 15 == elf.STT_TLS,
+            };
+        }
         return found;
     }
 

@@ -3,6 +3,7 @@ const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
 const device = @import("device.zig");
+const linker = @import("linker.zig");
 const mangled = @import("mangled.zig");
 const policies = @import("policy.zig");
 const systems = @import("system.zig");
@@ -18,6 +19,10 @@ pub const Finding = struct {
     subject: []const u8,
     message: []const u8,
     help: []const u8,
+    /// Of a symbol its name in C++, if the linker told it.
+    name: []const u8 = "",
+    /// What refers to it, and what was meant.
+    context: []const []const u8 = &.{},
 };
 
 /// What a library is checked for, besides what is asked of every library.
@@ -37,13 +42,10 @@ pub const Wanted = struct {
     rocm: bool = false,
     code: ?[]const device.Code = null,
     /// What the library was linked from, less what is no file of the author's.
-    objects: []const Object = &.{},
+    objects: []const linker.Object = &.{},
     /// The same as metadata.json states it: of AMD's architectures no features.
     stated: ?[]const device.Code = null,
 };
-
-/// An object, and the names in its symbol table.
-pub const Object = struct { path: []const u8, names: []const []const u8 };
 
 pub const Check = struct {
     allocator: std.mem.Allocator,
@@ -305,14 +307,15 @@ pub const Check = struct {
         for (self.wanted.objects) |object| {
             var example: ?[]const u8 = null;
             var count: usize = 0;
-            for (object.names) |name| {
-                if (!if (new) mangled.isCxx98(name) else mangled.isCxx11(name)) continue;
-                example = example orelse name;
+            for (object.symbols) |symbol| {
+                if (!if (new) mangled.isCxx98(symbol.name) else mangled.isCxx11(symbol.name)) continue;
+                example = example orelse symbol.name;
                 count += 1;
             }
             if (example) |name| try self.add(
                 "cxx-abi",
-                object.path,
+                // Where Bazel puts it differs between machines; below that, the path says target and source.
+                object.path[if (std.mem.indexOf(u8, object.path, "/bin/")) |at| at + "/bin/".len else 0..],
                 "not compiled for {s}, by {d} of its symbols: `{s}`",
                 .{ abi, count, name },
                 "leave `_GLIBCXX_USE_CXX11_ABI` to the rules; no source may define it",
