@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _PROGRAM = f"@{MODULE_NAME}//rules/private/tools:abi_check"
 _POLICY = {
     "--libraries": "libraries.txt",
+    "--loading": "loading.txt",
     "--python-abi": "python_stable_abi.txt",
     "--system": "system_symbols.txt",
     "--torch-shims": "torch_shims.txt",

@@ -194,11 +194,13 @@ class AuthorPaths:
         """The lines with a word in the source that an object is made from; none of an unknown one."""
         made = self.made(output)
         project = next((one for one in self.projects if made and made.source in one.plan.files), None)
-        if made is None or project is None or not word:
-            return []
+        return [] if made is None or project is None else self.lines_of(project, made.source, word)
+
+    def lines_of(self, project: Project, name: str, word: str) -> list[int]:
+        """The lines with a word in a file of a project."""
         shape = re.compile(rf"\b{re.escape(word)}\b")
-        texts = self._texts(project.directory / made.source)
-        return [number for number, text in enumerate(texts, 1) if shape.search(text)]
+        texts = self._texts(project.directory / name)
+        return [number for number, text in enumerate(texts, 1) if word and shape.search(text)]
 
     def _texts(self, path: Path) -> list[str]:
         """The lines of a file; none if it cannot be read."""

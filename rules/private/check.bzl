@@ -7,6 +7,7 @@ load(":link.bzl", "gpu_sdk")
 
 _POLICY = {
     "libraries.txt": "--libraries",
+    "loading.txt": "--loading",
     "python_stable_abi.txt": "--python-abi",
     "symbol_versions.txt": "--versions",
     "system_symbols.txt": "--system",

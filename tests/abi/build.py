@@ -48,6 +48,26 @@ LIBRARIES = {
     "good_stripped": Library(calls=("memcpy libc.so.6 GLIBC_2.14", "cudaMalloc libcudart.so.13"), flags=("-s",)),
     "good_sysv_hash": Library(calls=("cosf libm.so.6 GLIBC_2.2.5",), flags=("--hash-style=sysv",)),
     "good_stable": Library(calls=("torch_library_impl", "aoti_torch_get_data_ptr")),
+    "good_static_tls": Library(sources=("static_tls",)),
+    "good_dynamic_tls": Library(
+        sources=("dynamic_tls",), calls=("__tls_get_addr ld-linux-x86-64.so.2 GLIBC_2.3",)
+    ),
+    "good_flags": Library(flags=("-z", "nodelete", "-z", "origin", "-Bsymbolic")),
+    "static_tls": Library(sources=("static_tls_big",)),
+    "nodlopen": Library(flags=("-z", "nodlopen")),
+    "initfirst": Library(flags=("-z", "initfirst")),
+    "interpose": Library(flags=("-z", "interpose")),
+    "global": Library(flags=("-z", "global")),
+    "filter": Library(flags=("--filter=libother.so",)),
+    "auxiliary": Library(flags=("--auxiliary=libother.so",)),
+    "relr": Library(sources=("pointers",), flags=("--pack-dyn-relocs=relr",)),
+    "android_rel": Library(sources=("pointers",), flags=("--pack-dyn-relocs=android",)),
+    "pages": Library(flags=("-z", "max-page-size=512", "-z", "common-page-size=512")),
+    "weak": Library(sources=("weak",)),
+    "claims": Library(calls=("of_nobody libc.so.6 GLIBC_2.2.5",)),
+    "torch_brings": Library(
+        calls=("ncclAllReduce libnccl.so.2", "cusparseLtInit libcusparseLt.so.0", "nvshmem_malloc libnvshmem_host.so.3")
+    ),
     "gpu": Library(sources=("nvcc130",)),
     "hip": Library(sources=("hip",)),
     "glibc_new": Library(calls=("pthread_create libc.so.6 GLIBC_2.34",)),

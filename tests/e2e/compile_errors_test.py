@@ -182,6 +182,20 @@ def test_symbol_with_other_parameters(author: Author) -> None:
     )
 
 
+def test_device_code_of_another_source(author: Author) -> None:
+    author.write("csrc/device.cuh", "#pragma once\n__device__ float curve(float x);\n")
+    author.write(
+        "csrc/device.cu",
+        '#include "device.cuh"\n__global__ void shape(float *x) { *x = curve(*x); }\n',
+    )
+    assert author.told("--torch=2.13", "--backend=cu130", "--archs=8.0").startswith(
+        "mistakes/csrc/device.cu:2: error: `curve` is device code that this source calls and does not define: that takes "
+        "relocatable device code (`-rdc=true`), which is not linked\n"
+        "    ptxas fatal   : Unresolved extern function '_Z5curvef'\n"
+        "    mistakes/csrc/device.cuh has it too\n"
+    )
+
+
 def test_symbol_that_two_define(author: Author) -> None:
     binding = '#include "registration.h"\n\nint host() { return 1; }\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
     author.write("torch-ext/torch_binding.cpp", binding)

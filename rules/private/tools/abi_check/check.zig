@@ -2,8 +2,8 @@
 //! torch of its cell can load it, beside other kernels. Prints all findings to stdout; in an action, which writes a
 //! report, to stderr, where Bazel shows what went wrong.
 //!
-//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --system FILE --weak FILE [--torch-shims FILE]
-//!             [--json] [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
+//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --loading FILE --system FILE --weak FILE
+//!             [--torch-shims FILE] [--json] [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
 //!             [--linker ZIG] [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
@@ -16,6 +16,7 @@ const rules = @import("rules.zig");
 const policies = @import("policy.zig");
 const tables = @import("exports.zig");
 const libraries = @import("libraries.zig");
+const loading = @import("loading.zig");
 const linkers = @import("linker.zig");
 const undefined_symbols = @import("undefined.zig");
 const systems = @import("system.zig");
@@ -33,6 +34,7 @@ const Options = struct {
     policy: policies.Policy,
     exports: ?tables.Exports = null,
     system: systems.System = .{},
+    lists: loading.Lists = .{},
     gpu_libraries: std.ArrayList(libraries.Library),
 };
 
@@ -56,6 +58,7 @@ fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
         .wanted = options.wanted,
         .exports = options.exports,
         .system = options.system,
+        .lists = options.lists,
         .gpu_libraries = options.gpu_libraries.items,
         .notes = std.ArrayList([]const u8).init(allocator),
         .findings = std.ArrayList(rules.Finding).init(allocator),
@@ -119,6 +122,8 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.exports = try tables.Exports.read(allocator, value);
         } else if (common.is(flag, "--system")) {
             options.system = try systems.System.read(allocator, value);
+        } else if (common.is(flag, "--loading")) {
+            options.lists = try loading.Lists.read(allocator, value);
         } else if (common.is(flag, "--weak")) {
             options.policy.weak = try policies.readLines(allocator, value);
         } else if (common.is(flag, "--gpu-symbols")) {
@@ -158,8 +163,11 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
     }
     const policy = &options.policy;
     const complete = policy.families.count() > 0 and policy.python.count() > 0 and policy.libraries.len > 0 and
-        policy.weak.len > 0 and options.system.libraries.len > 0;
-    if (!complete) return common.fail("check: --versions, --python-abi, --libraries, --system and --weak name the policy", .{});
+        policy.weak.len > 0 and options.system.libraries.len > 0 and options.lists.entries.len > 0;
+    if (!complete) return common.fail(
+        "check: --versions, --python-abi, --libraries, --loading, --system and --weak name the policy",
+        .{},
+    );
     return options;
 }
 

@@ -4,6 +4,7 @@ const common = @import("common");
 const elf = @import("elf.zig");
 const device = @import("device.zig");
 const linker = @import("linker.zig");
+const loading = @import("loading.zig");
 const mangled = @import("mangled.zig");
 const policies = @import("policy.zig");
 const systems = @import("system.zig");
@@ -55,6 +56,8 @@ pub const Check = struct {
     exports: ?tables.Exports = null,
     /// What the libraries of the system define.
     system: systems.System = .{},
+    /// What a library may tell the loader.
+    lists: loading.Lists = .{},
     /// What the libraries define of the releases of CUDA or ROCm that the library may be for.
     gpu_libraries: []const libraries.Library = &.{},
     code: []const device.Code = &.{},
@@ -79,6 +82,7 @@ pub const Check = struct {
         try self.uniqueSymbols();
         try self.exported();
         try self.hardening();
+        try loading.check(self);
         try self.cxxAbi();
         try self.cxxAbiOfObjects();
         try self.torchStableAbi();
