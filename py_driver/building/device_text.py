@@ -19,8 +19,8 @@ _TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
 _HIP, _HOST = "HipLink", "CudaHostCompile"
 _FEW: Final = 3
 _HELP: Final = (
-    "    help: put its definition into a header that each source includes (`inline` or `static`), or all that uses it into"
-    " one source"
+    "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it into "
+    "the source that has it"
 )
 
 

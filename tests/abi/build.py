@@ -49,9 +49,7 @@ LIBRARIES = {
     "good_sysv_hash": Library(calls=("cosf libm.so.6 GLIBC_2.2.5",), flags=("--hash-style=sysv",)),
     "good_stable": Library(calls=("torch_library_impl", "aoti_torch_get_data_ptr")),
     "good_static_tls": Library(sources=("static_tls",)),
-    "good_dynamic_tls": Library(
-        sources=("dynamic_tls",), calls=("__tls_get_addr ld-linux-x86-64.so.2 GLIBC_2.3",)
-    ),
+    "good_dynamic_tls": Library(sources=("dynamic_tls",), calls=("__tls_get_addr ld-linux-x86-64.so.2 GLIBC_2.3",)),
     "good_flags": Library(flags=("-z", "nodelete", "-z", "origin", "-Bsymbolic")),
     "static_tls": Library(sources=("static_tls_big",)),
     "nodlopen": Library(flags=("-z", "nodlopen")),
@@ -166,7 +164,16 @@ class Builder:
         calls.write_text("\n".join(lines) + "\n")
         objects = [self.assemble(one, how.target) for one in [*sources, *([calls] if how.calls else [])]]
         script = ["--version-script", EXPORTS] if how.hidden else []
-        flags = ["-m", emulation(how.target), "-shared", "--build-id=none", "--hash-style=gnu", *_HARDENED, *script, *how.flags]
+        flags = [
+            "-m",
+            emulation(how.target),
+            "-shared",
+            "--build-id=none",
+            "--hash-style=gnu",
+            *_HARDENED,
+            *script,
+            *how.flags,
+        ]
         made = directory / f"{name}.so"
         linker = ["ld", "-z", "noseparate-code"] if how.gnu else [self.zig, "ld.lld"]
         command = [*linker, *map(str, [*flags, *objects, *stubs, "-o", made])]

@@ -176,8 +176,10 @@ def test_symbol_with_other_parameters(author: Author) -> None:
     assert author.told(*ONE).startswith(
         "error[E402]: the extension fails the ABI check: 1 finding\n"
         "  undefined-symbol: own::scale(float*, float const*, long): no library defines it\n"
-        "    referenced by mistakes/torch-ext/torch_binding.cpp, of [torch] (line 4) in _GLOBAL__sub_I_torch_binding.cpp\n"
-        "    did you mean: own::scale(float*, float const*, int), which mistakes/csrc/host.cpp, of [kernel.host] defines\n"
+        "    referenced by mistakes/torch-ext/torch_binding.cpp, of [torch] (line 4) in "
+        "_GLOBAL__sub_I_torch_binding.cpp\n"
+        "    did you mean: own::scale(float*, float const*, int), which mistakes/csrc/host.cpp, of [kernel.host] "
+        "defines\n"
         "    help: add the source that defines it to `src`, or remove the call\n"
     )
 
@@ -189,8 +191,8 @@ def test_device_code_of_another_source(author: Author) -> None:
         '#include "device.cuh"\n__global__ void shape(float *x) { *x = curve(*x); }\n',
     )
     assert author.told("--torch=2.13", "--backend=cu130", "--archs=8.0").startswith(
-        "mistakes/csrc/device.cu:2: error: `curve` is device code that this source calls and does not define: that takes "
-        "relocatable device code (`-rdc=true`), which is not linked\n"
+        "mistakes/csrc/device.cu:2: error: `curve` is device code that this source calls and does not define: that "
+        "takes relocatable device code (`-rdc=true`), which is not linked\n"
         "    ptxas fatal   : Unresolved extern function '_Z5curvef'\n"
         "    mistakes/csrc/device.cuh has it too\n"
     )

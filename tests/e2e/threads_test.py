@@ -1,4 +1,4 @@
-"""Variables of threads, what is done once, and torch's threads beside OpenMP's: an extension with all of them is loaded."""
+"""Variables of threads, what is done once, and torch's threads beside OpenMP's, all in one extension."""
 
 from __future__ import annotations
 

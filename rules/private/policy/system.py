@@ -8,6 +8,7 @@ of symbol_versions.txt. A library keeps each symbol for good in each version tha
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import tempfile
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parents[2] / "toolchains" / "cc"))
-import stubs  # noqa: E402  (a program of the repository rules)
 
+sys.path.append(str(HERE.parents[2] / "toolchains" / "cc"))
+stubs: Any = importlib.import_module("stubs")
 _CPUS: Final = ("x86_64", "aarch64")
 _GLIBC: Final = ("ld", "c", "dl", "m", "pthread", "rt")
 _GCC: Final = ("libstdc++6", "libgcc-s1", "libgomp1", "libgomp1-arm64-cross")
@@ -45,7 +46,7 @@ def of_glibc(zig: Path, glibc: str, cpu: str, work: Path) -> Iterator[Path]:
     (work / "empty.c").touch()
     flags = ["-dynamic", "-OReleaseSmall", "-fno-compiler-rt", "-fno-ubsan-rt", "-lc", "-lm", "-lpthread"]
     caches = ["--cache-dir", "cache", "--global-cache-dir", "cache", "-femit-bin=empty.so"]
-    command = [zig, "build-lib", *flags, "-target", f"{cpu}-linux-gnu.{glibc}", *caches, "empty.c"]
+    command = [str(zig), "build-lib", *flags, "-target", f"{cpu}-linux-gnu.{glibc}", *caches, "empty.c"]
     subprocess.run(command, cwd=work, check=True)
     for name in _GLIBC:
         [stub] = work.glob(f"cache/o/*/lib{name}.so.*")

@@ -1,8 +1,9 @@
-"""The policy of the ABI check: of each library that it allows, the check knows a symbol and misses what is not there."""
+"""The policy of the ABI check: of each library that it allows a symbol is known, and one that is not there is missed."""
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[3]
 POLICY = ROOT / "rules" / "private" / "policy"
@@ -76,7 +77,7 @@ def _of_system() -> Iterator[Call]:
 def _of_tables() -> Iterator[Call]:
     for backend, path in Releases().symbols_files().items():
         lines = path.read_text(encoding="ascii").splitlines()
-        for line, symbol in zip(lines, lines[1:], strict=False):
+        for line, symbol in itertools.pairwise(lines):
             if line.startswith("["):
                 yield Call(line[1:].partition("]")[0], symbol, backend="" if backend == "tvm_ffi" else backend)
 
@@ -99,30 +100,37 @@ def _call(entry: str) -> Call:
     return known[max(names)] if not end else known[names[0]]
 
 
+if TYPE_CHECKING:
+    Link = Callable[[Call, Path], Path]
+
+
 @pytest.fixture(scope="module")
 def program() -> Path:
     return abi_check.build_program(Output())
 
 
 @pytest.fixture(scope="module")
-def builder(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  (of a script)
+def link(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Link:
+    """What makes a library that calls a symbol."""
     spec = importlib.util.spec_from_file_location("abi_build", ROOT / "tests" / "abi" / "build.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
     zig = next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
-    return module.Builder(zig=str(zig), work=tmp_path_factory.mktemp("stubs"))
+    builder = module.Builder(zig=str(zig), work=tmp_path_factory.mktemp("stubs"))
+
+    def linked(call: Call, directory: Path) -> Path:
+        calls = (f"{call.symbol} {call.soname} {call.version}",)
+        how = module.Library(calls=calls, module=call.cpu == "x86_64", target=f"{call.cpu}-linux-gnu")
+        return Path(builder.library("called", how, directory))
+
+    return linked
 
 
-def _findings(program: Path, builder: Any, call: Call, directory: Path) -> list[str]:  # noqa: ANN401  (of a script)
-    how = sys.modules["abi_build"].Library(
-        calls=(f"{call.symbol} {call.soname} {call.version}",),
-        module=call.cpu == "x86_64",
-        target=f"{call.cpu}-linux-gnu",
-    )
-    made = builder.library("called", how, directory)
+def _findings(program: Path, made: Path, call: Call) -> list[str]:
     options = {"--torch": "2.13", "--backend": call.backend} if call.backend else {"--framework": "tvm-ffi"}
     checked = abi_check.check(program, made, {**options, "--cpu": call.cpu}, Releases())
     assert not checked.failure
@@ -137,31 +145,29 @@ ENTRIES: Final = [line.split()[0] for line in _lines("libraries.txt")]
 @pytest.mark.e2e
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_symbol_of_each_library_that_the_policy_allows_is_known(
-    program: Path, builder: Any, entry: str, tmp_path: Path
+    program: Path, link: Link, entry: str, tmp_path: Path
 ) -> None:
-    assert _findings(program, builder, _call(entry), tmp_path) == []
+    call = _call(entry)
+    assert _findings(program, link(call, tmp_path), call) == []
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("call", list(_of_system()), ids=lambda call: f"{call.cpu}-{call.soname}")
 def test_a_symbol_that_claims_a_version_of_the_system_is_there(
-    program: Path, builder: Any, call: Call, tmp_path: Path
+    program: Path, link: Link, call: Call, tmp_path: Path
 ) -> None:
-    assert _findings(program, builder, call, tmp_path) == []
+    assert _findings(program, link(call, tmp_path), call) == []
     wrong = call._replace(symbol="of_nobody")
-    assert _findings(program, builder, wrong, tmp_path) == ["undefined-symbol: of_nobody"]
+    assert _findings(program, link(wrong, tmp_path), wrong) == ["undefined-symbol: of_nobody"]
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    ("symbol", "known"),
-    [("__tls_get_addr", True), ("pthread_create", True), ("_ZSt4cout", True), ("arc4random", False)],
-)
-def test_a_symbol_of_the_system_needs_no_version(
-    program: Path, builder: Any, symbol: str, known: bool, tmp_path: Path
-) -> None:
-    found = _findings(program, builder, Call("libtorch_cpu.so", symbol), tmp_path)
-    assert found == ([] if known else [f"undefined-symbol: {symbol}"])
+@pytest.mark.parametrize("symbol", ["__tls_get_addr", "pthread_create", "_ZSt4cout"])
+def test_a_symbol_of_the_system_needs_no_version(program: Path, link: Link, symbol: str, tmp_path: Path) -> None:
+    call = Call("libtorch_cpu.so", symbol)
+    assert _findings(program, link(call, tmp_path), call) == []
+    newer = Call("libtorch_cpu.so", "arc4random")
+    assert _findings(program, link(newer, tmp_path), newer) == ["undefined-symbol: arc4random"]
 
 
 @pytest.mark.parametrize("cpu", ["x86_64", "aarch64"])
