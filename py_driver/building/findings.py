@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from py_driver.building.author_paths import section_of
 from py_driver.building.check_text import OBJECT, told
 from py_driver.building.compiler_text import Severity, parse, source_line
-from py_driver.building.device_text import explained
+from py_driver.building.device_text import Place, explained
 from py_driver.errors import Code, Diagnostic, Span
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.output import counted
@@ -202,7 +202,7 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         said = [
             one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
         ]
-    made_of_these = [explained(_placed(blank, one, paths, project), action.mnemonic, paths, project) for one in said]
+    made_of_these = [_explained(_placed(blank, one, paths, project), action.mnemonic, paths) for one in said]
     if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
         work = WORK.get(action.mnemonic, action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
@@ -215,6 +215,15 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         rest = tuple(paths.line(line, project) for line in loose[1:])
         made_of_these.append(replace(blank, severity=Severity.OTHER, message=loose[0], lines=(head, *rest)))
     return made_of_these
+
+
+def _explained(one: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
+    """A finding, in other words if it is about device code of another source."""
+    if one.project is None:
+        return one
+    place = Place(project=one.project, file=one.file, line=one.line, mnemonic=mnemonic)
+    found = explained(one.message, one.severity, one.lines, place, paths)
+    return one if found is None else replace(one, message=found.message, line=found.line, lines=found.lines)
 
 
 def section_of_label(action: Action, paths: AuthorPaths) -> str:

@@ -1,4 +1,4 @@
-"""The policy of the ABI check: of each library that it allows a symbol is known, and one that is not there is missed."""
+"""The policy of the ABI check: of each library that it allows the check knows a symbol, and misses others."""
 
 from __future__ import annotations
 

@@ -223,8 +223,8 @@ def test_ptxas(project: Project) -> None:
     assert text_of(one, Telling()).splitlines() == [
         f"oops/csrc/two.cu: error: `elsewhere` is device code that this source calls and does not define{RELOCATABLE}",
         "    ptxas fatal   : Unresolved extern function '_Z9elsewherei'",
-        "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it into "
-        "the source that has it",
+        "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it "
+        "into the source that has it",
         "  (for 8.0, 9.0 and 10.0a)",
     ]
 
