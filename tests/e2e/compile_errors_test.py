@@ -198,6 +198,19 @@ def test_device_code_of_another_source(author: Author) -> None:
     )
 
 
+def test_device_variable_of_another_source(author: Author) -> None:
+    """nvcc makes another one of it, all zeros, and takes that for a warning; one that is not used is none."""
+    one = ("--torch=2.13", "--backend=cu130", "--archs=8.0")
+    author.write("csrc/device.cuh", "#pragma once\nextern __constant__ int table_of_all[4];\n")
+    author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = 1; }\n')
+    assert "error" not in author.told(*one)
+    author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = table_of_all[1]; }\n')
+    assert author.told(*one).startswith(
+        "mistakes/csrc/device.cu:2: error: `table_of_all` is another variable here, all zeros, and not that of another "
+        "source: that takes relocatable device code (`-rdc=true`), which is not linked\n"
+    )
+
+
 def test_symbol_that_two_define(author: Author) -> None:
     binding = '#include "registration.h"\n\nint host() { return 1; }\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
     author.write("torch-ext/torch_binding.cpp", binding)
