@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 _PROGRAM = f"@{MODULE_NAME}//rules/private/tools:abi_check"
 _POLICY = {
     "--libraries": "libraries.txt",
+    "--loading": "loading.txt",
     "--python-abi": "python_stable_abi.txt",
+    "--system": "system_symbols.txt",
     "--torch-shims": "torch_shims.txt",
     "--versions": "symbol_versions.txt",
+    "--weak": "weak_symbols.txt",
 }
 _MODULE = ".abi3.so"
 _FRAMEWORK = "--framework"

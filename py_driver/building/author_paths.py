@@ -187,14 +187,29 @@ class AuthorPaths:
 
     def text_of(self, project: Project, name: str, line: int) -> str | None:
         """A line of a file of a project; None if there is no such line."""
-        path = project.directory / name
+        lines = self._texts(project.directory / name)
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+    def lines_with(self, output: str, word: str) -> list[int]:
+        """The lines with a word in the source that an object is made from; none of an unknown one."""
+        made = self.made(output)
+        project = next((one for one in self.projects if made and made.source in one.plan.files), None)
+        return [] if made is None or project is None else self.lines_of(project, made.source, word)
+
+    def lines_of(self, project: Project, name: str, word: str) -> list[int]:
+        """The lines with a word in a file of a project."""
+        shape = re.compile(rf"\b{re.escape(word)}\b")
+        texts = self._texts(project.directory / name)
+        return [number for number, text in enumerate(texts, 1) if word and shape.search(text)]
+
+    def _texts(self, path: Path) -> list[str]:
+        """The lines of a file; none if it cannot be read."""
         if path not in self._lines:
             try:
                 self._lines[path] = path.read_text(encoding="utf-8", errors="replace").splitlines()
             except OSError:
                 self._lines[path] = []
-        lines = self._lines[path]
-        return lines[line - 1] if 0 < line <= len(lines) else None
+        return self._lines[path]
 
 
 def section_of(project: Project, target: str) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from py_driver.building.author_paths import section_of
+from py_driver.building.check_text import OBJECT, told
 from py_driver.building.compiler_text import Severity, parse, source_line
+from py_driver.building.device_text import Place, explained
 from py_driver.errors import Code, Diagnostic, Span
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.output import counted
@@ -61,7 +63,6 @@ _CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails t
 _FEW: Final = 3
 _REWRITTEN: Final = "Hip"
 """How the mnemonics of actions begin that compile what hipify made."""
-_OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,8 +195,9 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
     )
     if checked := _CHECK.search(action.text):
         body = action.text[checked.end() :].rstrip().splitlines()
+        kept = told(body[1:], paths, project)
         head = f"error[{Code.NOT_COMPLIANT.number}]: the extension fails the ABI check: {checked[1]}"
-        return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *body[1:]))]
+        return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *kept))]
     said, loose = parse(action.text)
     killed = not action.succeeded and (action.exit_code == _KILLED_CODE or _KILLED.search(action.text))
     if killed:
@@ -203,7 +205,9 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
             one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
         ]
     rewritten = action.mnemonic.startswith(_REWRITTEN)
-    made_of_these = [_placed(blank, one, paths, project, rewritten=rewritten) for one in said]
+    made_of_these = [
+        _explained(_placed(blank, one, paths, project, rewritten=rewritten), action.mnemonic, paths) for one in said
+    ]
     if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
         work = WORK.get(action.mnemonic, action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
@@ -216,6 +220,15 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         rest = tuple(paths.line(line, project) for line in loose[1:])
         made_of_these.append(replace(blank, severity=Severity.OTHER, message=loose[0], lines=(head, *rest)))
     return made_of_these
+
+
+def _explained(one: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
+    """A finding, in other words if it is about device code of another source."""
+    if one.project is None:
+        return one
+    place = Place(project=one.project, file=one.file, line=one.line, mnemonic=mnemonic)
+    found = explained(one.message, one.severity, one.lines, place, paths)
+    return one if found is None else replace(one, message=found.message, line=found.line, lines=found.lines)
 
 
 def section_of_label(action: Action, paths: AuthorPaths) -> str:
@@ -269,13 +282,13 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
 def _after(line: str, paths: AuthorPaths, project: Project | None) -> str:
     """A line that follows, with objects named as what they are made of."""
     if line.startswith(">>>"):
-        line = _OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
+        line = OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
     return paths.line(line, project)
 
 
 def _object_source(line: str, paths: AuthorPaths) -> str:
     """The source of the object that a line of the linker names."""
-    match = _OBJECT.search(line)
+    match = OBJECT.search(line)
     made = paths.made(match[0]) if match else None
     found = next(((one, made.source) for one in paths.projects if made and made.source in one.plan.files), None)
     return str(found[0].directory / found[1]) if found else ""

@@ -38,14 +38,15 @@ def plainly_defined(symbol: str, files: Mapping[str, frozenset[str]]) -> list[st
     """What is to be said of an undefined symbol whose name such files have.
 
     Args:
-        symbol: its name, as objects have it.
+        symbol: its name in C++, with parameters, or its plain name.
         files: what `plain_sources` found.
     """
     said = []
+    called = symbol.partition("(")[0].rpartition("::")[2]
     for name, words in files.items():
         is_compiled = name.endswith(OTHER_SOURCES)
         for word in sorted(words):
-            if f"{len(word)}{word}" in symbol and symbol.startswith("_Z") and is_compiled:
+            if word == called != symbol and is_compiled:
                 said.append(f'`{name}` has `{word}`, as a C symbol: declare it with `extern "C"` where C++ calls it')
             elif word == symbol and not is_compiled:
                 said.append(f"`{name}` has `{word}`, and is not compiled: {' '.join(SOURCES)} are")

@@ -43,7 +43,7 @@ _MASKS: Final = (
     "call `__shfl_xor`, `__ballot` and their kin without one; see docs/rocm.md"
 )
 _SHOWN: Final = 5
-_UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
+_UNDEFINED: Final = re.compile(r"^  undefined-symbol: (.+): no library defines it$", re.MULTILINE)
 _ADD_SOURCE: Final = re.compile(r"^    help: add the source that defines it to `src`.*\n?", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
 _ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
@@ -178,13 +178,11 @@ class _Build:
         paths: of its projects.
         records: what its variants are made of, by label.
         causes: see `Events`.
-        root: that outputs are relative to.
     """
 
     paths: AuthorPaths
     records: Mapping[str, Any]
     causes: Mapping[str, Sequence[str]]
-    root: Path | None
 
     @cached_property
     def variants(self) -> dict[str, list[str]]:
@@ -207,32 +205,26 @@ class _Build:
             blocks: what Bazel wrote of each error.
         """
         ours = [one for one in events.told if not one.succeeded and self.paths.project_of(one.label)]
-        return [self._with_users(_with_text(one, blocks)) for one in ours]
+        return [self._with_plain_names(_with_text(one, blocks)) for one in ours]
 
     def findings(self, actions: Iterable[Action]) -> list[Finding]:
         """What actions said, each thing once."""
         return findings(actions, self.paths, self.variants)
 
-    def _with_users(self, action: Action) -> Action:
-        """An ABI check, with what uses the symbols that nothing defines, as far as objects are here."""
-        if self.root is None or not _UNDEFINED.search(action.text):
+    def _with_plain_names(self, action: Action) -> Action:
+        """An ABI check, with the files that have the names of undefined symbols in C, or are not compiled."""
+        symbols = _UNDEFINED.findall(action.text)
+        project = self.paths.project_of(action.label) if symbols else None
+        if project is None:
             return action
-        steps = self.records.get(action.label.lstrip("@"), {}).get("steps", ())
-        objects = {step: self.root / step for step in steps if step.endswith(".o")}
-        contents = {step: path.read_bytes() for step, path in objects.items() if path.is_file()}
-        project = self.paths.project_of(action.label)
-        others = plain_sources(project) if project else {}
-        unexplained = [one for one in _UNDEFINED.findall(action.text) if not plainly_defined(one, others)]
+        others = plain_sources(project)
 
-        def users(match: re.Match[str]) -> str:
-            # In a table of symbols a name ends with a zero, and begins after one.
-            name = b"\0" + match[1].encode() + b"\0"
-            using = (self.paths.source_of(step) for step, content in contents.items() if name in content)
-            used = [f"    used by: {one}" for one in using if one]
-            return "\n".join([match[0], *used, *(f"    {one}" for one in plainly_defined(match[1], others))])
+        def more(match: re.Match[str]) -> str:
+            return "\n".join([match[0], *(f"    {line}" for line in plainly_defined(match[1], others))])
 
-        text = _UNDEFINED.sub(users, action.text)
-        return replace(action, text=text if unexplained else _ADD_SOURCE.sub("", text))
+        text = _UNDEFINED.sub(more, action.text)
+        explained = all(plainly_defined(symbol, others) for symbol in symbols)
+        return replace(action, text=_ADD_SOURCE.sub("", text) if explained else text)
 
 
 def _build(events: Events, projects: Sequence[Project]) -> _Build:
@@ -243,7 +235,7 @@ def _build(events: Events, projects: Sequence[Project]) -> _Build:
         projects: that are asked about.
     """
     records = read_records(events.groups.get("steps", ()))
-    return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes, root=events.exec_root)
+    return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes)
 
 
 def _count(severities: Iterable[Severity]) -> str:

@@ -2,14 +2,17 @@
 
 load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION")
-load(":backends.bzl", "LANGUAGES", "TORCH")
+load(":backends.bzl", "CC", "LANGUAGES", "TORCH")
 load(":link.bzl", "gpu_sdk")
 
 _POLICY = {
     "libraries.txt": "--libraries",
+    "loading.txt": "--loading",
     "python_stable_abi.txt": "--python-abi",
     "symbol_versions.txt": "--versions",
+    "system_symbols.txt": "--system",
     "torch_shims.txt": "--torch-shims",
+    "weak_symbols.txt": "--weak",
 }
 
 def _stated_archs(ctx, objects):
@@ -49,7 +52,11 @@ def check_extension(ctx, extension, objects, id):
         arguments.add_joined("--archs", ctx.attr.archs, join_with = ",")
     if ctx.attr.cxx_abi:
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
-        arguments.add_all(objects, before_each = "--object")
+    arguments.add_all(objects, before_each = "--object")
+
+    # Only if a symbol is undefined: it tells what refers to that.
+    linker = ctx.toolchains[CC].sdk.compiler
+    arguments.add("--linker", linker)
     arguments.add("--torch-exports", ctx.file._torch_exports)
     symbols = []
     if ctx.attr.tvm_ffi:
@@ -68,10 +75,11 @@ def check_extension(ctx, extension, objects, id):
     ctx.actions.run(
         executable = ctx.executable._abi_check,
         arguments = [arguments],
-        inputs = [extension, id, ctx.file._torch_exports] + symbols + objects + ctx.files._policy,
+        inputs = [extension, id, linker, ctx.file._torch_exports] + symbols + objects + ctx.files._policy,
         outputs = [report],
         mnemonic = "KernelCheck",
         progress_message = "Checking %{label}",
+        toolchain = CC,
         **ACTION
     )
     return depset([report])

@@ -48,6 +48,24 @@ LIBRARIES = {
     "good_stripped": Library(calls=("memcpy libc.so.6 GLIBC_2.14", "cudaMalloc libcudart.so.13"), flags=("-s",)),
     "good_sysv_hash": Library(calls=("cosf libm.so.6 GLIBC_2.2.5",), flags=("--hash-style=sysv",)),
     "good_stable": Library(calls=("torch_library_impl", "aoti_torch_get_data_ptr")),
+    "good_static_tls": Library(sources=("static_tls",)),
+    "good_dynamic_tls": Library(sources=("dynamic_tls",), calls=("__tls_get_addr ld-linux-x86-64.so.2 GLIBC_2.3",)),
+    "good_flags": Library(flags=("-z", "nodelete", "-z", "origin", "-Bsymbolic")),
+    "static_tls": Library(sources=("static_tls_big",)),
+    "nodlopen": Library(flags=("-z", "nodlopen")),
+    "initfirst": Library(flags=("-z", "initfirst")),
+    "interpose": Library(flags=("-z", "interpose")),
+    "global": Library(flags=("-z", "global")),
+    "filter": Library(flags=("--filter=libother.so",)),
+    "auxiliary": Library(flags=("--auxiliary=libother.so",)),
+    "relr": Library(sources=("pointers",), flags=("--pack-dyn-relocs=relr",)),
+    "android_rel": Library(sources=("pointers",), flags=("--pack-dyn-relocs=android",)),
+    "pages": Library(flags=("-z", "max-page-size=512", "-z", "common-page-size=512")),
+    "weak": Library(sources=("weak",)),
+    "claims": Library(calls=("of_nobody libc.so.6 GLIBC_2.2.5",)),
+    "torch_brings": Library(
+        calls=("ncclAllReduce libnccl.so.2", "cusparseLtInit libcusparseLt.so.0", "nvshmem_malloc libnvshmem_host.so.3")
+    ),
     "gpu": Library(sources=("nvcc130",)),
     "hip": Library(sources=("hip",)),
     "glibc_new": Library(calls=("pthread_create libc.so.6 GLIBC_2.34",)),
@@ -89,6 +107,11 @@ LIBRARIES = {
 }
 
 
+def emulation(target: str) -> str:
+    """What linkers call a target of the compiler."""
+    return {"aarch64": "aarch64linux", "i386": "elf_i386"}.get(target.partition("-")[0], "elf_x86_64")
+
+
 @dataclass(slots=True)
 class Builder:
     """Makes libraries in a directory for what comes in between.
@@ -96,12 +119,12 @@ class Builder:
     Attributes:
         zig: the compiler and linker.
         work: the directory.
-        made: stubs that are there, by name and version.
+        made: stubs that are there, by name, version and target.
     """
 
     zig: str
     work: Path
-    made: dict[tuple[str, str, str], Path] = field(default_factory=dict)
+    made: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
     def run(self, *command: str | Path) -> None:
         """Run a part of zig."""
@@ -113,23 +136,23 @@ class Builder:
         self.run("clang", f"--target={target}", "-c", source, "-o", made)
         return made
 
-    def stub(self, symbol: str, soname: str, version: str) -> Path:
+    def stub(self, symbol: str, soname: str, version: str, target: str) -> Path:
         """A library that has a symbol in a version."""
-        key = (symbol, soname, version)
+        key = (symbol, soname, version, target)
         if key not in self.made:
             base = self.work / f"stub{len(self.made)}"
             base.with_suffix(".s").write_text(f".globl {symbol}\n.type {symbol},@function\n{symbol}: ret\n")
             script = base.with_suffix(".map")
             script.write_text(f"{version} {{ global: {symbol}; }};\n" if version else "{ global: *; };\n")
             made = base.with_suffix(".so")
-            compiled = self.assemble(base.with_suffix(".s"))
+            compiled = self.assemble(base.with_suffix(".s"), target)
             named = ("-soname", soname, "--version-script", script)
-            self.run("ld.lld", "-shared", "--build-id=none", *named, compiled, "-o", made)
+            self.run("ld.lld", "-m", emulation(target), "-shared", "--build-id=none", *named, compiled, "-o", made)
             self.made[key] = made
         return self.made[key]
 
-    def library(self, name: str, how: Library) -> None:
-        """Write a library."""
+    def library(self, name: str, how: Library, directory: Path = HERE / "libraries") -> Path:
+        """Write a library into a directory."""
         sources = [HERE / "src" / f"{one}.s" for one in ([*(["module"] if how.module else []), *how.sources])]
         stubs = []
         calls = self.work / f"{name}.calls.s"
@@ -137,17 +160,26 @@ class Builder:
         for call in how.calls:
             symbol, soname, version = [*call.split(), "", ""][:3]
             lines.append(f".quad {symbol}")
-            stubs += [self.stub(symbol, soname, version)] if soname else []
+            stubs += [self.stub(symbol, soname, version, how.target)] if soname else []
         calls.write_text("\n".join(lines) + "\n")
         objects = [self.assemble(one, how.target) for one in [*sources, *([calls] if how.calls else [])]]
         script = ["--version-script", EXPORTS] if how.hidden else []
-        emulation = {"aarch64": "aarch64linux", "i386": "elf_i386"}.get(how.target.partition("-")[0], "elf_x86_64")
-        flags = ["-m", emulation, "-shared", "--build-id=none", "--hash-style=gnu", *_HARDENED, *script, *how.flags]
-        made = HERE / "libraries" / f"{name}.so"
+        flags = [
+            "-m",
+            emulation(how.target),
+            "-shared",
+            "--build-id=none",
+            "--hash-style=gnu",
+            *_HARDENED,
+            *script,
+            *how.flags,
+        ]
+        made = directory / f"{name}.so"
         linker = ["ld", "-z", "noseparate-code"] if how.gnu else [self.zig, "ld.lld"]
         command = [*linker, *map(str, [*flags, *objects, *stubs, "-o", made])]
         subprocess.run(command, check=True)
         made.chmod(0o644)
+        return made
 
 
 def main() -> None:

@@ -155,10 +155,59 @@ def test_symbol_that_nothing_defines(author: Author) -> None:
     author.write("torch-ext/torch_binding.cpp", binding)
     assert author.told(*ONE).startswith(
         "error[E402]: the extension fails the ABI check: 1 finding\n"
-        "  undefined-symbol: _Z9elsewherev: no library defines it\n"
-        "    used by: mistakes/csrc/host.cpp, of [kernel.host]\n"
+        "  undefined-symbol: elsewhere(): no library defines it\n"
+        "    referenced by mistakes/csrc/host.cpp, of [kernel.host] (lines 3, 4) in host()\n"
         "    help: add the source that defines it to `src`, or remove the call\n"
         f"error[E401]: the build failed: {CPU}\n"
+    )
+
+
+def test_symbol_with_other_parameters(author: Author) -> None:
+    author.write(
+        "csrc/host.h", "#pragma once\nint host();\nnamespace own {\nlong scale(float *x, const float *y, long n);\n}\n"
+    )
+    author.write(
+        "csrc/host.cpp",
+        '#include "host.h"\n\nnamespace own {\nlong scale(float *, const float *, int) { return 1; }\n}\n'
+        "int host() { return 1; }\n",
+    )
+    binding = '#include "../csrc/host.h"\n#include "registration.h"\n\nlong used = own::scale(nullptr, nullptr, 3);\n'
+    author.write("torch-ext/torch_binding.cpp", f"{binding}REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n")
+    assert author.told(*ONE).startswith(
+        "error[E402]: the extension fails the ABI check: 1 finding\n"
+        "  undefined-symbol: own::scale(float*, float const*, long): no library defines it\n"
+        "    referenced by mistakes/torch-ext/torch_binding.cpp, of [torch] (line 4) in "
+        "_GLOBAL__sub_I_torch_binding.cpp\n"
+        "    did you mean: own::scale(float*, float const*, int), which mistakes/csrc/host.cpp, of [kernel.host] "
+        "defines\n"
+        "    help: add the source that defines it to `src`, or remove the call\n"
+    )
+
+
+def test_device_code_of_another_source(author: Author) -> None:
+    author.write("csrc/device.cuh", "#pragma once\n__device__ float curve(float x);\n")
+    author.write(
+        "csrc/device.cu",
+        '#include "device.cuh"\n__global__ void shape(float *x) { *x = curve(*x); }\n',
+    )
+    assert author.told("--torch=2.13", "--backend=cu130", "--archs=8.0").startswith(
+        "mistakes/csrc/device.cu:2: error: `curve` is device code that this source calls and does not define: that "
+        "takes relocatable device code (`-rdc=true`), which is not linked\n"
+        "    ptxas fatal   : Unresolved extern function '_Z5curvef'\n"
+        "    mistakes/csrc/device.cuh has it too\n"
+    )
+
+
+def test_device_variable_of_another_source(author: Author) -> None:
+    """nvcc makes another one of it, all zeros, and takes that for a warning; one that is not used is none."""
+    one = ("--torch=2.13", "--backend=cu130", "--archs=8.0")
+    author.write("csrc/device.cuh", "#pragma once\nextern __constant__ int table_of_all[4];\n")
+    author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = 1; }\n')
+    assert "error" not in author.told(*one, code=0)
+    author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = table_of_all[1]; }\n')
+    assert author.told(*one).startswith(
+        "mistakes/csrc/device.cu:2: error: `table_of_all` is another variable here, all zeros, and not that of another "
+        "source: that takes relocatable device code (`-rdc=true`), which is not linked\n"
     )
 
 

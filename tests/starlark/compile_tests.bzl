@@ -296,6 +296,7 @@ def _link_test_impl(ctx):
         "libdl.so.2",
         "librt.so.1",
         "libc.so.6",
+        "ld-linux-x86-64.so.2",
         "libc_nonshared.a",
         "single_threaded.o",
         "libstdc++.a",

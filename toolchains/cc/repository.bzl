@@ -6,7 +6,7 @@ stubs for every version. The C++ library is gcc's, since torch is built with it.
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible", "run")
 load("//toolchains:packs.bzl", "pack_headers")
-load(":flags.bzl", "CLANG_INCLUDE", "CPU", "MACHINES", "cc_flags", "cc_includes", "libc_includes", "triple")
+load(":flags.bzl", "CLANG_INCLUDE", "CPU", "MACHINES", "cc_flags", "cc_includes", "libc_includes", "loader", "triple")
 load(":stub.bzl", "versioned_stub")
 
 _COMPILER_PARTS = ["zig", "lib/include"]
@@ -23,6 +23,9 @@ _ZIG_PARTS = [
 ]
 
 _GLIBC = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libc_nonshared.a"]
+
+# What zig calls the dynamic loader, which has the function behind `thread_local`.
+_ZIG_LOADER = "libld.so.2"
 
 # nvcc calls the host compiler by one path, so its flags stand in a script; it is the one use of /bin/sh in an action.
 _LAUNCHER = """#!/bin/sh
@@ -159,8 +162,13 @@ def _glibc_stubs(rctx, zig, version, cpu):
     )
     for directory in rctx.path("work/cache/o").readdir():
         for file in directory.readdir():
-            if file.basename in _GLIBC:
-                run(rctx, ["cp", file, rctx.path("lib/" + file.basename)], "Keeping " + file.basename)
+            name = _loader_name(cpu) if file.basename == _ZIG_LOADER else file.basename
+            if name in _GLIBC + [_loader_name(cpu)]:
+                run(rctx, ["cp", file, rctx.path("lib/" + name)], "Keeping " + name)
+
+def _loader_name(cpu):
+    """How the dynamic loader for a CPU is called."""
+    return loader(cpu).rpartition("/")[2]
 
 def _link_inputs(rctx, zig, lock, cpu):
     """Makes what follows the objects in a link, out of what `_headers` left.
@@ -198,6 +206,8 @@ def _link_inputs(rctx, zig, lock, cpu):
         "libdl.so.2",
         "librt.so.1",
         "libc.so.6",
+        # After the C library: the loader of glibc 2.28 has a `malloc` too.
+        _loader_name(cpu),
         "libc_nonshared.a",
         "single_threaded.o",
         "libstdc++.a",

@@ -94,7 +94,8 @@ def symbols(elf: bytes) -> Iterator[Symbol]:
             )
 
 
-def _allowed(version: str, floors: Mapping[str, tuple[int, ...]]) -> bool:
+def allowed(version: str, floors: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether a version, e.g. `GLIBCXX_3.4.21`, is one of a family and no newer than its floor."""
     family, _, number = version.partition("_")
     parts = number.split(".")
     return family in floors and all(p.isdigit() for p in parts) and tuple(map(int, parts)) <= floors[family]
@@ -107,7 +108,7 @@ def stub(elf: bytes, floors: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
         elf: the whole shared library.
         floors: the newest version allowed for each family, e.g. `{"GLIBCXX": (3, 4, 24)}`.
     """
-    kept = sorted((s for s in symbols(elf) if s.default and _allowed(s.version, floors)), key=lambda s: s.name)
+    kept = sorted((s for s in symbols(elf) if s.default and allowed(s.version, floors)), key=lambda s: s.name)
     lines, versions = [], dict[str, list[str]]()
     for s in kept:
         section = ".bss" if s.kind == "@object" else ".tbss" if s.kind == "@tls_object" else ".text"

@@ -1,4 +1,4 @@
-# A bundle as clang-offload-bundler writes it, for two architectures; of the code objects there is the header only.
+# A bundle as clang-offload-bundler writes it, for two architectures; the code objects have a header and a table of names.
 .macro entry name, from, to
   .quad \from - bundle
   .quad \to - \from
@@ -10,7 +10,17 @@
 .macro code
   .byte 0x7f, 'E', 'L', 'F', 2, 1, 1, 64, 4, 0, 0, 0, 0, 0, 0, 0
   .short 3, 224
-  .zero 44
+  .long 1
+  .quad 0, 0, 80
+  .long 0
+  .short 64, 0, 0, 64, 2, 1
+  .ascii "\0.shstrtab\0"
+  .zero 5
+  .zero 64
+  .long 1, 3
+  .quad 0, 0, 64, 11
+  .long 0, 0
+  .quad 1, 0
 .endm
 
 .section .hip_fatbin,"a",@progbits

@@ -54,6 +54,24 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("good_sectionless", {**GOOD, "--cxx-abi": "cxx98"}, {("cxx-abi", NEW)}),
     ("good_sysv_hash", GOOD, set()),
     ("good_stable", {**GOOD, "--torch-stable-abi": "2.10"}, set()),
+    ("good_static_tls", GOOD, set()),
+    ("good_dynamic_tls", GOOD, set()),
+    ("good_flags", GOOD, set()),
+    ("static_tls", GOOD, {("static-tls", "PT_TLS")}),
+    ("nodlopen", GOOD, {("dynamic-flag", "DF_1_NOOPEN")}),
+    ("initfirst", GOOD, {("dynamic-flag", "DF_1_INITFIRST")}),
+    ("interpose", GOOD, {("dynamic-flag", "DF_1_INTERPOSE")}),
+    ("global", GOOD, {("dynamic-flag", "DF_1_GLOBAL")}),
+    ("filter", GOOD, {("dynamic-tag", "DT_FILTER")}),
+    ("auxiliary", GOOD, {("dynamic-tag", "DT_AUXILIARY")}),
+    ("relr", GOOD, {("dynamic-tag", name) for name in ("DT_RELR", "DT_RELRSZ", "DT_RELRENT")}),
+    ("android_rel", GOOD, {("dynamic-tag", name) for name in ("DT_ANDROID_RELA", "DT_ANDROID_RELASZ")}),
+    ("pages", GOOD, {("program-header", "PT_LOAD")}),
+    ("weak", GOOD, set()),
+    ("weak", {**GOOD, "--torch": "2.13", "--backend": "cpu"}, {("undefined-symbol", "own_hook")}),
+    ("claims", GOOD, {("undefined-symbol", "of_nobody")}),
+    ("torch_brings", GOOD, set()),
+    ("torch_brings", {**GOOD, "--torch": "2.13", "--backend": "cu130"}, set()),
     ("gpu", GPU, set()),
     ("gpu", {**GOOD, "--archs": "none"}, {("gpu-code", one) for one in ("sm_80", "sm_90a", "sm_100f", "sm_120")}
      | {("gpu-code", one) for one in ("compute_90a", "compute_120")}),
@@ -392,6 +410,36 @@ def test_a_code_object_that_is_none_is_malformed(program: Path, tmp_path: Path) 
         (tmp_path / "broken.so").write_bytes(broken)
         checked = abi_check.check(program, tmp_path / "broken.so", GOOD, Releases())
         assert checked.failure.endswith("truncated or malformed: the device code")
+
+
+CUBINS = [match.start() for match in re.finditer(rb"\x7fELF", (LIBRARIES / "gpu.so").read_bytes())][1:]
+PACKED = (LIBRARIES / "gpu.so").read_bytes().index(b"\x28\xb5\x2f\xfd")
+FATBIN = (LIBRARIES / "gpu.so").read_bytes().index(b"\x50\xed\x55\xba")
+DAMAGE = {
+    "the magic number of the fat binary": (FATBIN, bytes(4)),
+    "the size of an entry": (FATBIN + 16 + 8, b"\x01"),
+    "the CPU in a cubin": (CUBINS[0] + 18, b"\x3e\x00"),
+    "the architecture in a cubin": (CUBINS[0] + 49, b"\x4b"),
+    "where the sections are": (CUBINS[1] + 40, b"\xff\xff\x00"),
+    "the names of sections": (CUBINS[2] + 66, b"\x03" * 8),
+    "what is between sections": (CUBINS[0] + 1600, b"\x01"),
+    "a symbol": (CUBINS[0] + 592 + 24, b"\xff" * 8),
+    "a kernel's attributes": (CUBINS[0] + 1152, b"\x00" * 16),
+    "compressed PTX": (PACKED, b"\x00"),
+    "the end of compressed PTX": (PACKED + 60, b"\xff" * 16),
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("what", DAMAGE)
+def test_device_code_with_overwritten_bytes_is_malformed(program: Path, tmp_path: Path, what: str) -> None:
+    content = bytearray((LIBRARIES / "gpu.so").read_bytes())
+    at, new = DAMAGE[what]
+    assert content[at : at + len(new)] != new
+    content[at : at + len(new)] = new
+    (tmp_path / "broken.so").write_bytes(content)
+    checked = abi_check.check(program, tmp_path / "broken.so", GPU, Releases())
+    assert checked.failure.endswith("truncated or malformed: the device code"), checked
 
 
 def test_expectations() -> None:

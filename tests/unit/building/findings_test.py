@@ -17,6 +17,7 @@ from py_driver.building.workspace import Workspace
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
+RELOCATABLE = ": that takes relocatable device code (`-rdc=true`), which is not linked"
 SAID = Path(__file__).with_name("said")
 CU130, CU132 = "torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"
 CPU = "torch213-cxx11-cpu-x86_64-linux"
@@ -222,7 +223,10 @@ def test_ptxas(project: Project) -> None:
     ]
     [one] = found(project, *made)
     assert text_of(one, Telling()).splitlines() == [
-        "oops/csrc/two.cu: ptxas fatal   : Unresolved extern function '_Z9elsewherei'",
+        f"oops/csrc/two.cu: error: `elsewhere` is device code that this source calls and does not define{RELOCATABLE}",
+        "    ptxas fatal   : Unresolved extern function '_Z9elsewherei'",
+        "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it "
+        "into the source that has it",
         "  (for 8.0, 9.0 and 10.0a)",
     ]
 
@@ -230,9 +234,50 @@ def test_ptxas(project: Project) -> None:
 def test_undefined_symbol_of_device_code(project: Project) -> None:
     made = "amd.objects/csrc/two.cu.phases/gfx942/device.co"
     [one] = found(project, action("HipLink", made, "lld_undefined"))
-    assert one.lines[:2] == (
-        "oops/csrc/two.cu: ld.lld: error: undefined symbol: elsewhere(int)",
-        ">>> referenced by oops/csrc/two.cu, of [kernel.amd]:(two(int*))",
+    assert one.lines[:3] == (
+        "oops/csrc/two.cu: error: `elsewhere(int)` is device code that this source calls and does not define"
+        f"{RELOCATABLE}",
+        "    ld.lld: error: undefined symbol: elsewhere(int)",
+        "    >>> referenced by oops/csrc/two.cu, of [kernel.amd]:(two(int*))",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "text", "head"),
+    [
+        (
+            "CudaAssemble",
+            "ptxas fatal   : Unresolved extern function '_ZN2ns6helperEf'\n",
+            "oops/csrc/two.cu:5: error: `ns::helper` is device code that this source calls and does not define",
+        ),
+        (
+            "CudaDeviceFrontend",
+            "oops/csrc/two.cuh(2): warning #20044-D: extern declaration of the entity helper is treated as a static "
+            "definition\n  extern __constant__ int helper;\n                          ^\n\nRemark: The warnings can be "
+            'suppressed with "-diag-suppress <warning-number>"\n',
+            "oops/csrc/two.cuh:2: warning: "
+            "`helper` is another variable here, all zeros, and not that of another source",
+        ),
+    ],
+)
+def test_device_code_of_another_source(project: Project, mnemonic: str, text: str, head: str) -> None:
+    text = text.replace("oops/", "projects/oops/")
+    ok = "warning" in text
+    [one] = found(project, action(mnemonic, CICC.format("90"), text, ok=ok))
+    assert one.lines[0] == f"{head}{RELOCATABLE}"
+    assert one.lines[-1].startswith("    help: put its definition into a header")
+    assert (one.line, "oops/csrc/two.cuh has it too" in "".join(one.lines)) == ((2, False) if ok else (5, True))
+
+
+def test_device_variable_that_is_extern_and_defined(project: Project) -> None:
+    text = "projects/oops/csrc/two.cu:2: error: redefinition of 'never'\n    2 | static int never;\n"
+    [one] = found(project, action("CudaHostCompile", "two.objects/csrc/two.cu.o", text))
+    assert one.message == "redefinition of 'never'"
+    header = project.directory / "csrc" / "two.cuh"
+    header.write_text("extern __constant__ int never;\n", encoding="utf-8")
+    [one] = found(project, action("CudaHostCompile", "two.objects/csrc/two.cu.o", text))
+    assert one.message.startswith(
+        "`never` is a variable of device code that is declared `extern`: that takes relocatable"
     )
 
 
@@ -248,12 +293,19 @@ def test_duplicate_symbol_names_sources_and_sections(project: Project) -> None:
     ]
 
 
-def test_abi_check_keeps_its_form(project: Project) -> None:
+def test_abi_check_names_sources(project: Project) -> None:
     [one] = found(project, action("KernelCheck", f"{CPU}.parts/checked", "check"), k8=[CPU, CU130])
     assert one.code.number == "E402"
     assert text_of(one, Telling()).splitlines() == [
-        "error[E402]: the extension fails the ABI check: 1 finding",
-        "  undefined-symbol: _Z16missing_functioni: no library defines it",
+        "error[E402]: the extension fails the ABI check: 3 findings",
+        "  undefined-symbol: missing_function(int): no library defines it",
+        "    referenced by oops/csrc/one.cpp, of [kernel.one] in one()",
+        "    did you mean: missing_function(long), which oops/torch-ext/binding.cpp, of [torch] defines",
+        "  undefined-symbol: ns::twice<int, f(long)>(int)::{lambda()#1}: no library defines it",
+        "    referenced by oops/csrc/one.cpp, of [kernel.one] at oops/csrc/one.h:3 in one()",
+        "  undefined-symbol: own::twice[abi:cxx11]<int>(int): no library defines it",
+        "    referenced by oops/csrc/one.cpp, of [kernel.one] (line 5) in one()",
+        "    referenced 4 more times",
         "    help: add the source that defines it to `src`, or remove the call",
         f"  (in 2 variants: {CPU}, {CU130})",
     ]

@@ -12,12 +12,12 @@ FILES = {"k/a.c": frozenset({"first", "int", "return"}), "k/b.asm": frozenset({"
 @pytest.mark.parametrize(
     ("symbol", "said"),
     [
-        ("_Z5firstv", ['`k/a.c` has `first`, as a C symbol: declare it with `extern "C"` where C++ calls it']),
-        ("_ZN2ns5firstEi", ['`k/a.c` has `first`, as a C symbol: declare it with `extern "C"` where C++ calls it']),
+        ("first()", ['`k/a.c` has `first`, as a C symbol: declare it with `extern "C"` where C++ calls it']),
+        ("ns::first(int)", ['`k/a.c` has `first`, as a C symbol: declare it with `extern "C"` where C++ calls it']),
         ("third", ["`k/b.asm` has `third`, and is not compiled: .S .c .cc .cpp .cu .cxx .hip are"]),
         ("first", []),
-        ("_Z6second", []),
-        ("_Z5thirdv", []),
+        ("second()", []),
+        ("third()", []),
     ],
 )
 def test_what_is_said_of_a_symbol(symbol: str, said: list[str]) -> None:

@@ -175,23 +175,6 @@ def test_actions_of_no_project_are_left_to_bazel(project: Project, capsys: pytes
     assert block in capsys.readouterr().err
 
 
-def test_sources_that_use_a_symbol(project: Project) -> None:
-    object_file = project.workspace.root / "exec" / ONE
-    object_file.parent.mkdir(parents=True)
-    object_file.write_bytes(b"\x7fELF\0my_f\0other\0")
-    [first, *_] = project.chosen
-    text = (
-        "error[E402]: x/extension.so fails the ABI check: 2 findings\n  undefined-symbol: {}: no library defines it\n"
-    )
-    check = replace(
-        said("", ok=False), mnemonic="KernelCheck", label=f"//projects/pk:{first.name}", output=f"{OUT}/checked"
-    )
-    teller = Teller(projects=[project], choices=Choices(), output=Output())
-    for name, users in (("other", ["    used by: pk/one.cpp, of [kernel.one]"]), ("f", [])):
-        [error] = teller.explain(events(project, replace(check, text=text.format(name))), []).errors
-        assert error.text.splitlines()[2:] == users
-
-
 def test_block_without_text_of_a_program_stays(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     head = BLOCK.partition("\n")[0]
     teller = Teller(projects=[project], choices=Choices(keep_going=True), output=Output())

@@ -2,9 +2,9 @@
 //! torch of its cell can load it, beside other kernels. Prints all findings to stdout; in an action, which writes a
 //! report, to stderr, where Bazel shows what went wrong.
 //!
-//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE [--torch-shims FILE] [--json]
-//!             [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
-//!             [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
+//!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --loading FILE --system FILE --weak FILE
+//!             [--torch-shims FILE] [--json] [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
+//!             [--linker ZIG] [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
 //! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
@@ -16,6 +16,10 @@ const rules = @import("rules.zig");
 const policies = @import("policy.zig");
 const tables = @import("exports.zig");
 const libraries = @import("libraries.zig");
+const loading = @import("loading.zig");
+const linkers = @import("linker.zig");
+const undefined_symbols = @import("undefined.zig");
+const systems = @import("system.zig");
 
 const shown_of_a_rule = 20;
 const found_something = 1;
@@ -23,11 +27,14 @@ const cannot_judge = 2;
 
 const Options = struct {
     path: []const u8,
+    linker: ?[]const u8 = null,
     report: ?[]const u8 = null,
     json: bool = false,
     wanted: rules.Wanted = .{},
     policy: policies.Policy,
     exports: ?tables.Exports = null,
+    system: systems.System = .{},
+    lists: loading.Lists = .{},
     gpu_libraries: std.ArrayList(libraries.Library),
 };
 
@@ -50,6 +57,8 @@ fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
         .policy = &options.policy,
         .wanted = options.wanted,
         .exports = options.exports,
+        .system = options.system,
+        .lists = options.lists,
         .gpu_libraries = options.gpu_libraries.items,
         .notes = std.ArrayList([]const u8).init(allocator),
         .findings = std.ArrayList(rules.Finding).init(allocator),
@@ -58,6 +67,7 @@ fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
         error.Malformed => return common.fail("{s}: truncated or malformed: {s}", .{ options.path, library.reading }),
         else => return err,
     };
+    if (options.linker) |program| try explain(program, options.report orelse options.path, &work);
     const as_json = try asJson(allocator, options.path, &work);
     if (options.report) |path| try common.write(path, as_json);
     const found = work.findings.items.len > 0;
@@ -80,7 +90,7 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
         .policy = policies.Policy.init(allocator),
         .gpu_libraries = std.ArrayList(libraries.Library).init(allocator),
     };
-    var objects = std.ArrayList(rules.Object).init(allocator);
+    var objects = std.ArrayList(linkers.Object).init(allocator);
     var python: []const u8 = "";
     while (arguments.next()) |flag| {
         if (common.is(flag, "--json")) {
@@ -110,6 +120,12 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.wanted.torch_wheel = value;
         } else if (common.is(flag, "--torch-exports")) {
             options.exports = try tables.Exports.read(allocator, value);
+        } else if (common.is(flag, "--system")) {
+            options.system = try systems.System.read(allocator, value);
+        } else if (common.is(flag, "--loading")) {
+            options.lists = try loading.Lists.read(allocator, value);
+        } else if (common.is(flag, "--weak")) {
+            options.policy.weak = try policies.readLines(allocator, value);
         } else if (common.is(flag, "--gpu-symbols")) {
             try libraries.read(allocator, value, &options.gpu_libraries);
         } else if (common.is(flag, "--backend")) {
@@ -132,6 +148,8 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.policy.libraries = try policies.readLibraries(allocator, value);
         } else if (common.is(flag, "--object")) {
             try objects.append(try readObject(allocator, value));
+        } else if (common.is(flag, "--linker")) {
+            options.linker = value;
         } else if (common.is(flag, "--report")) {
             options.report = value;
         } else return common.fail("check: unknown flag: {s}", .{flag});
@@ -143,23 +161,47 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
         const oldest = table.fetchRemove("oldest") orelse return common.fail("{s}: no line `oldest`", .{python});
         options.policy.oldest_python = oldest.value;
     }
-    const complete = options.policy.families.count() > 0 and options.policy.python.count() > 0 and
-        options.policy.libraries.len > 0;
-    if (!complete) return common.fail("check: --versions, --python-abi and --libraries name the policy", .{});
+    const policy = &options.policy;
+    const complete = policy.families.count() > 0 and policy.python.count() > 0 and policy.libraries.len > 0 and
+        policy.weak.len > 0 and options.system.libraries.len > 0 and options.lists.entries.len > 0;
+    if (!complete) return common.fail(
+        "check: --versions, --python-abi, --libraries, --loading, --system and --weak name the policy",
+        .{},
+    );
     return options;
 }
 
-fn readObject(allocator: std.mem.Allocator, path: []const u8) !rules.Object {
+/// Adds to findings about symbols what the linker tells of these.
+fn explain(program: []const u8, beside: []const u8, work: *rules.Check) !void {
+    const linker = linkers.Linker{
+        .allocator = work.allocator,
+        .program = program,
+        .objects = work.wanted.objects,
+        .machine = work.library.machine,
+        .scratch = try std.mem.concat(work.allocator, u8, &.{ beside, ".o" }),
+    };
+    var count: usize = 0;
+    for (work.findings.items) |*finding| {
+        if (!common.is(finding.rule, undefined_symbols.name)) continue;
+        count += 1;
+        if (count > shown_of_a_rule) break;
+        const told = try linker.explain(finding.subject) orelse continue;
+        finding.name = try rules.clean(work.allocator, told.name);
+        const lines = try work.allocator.alloc([]const u8, told.lines.len);
+        for (lines, told.lines) |*line, text| line.* = try rules.clean(work.allocator, text);
+        finding.context = lines;
+    }
+}
+
+fn readObject(allocator: std.mem.Allocator, path: []const u8) !linkers.Object {
     const data = try common.read(allocator, path);
     if (!elf.Library.isElf(data)) return common.fail("{s}: not an ELF file", .{path});
     var object = elf.Library{ .allocator = allocator, .bytes = .{ .data = data } };
-    const names = object.linkerNames() catch |err| switch (err) {
+    const symbols = object.linkerSymbols() catch |err| switch (err) {
         error.Malformed => return common.fail("{s}: truncated or malformed: {s}", .{ path, object.reading }),
         else => return err,
     };
-    // Where Bazel puts it differs between machines; below that, the path says target and source.
-    const below = if (std.mem.indexOf(u8, path, "/bin/")) |at| path[at + "/bin/".len ..] else path;
-    return .{ .path = below, .names = names };
+    return .{ .path = path, .symbols = symbols };
 }
 
 fn codes(allocator: std.mem.Allocator, flag: []const u8, list: []const u8) ![]const device.Code {
@@ -203,8 +245,10 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
         same += 1;
         if (same <= shown_of_a_rule) {
             try writer.print("  {s}: ", .{one.rule});
-            if (one.subject.len > 0) try writer.print("{s}: ", .{one.subject});
+            const subject = if (one.name.len > 0) one.name else one.subject;
+            if (subject.len > 0) try writer.print("{s}: ", .{subject});
             try writer.print("{s}\n", .{one.message});
+            for (one.context) |line| try writer.print("    {s}\n", .{line});
         }
         if (!last) continue;
         if (same > shown_of_a_rule) try writer.print("  {s}: and {d} more\n", .{ one.rule, same - shown_of_a_rule });

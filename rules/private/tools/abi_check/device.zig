@@ -3,7 +3,9 @@
 //! 13.5 write, compared with `cuobjdump`.
 const std = @import("std");
 const common = @import("common");
+const code_object = @import("code_object.zig");
 const elf = @import("elf.zig");
+const unpack = @import("packed.zig");
 
 const magic = 0xba55ed50;
 const kind_ptx = 1;
@@ -16,6 +18,13 @@ const longest_name = 100;
 /// Flags of an entry: code that only its own GPU runs (`sm_90a`), or its family (`sm_100f`).
 const flag_specific = 1 << 20;
 const flag_family = 1 << 21;
+/// Flags of an entry that is compressed, with LZ4 or with Zstandard.
+const flag_lz4 = 1 << 13;
+const flag_zstandard = 1 << 15;
+/// What a module's registration of a fat binary begins with; there is one for each source.
+const wrapper_magic = 0x466243b1;
+const wrapper_size = 24;
+const wrapper_versions = 2;
 /// The same in the header of a cubin of ABI 7, which is all that fatbinary of CUDA 11 passes on.
 const cubin_abi = 7;
 const cubin_specific = 0x800;
@@ -54,23 +63,29 @@ pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]con
     const whole = if (library.sections.len > 0) null else library.bytes.data;
     if (whole orelse try library.section(".nv_fatbin")) |data| {
         library.reading = "the device code";
-        try fatbins(&found, data);
+        try fatbins(&found, data, whole == null);
+    }
+    if (try library.section(".nvFatBinSegment")) |data| {
+        library.reading = "the registration of the device code";
+        try wrappers(data);
     }
     if (whole orelse try library.section(".hip_fatbin")) |data| {
         library.reading = "the device code";
-        try bundles(&found, data);
+        try bundles(&found, data, whole == null);
     }
     std.mem.sort(Code, found.items, {}, Code.before);
     return found.items;
 }
 
-fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
+/// `alone` says whether there is nothing but bundles in the data.
+fn bundles(found: *std.ArrayList(Code), data: []const u8, alone: bool) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
     while (at + common.hip_bundle.magic.len + 8 <= data.len) {
         // A compressed bundle: what is in it cannot be told.
         if (std.mem.startsWith(u8, data[at..], "CCOB")) return error.Malformed;
         if (!std.mem.startsWith(u8, data[at..], common.hip_bundle.magic)) {
+            if (alone) try code_object.zeros(data[at..][0..8]);
             at += 8;
             continue;
         }
@@ -92,7 +107,7 @@ fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
             for (arch) |c| {
                 if (!std.ascii.isAlphanumeric(c) and std.mem.indexOfScalar(u8, ":+-_.", c) == null) return error.Malformed;
             }
-            if (!elf.Library.isElf(content.data) or try content.int(u16, 18) != @intFromEnum(std.elf.EM.AMDGPU)) return error.Malformed;
+            try code_object.check(found.allocator, content.data, @intFromEnum(std.elf.EM.AMDGPU));
             const one = Code{ .kind = kind_hip, .arch = 0, .suffix = arch };
             if (!has(found.items, one)) try found.append(one);
         }
@@ -100,19 +115,32 @@ fn bundles(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
     }
 }
 
-fn fatbins(found: *std.ArrayList(Code), data: []const u8) elf.Error!void {
+/// `alone` says whether there is nothing but fat binaries in the data.
+fn fatbins(found: *std.ArrayList(Code), data: []const u8, alone: bool) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
     while (at + 16 <= data.len) {
         const is_fatbin = try bytes.int(u32, at) == magic and try bytes.int(u16, at + 4) == 1;
         const header = try bytes.int(u16, at + 6);
         if (!is_fatbin or header != 16) {
+            if (alone) try code_object.zeros(data[at..][0..8]);
             at += 8;
             continue;
         }
         const content = try bytes.part(at + 16, try bytes.int(u64, at + 8));
         try entries(found, .{ .data = content });
         at += 16 + std.mem.alignForward(u64, content.len, 8);
+    }
+    if (alone and at < data.len) try code_object.zeros(data[at..]);
+}
+
+fn wrappers(data: []const u8) elf.Error!void {
+    const bytes = elf.Bytes{ .data = data };
+    if (data.len % wrapper_size != 0) return error.Malformed;
+    for (0..data.len / wrapper_size) |i| {
+        const version = try bytes.int(u32, i * wrapper_size + 4);
+        if (try bytes.int(u32, i * wrapper_size) != wrapper_magic) return error.Malformed;
+        if (version == 0 or version > wrapper_versions) return error.Malformed;
     }
 }
 
@@ -126,18 +154,51 @@ fn entries(found: *std.ArrayList(Code), content: elf.Bytes) elf.Error!void {
         const arch = try content.int(u32, at + 28);
         const flags = try content.int(u64, at + 40);
         at += header + body.data.len;
+        if (kind != kind_elf and kind != kind_ptx) {
+            const other = Code{ .kind = kind, .arch = arch, .suffix = "" };
+            if (!has(found.items, other)) try found.append(other);
+            continue;
+        }
+        const whole = elf.Bytes{ .data = try unpacked(found.allocator, content, at - header - body.data.len, body, flags) };
         const one = Code{
             .kind = kind,
             .arch = arch,
-            .suffix = if (flags & flag_specific != 0 or cubinIsSpecific(body))
+            .suffix = if (flags & flag_specific != 0 or cubinIsSpecific(whole))
                 "a"
             else if (flags & flag_family != 0)
                 "f"
             else
                 "",
         };
+        if (kind == kind_elf) {
+            try code_object.check(found.allocator, whole.data, code_object.cuda);
+            if (try cubinArch(whole) != arch) return error.Malformed;
+        } else {
+            try code_object.checkText(whole.data, try std.fmt.allocPrint(found.allocator, "{d}{s}", .{ arch, one.suffix }));
+        }
         if (!has(found.items, one)) try found.append(one);
     }
+}
+
+/// What an entry has, whose header is at a place: its size, and that of it without compression.
+fn unpacked(
+    allocator: std.mem.Allocator,
+    content: elf.Bytes,
+    at: u64,
+    body: elf.Bytes,
+    flags: u64,
+) elf.Error![]const u8 {
+    if (flags & (flag_lz4 | flag_zstandard) == 0) return body.data;
+    const size = try content.int(u32, at + 16);
+    const whole = try content.int(u64, at + 56);
+    const data = try body.part(0, size);
+    return if (flags & flag_lz4 != 0) unpack.lz4(allocator, data, whole) else unpack.zstandard(allocator, data, whole);
+}
+
+/// The architecture in the header of a cubin, which has stood in another byte since ABI 8.
+fn cubinArch(body: elf.Bytes) elf.Error!u32 {
+    const flags = try body.int(u32, 48);
+    return if (try body.int(u8, 8) <= cubin_abi) flags & 0xff else flags >> 8 & 0xff;
 }
 
 fn cubinIsSpecific(body: elf.Bytes) bool {

@@ -26,10 +26,20 @@ pub const Symbol = struct {
     version: u16,
 };
 
+/// A symbol in the table for linkers.
+pub const Named = struct { name: []const u8, defined: bool, local: bool, thread_local: bool };
+
 /// A version of symbols that a needed library must have.
 pub const Version = struct { library: []const u8, name: []const u8, index: u16 };
 
-const Segment = struct { kind: u32, flags: u32, offset: u64, address: u64, size: u64 };
+/// `size` is that in the file, `memory` that in memory.
+const Segment = struct { kind: u32, flags: u32, offset: u64, address: u64, size: u64, memory: u64, alignment: u64 };
+
+/// An entry of the dynamic segment.
+pub const Tag = struct { tag: u64, value: u64 };
+
+/// What the loader is to write where.
+pub const Relocation = struct { address: u64, kind: u32 };
 const Section = struct { name: u32, kind: u32, offset: u64, size: u64 };
 
 /// A part of a file, every access to which is checked.
@@ -70,6 +80,7 @@ pub const Library = struct {
     search_paths: []const []const u8 = &.{},
     symbols: []const Symbol = &.{},
     versions: []const Version = &.{},
+    tags: []const Tag = &.{},
     dynamic: bool = false,
     text_relocations: bool = false,
     bind_now: bool = false,
@@ -125,15 +136,23 @@ pub const Library = struct {
         return null;
     }
 
-    /// The names that the symbol table for linkers has, of an object as well; none where there is no such table.
-    pub fn linkerNames(self: *Library) Error![]const []const u8 {
+    /// What the symbol table for linkers has, of an object as well; nothing where there is no such table.
+    pub fn linkerSymbols(self: *Library) Error![]const Named {
         try self.readSections();
         const symbols = try self.section(".symtab") orelse return &.{};
         const strings = Bytes{ .data = try self.section(".strtab") orelse return error.Malformed };
         self.reading = "the symbol table";
-        const found = try self.allocator.alloc([]const u8, symbols.len / symbol_size);
+        const found = try self.allocator.alloc(Named, symbols.len / symbol_size);
         const table = Bytes{ .data = symbols };
-        for (found, 0..) |*name, i| name.* = try strings.text(try table.int(u32, i * symbol_size));
+        for (found, 0..) |*symbol, i| {
+            const info = try table.int(u8, i * symbol_size + 4);
+            symbol.* = .{
+                .name = try strings.text(try table.int(u32, i * symbol_size)),
+                .defined = try table.int(u16, i * symbol_size + 6) != 0,
+                .local = info >> 4 == elf.STB_LOCAL,
+                .thread_local = info & 15 == elf.STT_TLS,
+            };
+        }
         return found;
     }
 
@@ -153,6 +172,8 @@ pub const Library = struct {
                 .offset = try table.int(u64, at + 8),
                 .address = try table.int(u64, at + 16),
                 .size = try table.int(u64, at + 32),
+                .memory = try table.int(u64, at + 40),
+                .alignment = try table.int(u64, at + 48),
             };
             _ = try self.bytes.part(one.offset, one.size);
         }
@@ -191,15 +212,20 @@ pub const Library = struct {
         self.reading = "the dynamic segment";
         const place = self.segment(elf.PT_DYNAMIC) orelse return;
         self.dynamic = true;
+        // A loader goes by the address alone.
+        if (try self.offsetOf(place.address) != place.offset) return error.Malformed;
         const table = Bytes{ .data = try self.bytes.part(place.offset, place.size) };
         var tags = std.AutoHashMap(u64, u64).init(self.allocator);
+        var found = std.ArrayList(Tag).init(self.allocator);
         var at: u64 = 0;
         while (at + 16 <= table.data.len) : (at += 16) {
             const tag = try table.int(u64, at);
             if (tag == elf.DT_NULL) break;
+            try found.append(.{ .tag = tag, .value = try table.int(u64, at + 8) });
             if (tag != elf.DT_NEEDED) try tags.put(tag, try table.int(u64, at + 8));
         }
         const end = at;
+        self.tags = found.items;
         self.text_relocations = tags.contains(elf.DT_TEXTREL) or (tags.get(elf.DT_FLAGS) orelse 0) & elf.DF_TEXTREL != 0;
         self.bind_now = tags.contains(elf.DT_BIND_NOW) or (tags.get(elf.DT_FLAGS) orelse 0) & elf.DF_BIND_NOW != 0 or
             (tags.get(elf.DT_FLAGS_1) orelse 0) & elf.DF_1_NOW != 0;
@@ -317,6 +343,46 @@ pub const Library = struct {
         const chains = try add(at, table.data.len);
         while (try self.bytes.int(u32, try add(chains, (last - first) * 4)) & 1 == 0) last += 1;
         return last + 1;
+    }
+
+    /// What the loader is to write, by both tables of relocations.
+    pub fn relocations(self: *Library) Error![]const Relocation {
+        self.reading = "the relocations";
+        var found = std.ArrayList(Relocation).init(self.allocator);
+        for ([_][2]u64{ .{ elf.DT_RELA, elf.DT_RELASZ }, .{ elf.DT_JMPREL, elf.DT_PLTRELSZ } }) |pair| {
+            const size = self.valueOf(pair[1]) orelse continue;
+            const address = self.valueOf(pair[0]) orelse return error.Malformed;
+            if (size == 0) continue;
+            if (size % relocation_size != 0) return error.Malformed;
+            const table = Bytes{ .data = try self.bytes.part(try self.offsetOf(address), size) };
+            var at: u64 = 0;
+            while (at < size) : (at += relocation_size) {
+                const info = try table.int(u64, at + 8);
+                try found.append(.{ .address = try table.int(u64, at), .kind = @truncate(info) });
+            }
+        }
+        // Relocations of the other kind have no addends, and are half as long.
+        if (self.valueOf(elf.DT_PLTREL)) |kind| if (kind != elf.DT_RELA) return error.Malformed;
+        if (self.valueOf(elf.DT_RELAENT)) |size| if (size != relocation_size) return error.Malformed;
+        return found.items;
+    }
+
+    /// The value of a tag; the last one, as the loader takes it.
+    fn valueOf(self: *const Library, tag: u64) ?u64 {
+        var found: ?u64 = null;
+        for (self.tags) |entry| {
+            if (entry.tag == tag) found = entry.value;
+        }
+        return found;
+    }
+
+    /// Whether the loader may write to an address.
+    pub fn isWritable(self: *const Library, address: u64) bool {
+        for (self.segments) |one| {
+            if (one.kind == elf.PT_LOAD and address >= one.address and address - one.address < one.memory)
+                return one.flags & elf.PF_W != 0;
+        }
+        return false;
     }
 
     /// Where in the file an address is.

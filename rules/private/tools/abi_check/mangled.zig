@@ -13,6 +13,35 @@ fn subject(name: []const u8) ?[]const u8 {
     return name[2..];
 }
 
+/// What a function or variable is called, without its parameters: the identifiers of its namespaces and its own.
+pub const Entity = struct {
+    /// The identifiers, each with its length before it: `2ns4near`; empty of a name that is none of C++.
+    path: []const u8 = "",
+    last: []const u8 = "",
+
+    pub fn of(name: []const u8) Entity {
+        if (!std.mem.startsWith(u8, name, "_Z")) return .{ .last = name };
+        const nested = name.len > 2 and name[2] == 'N';
+        const rest = std.mem.trimLeft(u8, name[if (nested) 3 else 2..], "rVKROL");
+        var found = Entity{};
+        var at: usize = 0;
+        while (at < rest.len and std.ascii.isDigit(rest[at])) {
+            const digits = countDigits(rest[at..]);
+            const length = std.fmt.parseInt(usize, rest[at..][0..digits], 10) catch break;
+            if (length > rest.len - at - digits) break;
+            found.last = rest[at + digits ..][0..length];
+            at += digits + length;
+            found.path = rest[0..at];
+            if (!nested) break;
+        }
+        return found;
+    }
+
+    pub fn isSame(self: Entity, other: Entity) bool {
+        return self.path.len > 0 and std.mem.eql(u8, self.path, other.path);
+    }
+};
+
 /// Whether a name is something in one of torch's namespaces: a function, a variable, a vtable, type information.
 pub fn isTorch(name: []const u8) bool {
     var rest = subject(name) orelse return false;
@@ -83,6 +112,22 @@ fn sequence(text: []const u8) usize {
         if (!std.ascii.isDigit(c) and !std.ascii.isUpper(c)) return 0;
     }
     return 0;
+}
+
+test "what names are about" {
+    for ([_][4][]const u8{
+        .{ "_Z5scalePfl", "_Z5scalePfi", "5scale", "scale" },
+        .{ "_ZN2ns4nearEPNS_1TEi", "_ZNK2ns4nearEv", "2ns4near", "near" },
+        .{ "_ZL5scalei", "_Z5scaleIiEvT_", "5scale", "scale" },
+    }) |case| {
+        const entity = Entity.of(case[0]);
+        try std.testing.expect(entity.isSame(Entity.of(case[1])));
+        try std.testing.expectEqualStrings(case[2], entity.path);
+        try std.testing.expectEqualStrings(case[3], entity.last);
+    }
+    try std.testing.expectEqualStrings("c_name", Entity.of("c_name").last);
+    for ([_][]const u8{ "_Z", "_ZN", "_Z9f", "_ZTV1A", "_Z99999999999999999999999f" }) |name|
+        try std.testing.expectEqualStrings("", Entity.of(name).last);
 }
 
 test "names of torch" {

@@ -25,6 +25,8 @@ pub const Policy = struct {
     shims: std.StringHashMap([]const u8),
     /// What a library may need.
     libraries: []const Allowed = &.{},
+    /// Weak symbols that may stay undefined; `*` at the end stands for any text.
+    weak: []const []const u8 = &.{},
 
     pub fn init(allocator: std.mem.Allocator) Policy {
         return .{
@@ -32,6 +34,29 @@ pub const Policy = struct {
             .python = std.StringHashMap([]const u8).init(allocator),
             .shims = std.StringHashMap([]const u8).init(allocator),
         };
+    }
+
+    /// The family of a version of symbols, and the newest one that is allowed.
+    pub fn familyOf(self: *const Policy, version: []const u8) struct { []const u8, ?[]const u8 } {
+        const family = version[0 .. std.mem.indexOfScalar(u8, version, '_') orelse version.len];
+        return .{ family, self.families.get(family) };
+    }
+
+    /// Whether a library may ask for a version of symbols, e.g. `GLIBC_2.28`.
+    pub fn judge(self: *const Policy, version: []const u8) enum { allowed, unknown, private, newer } {
+        const family, const limit = self.familyOf(version);
+        const is_newer = newer(version[@min(version.len, family.len + 1)..], limit orelse return .unknown) orelse return .private;
+        return if (is_newer) .newer else .allowed;
+    }
+
+    /// Whether a weak symbol may stay undefined.
+    pub fn isKnownWeak(self: *const Policy, symbol: []const u8) bool {
+        for (self.weak) |known| {
+            if (std.mem.endsWith(u8, known, "*")) {
+                if (std.mem.startsWith(u8, symbol, known[0 .. known.len - 1])) return true;
+            } else if (common.is(symbol, known)) return true;
+        }
+        return false;
     }
 
     pub fn allowsLibrary(self: *const Policy, name: []const u8) bool {
@@ -87,7 +112,7 @@ pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.Str
 }
 
 /// The lines of a file that are no comments.
-fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
+pub fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
     var found = std.ArrayList([]const u8).init(allocator);
     var lines = std.mem.tokenizeScalar(u8, try common.read(allocator, path), '\n');
     while (lines.next()) |line| {

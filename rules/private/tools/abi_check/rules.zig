@@ -3,9 +3,13 @@ const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
 const device = @import("device.zig");
+const linker = @import("linker.zig");
+const loading = @import("loading.zig");
 const mangled = @import("mangled.zig");
 const policies = @import("policy.zig");
+const systems = @import("system.zig");
 const tables = @import("exports.zig");
+const undefined_symbols = @import("undefined.zig");
 const libraries = @import("libraries.zig");
 
 const examples_shown = 3;
@@ -16,6 +20,10 @@ pub const Finding = struct {
     subject: []const u8,
     message: []const u8,
     help: []const u8,
+    /// Of a symbol its name in C++, if the linker told it.
+    name: []const u8 = "",
+    /// What refers to it, and what was meant.
+    context: []const []const u8 = &.{},
 };
 
 /// What a library is checked for, besides what is asked of every library.
@@ -35,13 +43,10 @@ pub const Wanted = struct {
     rocm: bool = false,
     code: ?[]const device.Code = null,
     /// What the library was linked from, less what is no file of the author's.
-    objects: []const Object = &.{},
+    objects: []const linker.Object = &.{},
     /// The same as metadata.json states it: of AMD's architectures no features.
     stated: ?[]const device.Code = null,
 };
-
-/// An object, and the names in its symbol table.
-pub const Object = struct { path: []const u8, names: []const []const u8 };
 
 pub const Check = struct {
     allocator: std.mem.Allocator,
@@ -49,6 +54,10 @@ pub const Check = struct {
     policy: *const policies.Policy,
     wanted: Wanted,
     exports: ?tables.Exports = null,
+    /// What the libraries of the system define.
+    system: systems.System = .{},
+    /// What a library may tell the loader.
+    lists: loading.Lists = .{},
     /// What the libraries define of the releases of CUDA or ROCm that the library may be for.
     gpu_libraries: []const libraries.Library = &.{},
     code: []const device.Code = &.{},
@@ -57,13 +66,12 @@ pub const Check = struct {
     notes: std.ArrayList([]const u8),
 
     pub fn run(self: *Check) elf.Error!void {
-        const cpu = self.wanted.cpu orelse self.library.cpu() orelse "x86_64";
-        const right = self.library.isLibrary() and std.mem.eql(u8, cpu, self.library.cpu().?);
+        const right = self.library.isLibrary() and std.mem.eql(u8, self.cpu(), self.library.cpu().?);
         if (!right or !self.library.dynamic) return self.add(
             "file-type",
             "",
             "not a shared library for {s} (ELF64, ET_DYN, with a dynamic segment)",
-            .{cpu},
+            .{self.cpu()},
             "build it for that CPU and Linux with `-shared -fPIC`",
         );
         self.code = try device.find(self.allocator, self.library);
@@ -74,14 +82,16 @@ pub const Check = struct {
         try self.uniqueSymbols();
         try self.exported();
         try self.hardening();
+        try loading.check(self);
         try self.cxxAbi();
         try self.cxxAbiOfObjects();
         try self.torchStableAbi();
-        try self.undefinedSymbols();
+        try undefined_symbols.check(self);
         try self.gpuCode();
     }
 
-    fn add(
+    /// Adds a finding.
+    pub fn add(
         self: *Check,
         rule: []const u8,
         subject: []const u8,
@@ -100,32 +110,33 @@ pub const Check = struct {
 
     fn symbolVersions(self: *Check) elf.Error!void {
         for (self.library.versions) |version| {
-            // They version their symbols with their own name; which release has a symbol is looked up by its name.
-            if (self.policy.isOfGpu(version.library)) continue;
-            const split = std.mem.indexOfScalar(u8, version.name, '_') orelse version.name.len;
-            const family = version.name[0..split];
-            const number = if (split < version.name.len) version.name[split + 1 ..] else "";
-            const limit = self.policy.families.get(family) orelse {
-                const users = try self.usersOf(version.index);
-                try self.add("symbol-version", version.name, "no version of {s} is allowed; needed from {s} by {s}", .{
-                    family, version.library, users,
-                }, "do not use what needs it, or link it statically");
-                continue;
-            };
-            const too_new = policies.newer(number, limit) orelse {
-                const users = try self.usersOf(version.index);
-                try self.add("symbol-version", version.name, "not a public version; needed from {s} by {s}", .{
-                    version.library, users,
-                }, "do not use what needs it");
-                continue;
-            };
-            if (too_new) try self.add(
+            if (!self.needs(version.library)) try self.add(
                 "symbol-version",
                 version.name,
-                "newer than {s}_{s}; needed from {s} by {s}",
-                .{ family, limit, version.library, try self.usersOf(version.index) },
-                "compile and link for an older system; `driver build` does",
+                "asked of {s}, which is not among the needed libraries: the loader gives up",
+                .{version.library},
+                "link with that library",
             );
+            // They version their symbols with their own name; which release has a symbol is looked up by its name.
+            if (self.policy.isOfGpu(version.library)) continue;
+            const family, const limit = self.policy.familyOf(version.name);
+            const users = try self.usersOf(version.index);
+            switch (self.policy.judge(version.name)) {
+                .allowed => {},
+                .unknown => try self.add("symbol-version", version.name, "no version of {s} is allowed; needed from {s} by {s}", .{
+                    family, version.library, users,
+                }, "do not use what needs it, or link it statically"),
+                .private => try self.add("symbol-version", version.name, "not a public version; needed from {s} by {s}", .{
+                    version.library, users,
+                }, "do not use what needs it"),
+                .newer => try self.add(
+                    "symbol-version",
+                    version.name,
+                    "newer than {s}_{s}; needed from {s} by {s}",
+                    .{ family, limit.?, version.library, users },
+                    "compile and link for an older system; `driver build` does",
+                ),
+            }
         }
     }
 
@@ -147,8 +158,7 @@ pub const Check = struct {
 
     fn pythonAbi(self: *Check) elf.Error!void {
         for (self.library.symbols) |symbol| {
-            if (symbol.defined) continue;
-            if (!std.mem.startsWith(u8, symbol.name, "Py") and !std.mem.startsWith(u8, symbol.name, "_Py")) continue;
+            if (symbol.defined or !isOfPython(symbol.name)) continue;
             const since = self.policy.python.get(symbol.name) orelse {
                 try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use only the limited API");
                 continue;
@@ -301,14 +311,15 @@ pub const Check = struct {
         for (self.wanted.objects) |object| {
             var example: ?[]const u8 = null;
             var count: usize = 0;
-            for (object.names) |name| {
-                if (!if (new) mangled.isCxx98(name) else mangled.isCxx11(name)) continue;
-                example = example orelse name;
+            for (object.symbols) |symbol| {
+                if (!if (new) mangled.isCxx98(symbol.name) else mangled.isCxx11(symbol.name)) continue;
+                example = example orelse symbol.name;
                 count += 1;
             }
             if (example) |name| try self.add(
                 "cxx-abi",
-                object.path,
+                // Where Bazel puts it differs between machines; below that, the path says target and source.
+                object.path[if (std.mem.indexOf(u8, object.path, "/bin/")) |at| at + "/bin/".len else 0..],
                 "not compiled for {s}, by {d} of its symbols: `{s}`",
                 .{ abi, count, name },
                 "leave `_GLIBCXX_USE_CXX11_ABI` to the rules; no source may define it",
@@ -338,118 +349,17 @@ pub const Check = struct {
         }
     }
 
-    /// Symbols without a version must be torch's, or of a library of CUDA or ROCm that is needed.
-    fn undefinedSymbols(self: *Check) elf.Error!void {
-        if (self.wanted.tvm_ffi) return self.undefinedWithoutTorch();
-        const torch = self.wanted.torch orelse return;
-        const table = self.exports orelse return;
-        const wheel = self.wanted.torch_wheel;
-        const of_release = table.of(torch, wheel, null, self.wanted.gpu);
-        if (of_release == 0) return;
-        const abi = self.wanted.cxx_abi;
-        const of_abi = table.of(torch, wheel, abi, self.wanted.gpu);
-        const columns = if (of_abi == 0) of_release else of_abi;
-        for (self.library.symbols) |symbol| {
-            if (symbol.defined or symbol.binding != std.elf.STB_GLOBAL or self.isVersioned(symbol)) continue;
-            if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
-            if (self.wanted.gpu and try self.isOfGpuLibrary(symbol.name)) continue;
-            // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
-            const of_hip = mangled.isTorch(symbol.name) and std.mem.indexOf(u8, symbol.name, "hip") != null;
-            if (self.wanted.rocm and of_hip) continue;
-            // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
-            if (of_abi == 0 and (mangled.isCxx11(symbol.name) or mangled.isCxx98(symbol.name))) continue;
-            const definers = table.definers(symbol.name);
-            if (definers & columns != 0) continue;
-            const elsewhere = table.of(torch, null, null, self.wanted.gpu) & ~of_release;
-            const others = try table.releases(self.allocator, definers & ~of_release);
-            if (definers & elsewhere != 0) {
-                try self.add("undefined-symbol", symbol.name, "torch {s} defines it for another CPU only", .{
-                    torch,
-                }, "use what torch has for all CPUs that you build for");
-            } else if (others.len > 0) {
-                try self.add("undefined-symbol", symbol.name, "torch {s} does not define it; these do: {s}", .{
-                    torch, others,
-                }, "use what all the releases that you build for have, or limit them with `minver` and `maxver`");
-            } else if (definers & of_release != 0 or mangled.isTorch(symbol.name)) {
-                try self.add("undefined-symbol", symbol.name, "no library of torch {s} that is loaded defines it", .{
-                    torch,
-                }, "use what torch exports to extensions; internal functions are not");
-            } else try self.add(
-                "undefined-symbol",
-                symbol.name,
-                "no library defines it",
-                .{},
-                "add the source that defines it to `src`, or remove the call",
-            );
-        }
-    }
-
-    fn undefinedWithoutTorch(self: *Check) elf.Error!void {
-        for (self.library.symbols) |symbol| {
-            if (symbol.defined or symbol.binding != std.elf.STB_GLOBAL or self.isVersioned(symbol)) continue;
-            if (std.mem.startsWith(u8, symbol.name, "Py") or std.mem.startsWith(u8, symbol.name, "_Py")) continue;
-            if (!try self.isOfGpuLibrary(symbol.name)) try self.add(
-                "undefined-symbol",
-                symbol.name,
-                "{s}",
-                .{if (mangled.isTorch(symbol.name)) "torch defines it, which is not loaded for tvm-ffi" else "no library defines it"},
-                "add the source that defines it to `src`, or remove the call",
-            );
-        }
-    }
-
-    /// Whether a symbol has a version of the system's libraries, of which `symbolVersions` has judged.
-    fn isVersioned(self: *const Check, symbol: elf.Symbol) bool {
-        if (symbol.version <= 1) return false;
-        for (self.library.versions) |version| {
-            if (version.index == symbol.version) return !self.policy.isOfGpu(version.library);
-        }
-        return true;
-    }
-
-    /// Whether a symbol is of a library of CUDA or ROCm, be that needed or not.
-    fn isOfGpuLibrary(self: *Check, symbol: []const u8) elf.Error!bool {
-        var definer: ?libraries.Library = null;
-        for (self.gpu_libraries) |one| {
-            if (!one.symbols.contains(symbol)) continue;
-            if (self.needs(one.name)) return true;
-            definer = one;
-        }
-        if (definer) |one| {
-            try self.add("undefined-symbol", symbol, "{s} of {s} defines it, and is not among the needed libraries", .{
-                one.name, one.release,
-            }, "link with that library; `driver build` links with those that are called");
-            return true;
-        }
-        const like = self.policy.libraryLike(symbol) orelse return false;
-        for (self.library.needed) |name| {
-            if (!like.is(name) or self.isRecorded(name)) continue;
-            try self.notes.append(try std.fmt.allocPrint(self.allocator, "{s}: taken for one of {s}, of which no symbols are recorded", .{
-                try clean(self.allocator, symbol), try clean(self.allocator, name),
-            }));
-            return true;
-        }
-        for (self.gpu_libraries) |one| {
-            if (like.is(one.name)) return false;
-        }
-        try self.add("undefined-symbol", symbol, "{s} may define it, but is not among the needed libraries, and its symbols are not recorded", .{
-            std.mem.trimRight(u8, like.name, ".#"),
-        }, "remove the call, or record the library: `libraries` of the release in the matrix, see docs/toolchains.md");
-        return true;
-    }
-
-    fn needs(self: *const Check, name: []const u8) bool {
+    /// Whether a library is among those that this one needs.
+    pub fn needs(self: *const Check, name: []const u8) bool {
         for (self.library.needed) |one| {
             if (common.is(one, name)) return true;
         }
         return false;
     }
 
-    fn isRecorded(self: *const Check, name: []const u8) bool {
-        for (self.gpu_libraries) |one| {
-            if (common.is(one.name, name)) return true;
-        }
-        return false;
+    /// The CPU that the library is for.
+    pub fn cpu(self: *const Check) []const u8 {
+        return self.wanted.cpu orelse self.library.cpu() orelse "x86_64";
     }
 
     fn gpuCode(self: *Check) elf.Error!void {
@@ -478,6 +388,11 @@ pub const Check = struct {
         }
     }
 };
+
+/// Whether a symbol is one of Python's by its name.
+pub fn isOfPython(symbol: []const u8) bool {
+    return std.mem.startsWith(u8, symbol, "Py") or std.mem.startsWith(u8, symbol, "_Py");
+}
 
 /// A text of a file, safe to print: what is not printable ASCII is escaped, and a very long text is cut.
 pub fn clean(allocator: std.mem.Allocator, text: []const u8) elf.Error![]const u8 {

@@ -9,6 +9,7 @@ const editor = @import("editor.zig");
 const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
 const phases = @import("phase.zig");
+const shared = @import("shared.zig");
 const texts = @import("texts.zig");
 
 /// Runs all commands, one after another.
@@ -42,7 +43,15 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         const preprocesses = phase == .@"host-preprocess" or phase == .@"device-preprocess";
         const out = words.items[words.items.len - 1];
         const whole = if (preprocesses) try inputs.listing(allocator, words.items, out) else words.items;
-        try dryrun.execute(null, allocator, whole, &plan.environment);
+        if (phase == .cicc) {
+            const ended = try dryrun.tried(null, allocator, whole, &plan.environment);
+            try std.io.getStdErr().writeAll(ended.said);
+            if (ended.code != 0) std.process.exit(ended.code);
+            for (whole) |word| {
+                if (!std.mem.endsWith(u8, word, ".ii")) continue;
+                if (try shared.find(allocator, ended.said, word)) |name| return shared.fail(name);
+            }
+        } else try dryrun.execute(null, allocator, whole, &plan.environment);
         if (preprocesses) try inputs.check(allocator, out, null);
         if (phase == .cicc) try phases.leaveDirectory(allocator, words.items[words.items.len - 1]);
     }

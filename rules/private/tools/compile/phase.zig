@@ -8,6 +8,7 @@ const halves = @import("halves.zig");
 const Editor = @import("editor.zig").Editor;
 const object = @import("object.zig");
 const Packs = @import("packs.zig").Packs;
+const shared = @import("shared.zig");
 const texts = @import("texts.zig");
 
 /// How fatbinary is told, with line information, what the code was made from.
@@ -92,9 +93,14 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     if (phase == .@"host-compile") {
         if (!try work.packs.run(words, &plan.environment, !attempt)) try common.write(work.out, "");
     } else if (!attempt) {
-        try dryrun.execute(directory, allocator, words, &plan.environment);
+        if (writes_stub) {
+            const ended = try dryrun.tried(directory, allocator, words, &plan.environment);
+            try std.io.getStdErr().writeAll(ended.said);
+            if (ended.code != 0) std.process.exit(ended.code);
+            if (try shared.find(allocator, ended.said, try work.input("code"))) |name| return shared.fail(name);
+        } else try dryrun.execute(directory, allocator, words, &plan.environment);
         if (!isThere(if (phase == .fatbinary) scratch else work.out)) std.process.exit(1);
-    } else if (!try dryrun.attempt(directory, allocator, words, &plan.environment) or
+    } else if (!try work.attempted(directory, words, &plan.environment, writes_stub) or
         // The front end of cicc ends well whatever it has found.
         (phase == .@"device-frontend" and !isThere(work.out)))
     {
@@ -226,6 +232,22 @@ pub const Work = struct {
 
     pub fn input(self: *Work, role: []const u8) ![]const u8 {
         return self.inputs.get(role) orelse common.fail("phase: nvcc needs {s}, which is no input", .{role});
+    }
+
+    /// Runs a command that may fail; whether it did not. What it says is shown only then. `of_device` says whether it
+    /// reads device code, which must not use variables of other sources.
+    fn attempted(
+        self: *Work,
+        directory: ?[]const u8,
+        words: [][]const u8,
+        environment: *const std.process.EnvMap,
+        of_device: bool,
+    ) !bool {
+        const ended = try dryrun.tried(directory, self.allocator, words, environment);
+        if (ended.code != 0) return false;
+        if (of_device and try shared.find(self.allocator, ended.said, try self.input("code")) != null) return false;
+        try std.io.getStdErr().writeAll(ended.said);
+        return true;
     }
 
     /// How the shortest of the files that it reads begins.

@@ -1,0 +1,190 @@
+//! The rule of the ABI check about symbols that a library does not define: some other library must, that is loaded by then.
+const std = @import("std");
+const common = @import("common");
+const elf = @import("elf.zig");
+const libraries = @import("libraries.zig");
+const mangled = @import("mangled.zig");
+const rules = @import("rules.zig");
+const tables = @import("exports.zig");
+
+const Check = rules.Check;
+
+/// The rule's name.
+pub const name = "undefined-symbol";
+
+/// Judges each symbol. Those of Python have a rule of their own.
+pub fn check(work: *Check) elf.Error!void {
+    const torch = Torch.of(work);
+    for (work.library.symbols) |symbol| {
+        if (symbol.defined or symbol.binding == std.elf.STB_LOCAL or rules.isOfPython(symbol.name)) continue;
+        if (versionOf(work, symbol)) |version| {
+            try versioned(work, symbol.name, version);
+        } else if (work.wanted.tvm_ffi or torch != null) try unversioned(work, symbol, torch);
+    }
+}
+
+/// The version of one of the system's libraries that a symbol has. Those of CUDA and ROCm version their symbols with their
+/// own name; which release has a symbol is looked up by its name.
+fn versionOf(work: *const Check, symbol: elf.Symbol) ?elf.Version {
+    if (symbol.version <= 1) return null;
+    for (work.library.versions) |version| {
+        if (version.index == symbol.version) return if (work.policy.isOfGpu(version.library)) null else version;
+    }
+    return null;
+}
+
+/// Of a version that no library may ask for, `symbolVersions` has said so.
+fn versioned(work: *Check, symbol: []const u8, version: elf.Version) elf.Error!void {
+    if (work.policy.judge(version.name) != .allowed or !work.system.knows(work.cpu(), version.library)) return;
+    if (work.system.defines(work.cpu(), symbol, version.name)) return;
+    try work.add(name, symbol, "no library of the system has it in the version {s}, which is asked of {s}", .{
+        version.name, version.library,
+    }, "use what the oldest system has that the library is for; `driver build` links against that");
+}
+
+/// A symbol without a version must be torch's, or of a library of the system, CUDA or ROCm.
+fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
+    const weak = symbol.binding == std.elf.STB_WEAK;
+    if (weak and work.policy.isKnownWeak(symbol.name)) return;
+    if (try isOfSystem(work, symbol.name)) return;
+    if (weak and !mayBeOfGpu(work, symbol.name) and (torch == null or !torch.?.hasEver(symbol.name))) return work.add(
+        name,
+        symbol.name,
+        "a weak symbol that no library defines: its address is zero",
+        .{},
+        "add the source that defines it to `src`, or remove what refers to it",
+    );
+    if (weak) return;
+    if (work.wanted.gpu and try isOfGpuLibrary(work, symbol.name)) return;
+    if (torch) |release| return release.check(work, symbol.name);
+    const of_torch = mangled.isTorch(symbol.name);
+    try work.add(
+        name,
+        symbol.name,
+        "{s}",
+        .{if (of_torch) "torch defines it, which is not loaded for tvm-ffi" else "no library defines it"},
+        "add the source that defines it to `src`, or remove the call",
+    );
+}
+
+/// What a release of torch defines, if that is recorded.
+const Torch = struct {
+    version: []const u8,
+    table: *const tables.Exports,
+    /// The columns of the release, and of these the ones that count.
+    of_release: tables.Mask,
+    columns: tables.Mask,
+    /// Whether the columns are those of the C++ ABI that the library is for.
+    of_abi: bool,
+
+    fn of(work: *const Check) ?Torch {
+        if (work.wanted.tvm_ffi) return null;
+        const version = work.wanted.torch orelse return null;
+        const table = if (work.exports) |*one| one else return null;
+        const wheel = work.wanted.torch_wheel;
+        const of_release = table.of(version, wheel, null, work.wanted.gpu);
+        if (of_release == 0) return null;
+        const of_abi = table.of(version, wheel, work.wanted.cxx_abi, work.wanted.gpu);
+        return .{
+            .version = version,
+            .table = table,
+            .of_release = of_release,
+            .columns = if (of_abi == 0) of_release else of_abi,
+            .of_abi = of_abi != 0,
+        };
+    }
+
+    /// Whether some release defines a symbol: what a library calls only where it is there.
+    fn hasEver(self: *const Torch, symbol: []const u8) bool {
+        return self.table.definers(symbol) != 0;
+    }
+
+    fn check(self: *const Torch, work: *Check, symbol: []const u8) elf.Error!void {
+        // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
+        const of_hip = mangled.isTorch(symbol) and std.mem.indexOf(u8, symbol, "hip") != null;
+        if (work.wanted.rocm and of_hip) return;
+        // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
+        if (!self.of_abi and (mangled.isCxx11(symbol) or mangled.isCxx98(symbol))) return;
+        const definers = self.table.definers(symbol);
+        if (definers & self.columns != 0) return;
+        const elsewhere = self.table.of(self.version, null, null, work.wanted.gpu) & ~self.of_release;
+        const others = try self.table.releases(work.allocator, definers & ~self.of_release);
+        if (definers & elsewhere != 0) {
+            try work.add(name, symbol, "torch {s} defines it for another CPU only", .{
+                self.version,
+            }, "use what torch has for all CPUs that you build for");
+        } else if (others.len > 0) {
+            try work.add(name, symbol, "torch {s} does not define it; these do: {s}", .{
+                self.version, others,
+            }, "use what all the releases that you build for have, or limit them with `minver` and `maxver`");
+        } else if (definers & self.of_release != 0 or mangled.isTorch(symbol)) {
+            try work.add(name, symbol, "no library of torch {s} that is loaded defines it", .{
+                self.version,
+            }, "use what torch exports to extensions; internal functions are not");
+        } else try work.add(
+            name,
+            symbol,
+            "no library defines it",
+            .{},
+            "add the source that defines it to `src`, or remove the call",
+        );
+    }
+};
+
+/// Whether a symbol is of a library of the system that is loaded by then: one that is needed, the C library, the loader, or
+/// one that torch needs.
+fn isOfSystem(work: *Check, symbol: []const u8) elf.Error!bool {
+    const library = work.system.definer(work.cpu(), symbol) orelse return false;
+    const always = std.mem.startsWith(u8, library, "libc.") or std.mem.startsWith(u8, library, "ld-linux");
+    const by_torch = !work.wanted.tvm_ffi and !std.mem.startsWith(u8, library, "libmvec.");
+    if (!always and !by_torch and !work.needs(library)) try work.add(
+        name,
+        symbol,
+        "{s} defines it, and is not among the needed libraries",
+        .{library},
+        "link with that library; `driver build` links with those that are called",
+    );
+    return true;
+}
+
+fn mayBeOfGpu(work: *const Check, symbol: []const u8) bool {
+    return work.wanted.gpu and work.policy.libraryLike(symbol) != null;
+}
+
+/// Whether a symbol is of a library of CUDA or ROCm, be that needed or not.
+fn isOfGpuLibrary(work: *Check, symbol: []const u8) elf.Error!bool {
+    var definer: ?libraries.Library = null;
+    for (work.gpu_libraries) |library| {
+        if (!library.symbols.contains(symbol)) continue;
+        if (work.needs(library.name)) return true;
+        definer = library;
+    }
+    if (definer) |library| {
+        try work.add(name, symbol, "{s} of {s} defines it, and is not among the needed libraries", .{
+            library.name, library.release,
+        }, "link with that library; `driver build` links with those that are called");
+        return true;
+    }
+    const like = work.policy.libraryLike(symbol) orelse return false;
+    for (work.library.needed) |needed| {
+        if (!like.is(needed) or isRecorded(work, needed)) continue;
+        try work.notes.append(try std.fmt.allocPrint(work.allocator, "{s}: taken for one of {s}, of which no symbols are recorded", .{
+            try rules.clean(work.allocator, symbol), try rules.clean(work.allocator, needed),
+        }));
+        return true;
+    }
+    for (work.gpu_libraries) |library| {
+        if (like.is(library.name)) return false;
+    }
+    try work.add(name, symbol, "{s} may define it, but is not among the needed libraries, and its symbols are not recorded", .{
+        std.mem.trimRight(u8, like.name, ".#"),
+    }, "remove the call, or record the library: `libraries` of the release in the matrix, see docs/toolchains.md");
+    return true;
+}
+
+fn isRecorded(work: *const Check, library: []const u8) bool {
+    for (work.gpu_libraries) |one| {
+        if (common.is(one.name, library)) return true;
+    }
+    return false;
+}

@@ -1,0 +1,3 @@
+#include "threads.h"
+
+thread_local int64_t seen = 0;

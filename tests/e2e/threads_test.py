@@ -1,0 +1,51 @@
+"""Variables of threads, what is done once, and torch's threads beside OpenMP's, all in one extension."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import CPU, PROJECTS, copy_project
+
+from py_driver.building.build import build
+from py_driver.building.installed_torch import python_for
+from py_driver.matrix.cells import parse
+from py_driver.matrix.releases import Releases
+from py_driver.output import Output
+from py_driver.system.environment import curated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_CALLS = """
+import json, sys, threading, torch
+from pathlib import Path
+from kernels import get_local_kernel
+kernel = get_local_kernel(Path(sys.argv[1]))
+torch.set_num_threads(4)
+steps = []
+def count():
+    mine = [kernel.step() for _ in range(3)]
+    steps.append(mine)
+threads = [threading.Thread(target=count) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+count()
+print(json.dumps([steps, kernel.once(), kernel.once(), kernel.parallel(1000), kernel.openmp(1000)]))
+"""
+
+
+def test_each_thread_has_its_own(tmp_path: Path) -> None:
+    project = copy_project(PROJECTS / "threads", tmp_path / "threads")
+    build(project, [CPU], Releases(), Output())
+    python = python_for([parse(CPU)], Releases(), Output())
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
+    done = subprocess.run(
+        [python, "-c", _CALLS, project / "build"], capture_output=True, text=True, check=False, env=env, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[[101, 202, 303]] * 4, 1, 1, 1000, 1003]
