@@ -75,8 +75,8 @@ def _changes(directory: Path) -> Iterator[bool]:
     """Whether a source has changed: yes at first, and then each time one has, and no every now and then.
 
     The system tells of files in directories that it watches. Of a directory that is moved, copied or made it tells the
-    name, but not what was in it before it was watched: so after each change the sources are looked at too, and once more
-    when it is quiet again.
+    name, but not what was in it before it was watched: so after each change the sources are looked at too, and once
+    more when it is quiet again.
     """
     import watchfiles  # noqa: PLC0415  (slow to load, and only this needs it)
 

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import warnings
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
 from rules_torch_kernels import live
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _METADATA = {
     "name": "my-kernel",

@@ -120,7 +120,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_sources_are_watched_and_results_are_not(tmp_path: Path) -> None:
+def test_sources_are_watched_and_results_are_not() -> None:
     for path, expected in {
         "csrc/a.cu": True,
         "train.py": True,
