@@ -12,6 +12,7 @@ from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, Cuda
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_format, add_variants, page, releases_of, sentence, words_of
 from py_driver.cli.several import each, exit_code, several, summary, then
+from py_driver.cli.variables import is_count
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
 from py_driver.output import counted, printable
@@ -36,7 +37,7 @@ NATIVE = "native"
 
 def positive(text: str) -> int:
     """A number from 1 to 9999 from the command line."""
-    if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
+    if not is_count(text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 9999")
     return int(text)
 
@@ -71,7 +72,7 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         metavar="N",
         type=positive,
-        help="run at most N actions at once (default: Bazel decides; 100 on a remote executor)",
+        help="run at most N actions at once (default: MAX_JOBS, else Bazel decides; 100 on a remote executor)",
     )
     parser.add_argument(
         "--ram",

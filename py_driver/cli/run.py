@@ -50,7 +50,8 @@ def add_local(parser: argparse.ArgumentParser) -> None:
         "--archs",
         metavar="LIST",
         type=archs_of,
-        help="build device code for these GPU architectures, e.g. 9.0 (default: those of this machine's GPUs)",
+        help="build device code for these GPU architectures, e.g. 9.0 (default: those of TORCH_CUDA_ARCH_LIST or "
+        "PYTORCH_ROCM_ARCH if there is a GPU, else those of this machine's GPUs)",
     )
     add_how(parser)
     add_matrix(parser)
@@ -132,6 +133,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         output,
         choices,
         archs=archs,
+        listed=getattr(args, "listed", None),
         change=lambda plan: with_cuda_flags(plan, flags),
         kind=kind,
         after=after,
