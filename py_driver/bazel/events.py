@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -117,6 +117,16 @@ def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for e
         completed=completed_actions,
         told=tuple(told),
         causes=causes,
+    )
+
+
+def merged(first: Events, second: Events) -> Events:
+    """What a build did that was tried twice: its actions in both, and its targets as they were at the end."""
+    return replace(
+        second,
+        exec_root=second.exec_root or first.exec_root,
+        completed={**first.completed, **second.completed},
+        told=tuple(dict.fromkeys((*(one for one in first.told if one.succeeded), *second.told))),
     )
 
 

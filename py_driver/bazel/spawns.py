@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
 _REMOTE = "remote"
 """What Bazel names as the runner of a process that an executor ran."""
@@ -87,18 +88,38 @@ def without_configuration(path: str) -> str:
     return _OUTPUT.sub("", path)
 
 
+_LOG = "--execution_log_binary_file="
+
+
 def options(log: Path) -> list[str]:
     """What Bazel is told to write the log."""
-    return [f"--execution_log_binary_file={log}", "--noexecution_log_sort"]
+    return [f"{_LOG}{log}", "--noexecution_log_sort"]
+
+
+def keep_log(args: Iterable[str], tried: int) -> None:
+    """Put the log of a call of Bazel aside, for `read_spawns`: the next one writes a new file.
+
+    Args:
+        args: of the call.
+        tried: how many logs of the build were put aside before.
+    """
+    for log in (Path(one.removeprefix(_LOG)) for one in args if one.startswith(_LOG)):
+        with suppress(FileNotFoundError):
+            log.replace(f"{log}.{tried}")
 
 
 def read_spawns(log: Path, *, calls: bool = False) -> Iterator[Spawn]:
     """The processes in a log, one in memory at a time; of a log that was cut off, those that are whole.
 
     Args:
-        log: the file.
+        log: the file; of a build that was tried several times, the last one.
         calls: whether to tell how they are called; that takes longer by far.
     """
+    for part in [*sorted(log.parent.glob(f"{log.name}.[0-9]*")), log]:
+        yield from _read(part, calls=calls)
+
+
+def _read(log: Path, *, calls: bool) -> Iterator[Spawn]:
     try:
         file = log.open("rb")
     except FileNotFoundError:
