@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 from datetime import datetime
@@ -36,9 +37,10 @@ _OPTIONS = (
     (),
     ("-lineinfo", "--maxrregcount=32"),
     ("--use_fast_math", "--expt-extended-lambda", "--expt-relaxed-constexpr", "--fmad=false", "-std=c++17"),
+    ("-G", "-g"),
     ("--diag-suppress=177", "--restrict", "--Werror=all-warnings"),
 )
-"""Of nvcc, with which cicc as a whole and its halves are compared; with -G the PTX names the working directory."""
+"""Of nvcc, with which cicc as a whole and its halves are compared."""
 _FLAG = "--//rules/settings:cuda_compile=monolithic"
 
 
@@ -110,6 +112,28 @@ def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: s
             whole, halves = whole_and_halves(phases.driver, _version(cell), tmp_path, arch, *options)
             assert f".target sm_{arch}".encode() in whole
             assert halves == whole
+
+
+def test_device_debug_names_no_directory(phases: Built, base: Path) -> None:
+    """An action works in another directory without a hermetic sandbox; debug sections do not tell."""
+    clone = phases.driver
+    root = copy_project(PROJECTS / "phases", clone.root / "examples" / "debugged")
+    clone.run("gen", root)
+    build = root / "BUILD.bazel"
+    build.write_text(re.sub(r'(name = "(?:cub|internal)",)', r'\1\n    cuda_flags = ["-G", "-g"],', build.read_text()))
+    label = f"//examples/debugged:{CU130}"
+    found = []
+    for strategy in ("linux-sandbox", "processwrapper-sandbox"):
+        clone.bazel("build", "--disk_cache=", f"--spawn_strategy={strategy},processwrapper-sandbox", label)
+        place = clone.place(label)
+        found.append(digests(place))
+        [library] = place.glob("*.so")
+        content = library.read_bytes()
+        assert b"/proc/self/cwd" in content
+        assert str(base).encode() not in content
+        for made in place.parent.glob("*.objects"):
+            shutil.rmtree(made)
+    assert found[0] == found[1]
 
 
 def _version(cell: str) -> str:

@@ -110,7 +110,10 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     std.fs.cwd().deleteFile(scratch) catch {};
     if (writes_stub) try work.cleanStub();
     if (phase == .cicc) try leaveDirectory(allocator, work.out);
-    if (phase == .@"device-compile") try leave(allocator, work.out, "");
+    if (phase == .@"device-compile") {
+        try leaveDirectory(allocator, work.out);
+        try leave(allocator, work.out, "");
+    }
 }
 
 fn isThere(path: []const u8) bool {
@@ -141,9 +144,10 @@ fn cpuOf(plan: dryrun.Plan) std.elf.EM {
 }
 
 /// Takes the way to the working directory out of PTX: with line information, cicc writes it before the name of each
-/// source, and no option of it does without.
+/// source, and no option of it does without. It takes the name that PWD has for it, if that is one.
 pub fn leaveDirectory(allocator: std.mem.Allocator, path: []const u8) !void {
     try leave(allocator, path, try std.process.getCwdAlloc(allocator));
+    if (std.posix.getenv("PWD")) |name| try leave(allocator, path, name);
 }
 
 fn leave(allocator: std.mem.Allocator, path: []const u8, directory: []const u8) !void {
