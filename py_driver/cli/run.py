@@ -122,7 +122,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     flags: Sequence[str] = ()
     kind = ""
     if getattr(args, "debug", False):
-        # Its code names the directory in which it is compiled, and other phases make it.
+        # A debugger is to see what nvcc makes when nobody splits it.
         flags, choices, kind = DEBUG, replace(choices, cuda_compile=CudaCompile.MONOLITHIC), "debug"
     elif getattr(args, "under", None):
         flags, kind = LINES, "lines"
