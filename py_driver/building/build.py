@@ -180,8 +180,8 @@ def build(
     options = options or Options()
     prepared = prepare(directory, patterns, releases, output, options)
     say_untested(prepared.chosen, releases, output, options)
-    with one_at_a_time(prepared.plan, output):
-        return _build(prepared, releases, options, output)
+    with one_at_a_time(directory, prepared.plan, output) as copy:
+        return _build(prepared, releases, options, output, copy)
 
 
 def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
@@ -220,10 +220,10 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
 
 
-def _build(prepared: Prepared, releases: Releases, options: Options, output: Output) -> Build:
+def _build(prepared: Prepared, releases: Releases, options: Options, output: Output, copy: int) -> Build:
     directory, plan, chosen = prepared.directory, prepared.plan, prepared.chosen
     start = time.monotonic()
-    workspace = workspace_for(directory, plan, releases)
+    workspace = workspace_for(directory, plan, releases, copy)
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen, releases.lock, gcc=options.choices.gcc), output)
     with free_server(bazel, workspace.root, output) as server:

@@ -21,7 +21,7 @@ from py_driver.building.estimate import Work, describe, together
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
 from py_driver.building.tell import Teller
-from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.building.workspace import is_busy, one_at_a_time, workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.output import counted
@@ -95,7 +95,7 @@ def build_several(
     """
     results: dict[Path, Result] = {}
     say_untested([variant for one in projects for variant in one.chosen], releases, output, options)
-    for batch in batches(projects):
+    for batch in (part for every in batches(projects) for part in free_first(every)):
         with placed(batch, releases, output, lambda _: options.choices.gcc) as (there, failures):
             results |= failures
             roots: dict[Path, list[Placed[Prepared]]] = {}
@@ -114,6 +114,14 @@ def batches(projects: Iterable[P]) -> Iterator[list[P]]:
         batch = [one for one in left if now[one.plan.module] is one]
         yield batch
         left = [one for one in left if now[one.plan.module] is not one]
+
+
+def free_first(batch: Sequence[P]) -> Iterator[list[P]]:
+    """Parts of a batch: what nobody else builds now, and then each project that must be waited for, alone."""
+    busy = [is_busy(one.directory, one.plan) for one in batch]
+    if free := [one for one, waits in zip(batch, busy, strict=True) if not waits]:
+        yield free
+    yield from ([one] for one, waits in zip(batch, busy, strict=True) if waits)
 
 
 @contextmanager
@@ -135,12 +143,14 @@ def placed(
     failures: dict[Path, DriverError] = {}
     with ExitStack() as stack:
         # In the order of their names, so that no two runs wait for each other.
-        for one in sorted(batch, key=lambda one: one.plan.module):
-            stack.enter_context(one_at_a_time(one.plan, output))
+        copies = {
+            one.directory: stack.enter_context(one_at_a_time(one.directory, one.plan, output))
+            for one in sorted(batch, key=lambda one: one.plan.module)
+        }
         start = time.monotonic()
         for one in batch:
             try:
-                workspace = workspace_for(one.directory, one.plan, releases)
+                workspace = workspace_for(one.directory, one.plan, releases, copies[one.directory])
                 fetched = fetch_all(archives(one.plan, one.chosen, releases.lock, gcc=gcc(one)), output)
             except DriverError as failure:
                 if failure.diagnostics[0].code is Code.INTERRUPTED:
