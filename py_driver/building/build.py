@@ -15,7 +15,7 @@ from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
 from py_driver.building.author_paths import Project
 from py_driver.building.collect import check_place, collect
-from py_driver.building.estimate import Estimate, describe, estimate, learned
+from py_driver.building.estimate import Estimate, describe, doubt, estimate, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
 from py_driver.building.history import read_calls, read_history, write_calls, write_history
@@ -234,7 +234,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
             )
         ahead = look_ahead(prepared, releases, options.choices, memory)
         if not options.local:  # a build for daily work takes seconds, and says what it did
-            output.say(describe(ahead.estimate, len(chosen), jobs))
+            say_plan(ahead.estimate, len(chosen), jobs, memory, output)
         project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
         done, counted, done_steps = _run(server, project, ahead.estimate, options, output)
         cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
@@ -277,6 +277,13 @@ def _run(
         teller.warn(done.events)
         server.built_in(done.events.exec_root)
         return done, *cells_of(done.events, [*project.variants.values()], log, calls=options.report is not None)
+
+
+def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
+    """Say what is expected of a build of some variants, and whether the machine may have too little memory for it."""
+    output.say(describe(ahead, variants, jobs))
+    if note := doubt(ahead, jobs, memory):
+        output.say(note)
 
 
 def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory: int | None) -> Ahead:

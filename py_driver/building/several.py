@@ -16,8 +16,8 @@ from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.building.author_paths import Project
-from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_untested
-from py_driver.building.estimate import Work, describe, together
+from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_plan, say_untested
+from py_driver.building.estimate import Work, together
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
 from py_driver.building.tell import Teller
@@ -174,7 +174,7 @@ def _build(
         variants = sum(len(one.project.chosen) for one in those)
         works = [Work(one.project.plan.module, its.steps, its.history) for one, its in zip(those, ahead, strict=True)]
         expected = together(works, jobs=jobs, memory=memory)
-        output.say(describe(expected, variants, jobs))
+        say_plan(expected, variants, jobs, memory, output)
         teller = Teller(
             projects=[one.project for one in those], choices=replace(choices, keep_going=True), output=output
         )

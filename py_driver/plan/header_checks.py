@@ -18,7 +18,7 @@ from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
+from py_driver.plan.includes import CUTLASS_FOLDERS, PYTHON_HEADERS, TORCH_FOLDERS, first_use, is_opaque, scan, use
 from py_driver.plan.units import REGISTRATION, listers, split
 from py_driver.system.files import contains, is_file
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from py_driver.matrix.backends.backend import Backend
     from py_driver.plan.includes import Include
 
-_CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _TREES = ("torch-ext/", "tests/")
 """Of these upstream's tree has the files with an extension of `pyext` (nix-builder/lib/source-set.nix)."""
 
@@ -166,7 +165,7 @@ class _Section:
         self.include = [text.value for text in include]
         self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
         self.others = "" if self.cutlass else next(iter(cutlass), "")
-        self.libraries = (*(TORCH_FOLDERS if self.torch else ()), *(_CUTLASS_FOLDERS if self.cutlass else ()))
+        self.libraries = (*(TORCH_FOLDERS if self.torch else ()), *(CUTLASS_FOLDERS if self.cutlass else ()))
 
 
 class _Files:
@@ -289,7 +288,7 @@ def _undeclared(section: _Section, include: Include) -> str:
     """The value of `depends` that a section lacks for an include, or nothing."""
     if include.path.startswith(TORCH_FOLDERS) and not section.torch and not section.tvm_ffi:
         return TORCH
-    return section.others if include.path.startswith(_CUTLASS_FOLDERS) else ""
+    return section.others if include.path.startswith(CUTLASS_FOLDERS) else ""
 
 
 def _complain(files: _Files, path: str, include: Include, wrong: tuple[Code, str, str], findings: Findings) -> None:

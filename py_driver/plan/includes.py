@@ -38,6 +38,7 @@ _MACROS = {macro: frozenset({name}) for name, one in BUILT.items() for macro in 
 _DEFINED = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*(?P<macro>\w+)\s*\)?\s*\)?")
 
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
+CUTLASS_FOLDERS = ("cutlass/", "cute/")
 """What the paths of torch's headers begin with."""
 
 PYTHON_HEADERS = re.compile(
