@@ -150,7 +150,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
         settings = [settings_file(cache_root())] if is_hermetic(cwd) else []
-        if settings and args[0] == "build" and (base := _output_base(bazel, cwd)):
+        if settings and args[0] == "build" and (base := output_base(bazel, cwd)):
             args = ["build", *toolchains(base), *args[1:]]
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += _LIVE if output.live else _PLAIN
@@ -218,7 +218,7 @@ def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
         raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
 
 
-def _output_base(bazel: Bazel, cwd: Path) -> Path | None:
+def output_base(bazel: Bazel, cwd: Path) -> Path | None:
     """Where Bazel keeps what it unpacks and builds for a workspace; None if it does not tell.
 
     It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace

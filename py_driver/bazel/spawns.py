@@ -25,6 +25,7 @@ _DEDUPLICATED = "deduplicated"
 # Numbers of fields in Bazel's src/main/protobuf/spawn.proto (7.7.1): of SpawnExec, ...
 _ARGUMENTS, _ENVIRONMENT, _INPUTS = 1, 2, 4
 _LISTED_OUTPUTS, _MNEMONIC, _ACTUAL_OUTPUTS, _RUNNER, _CACHE_HIT, _DIGEST, _METRICS = 5, 10, 11, 12, 13, 19, 20
+_EXIT_CODE = 15
 # ... of EnvironmentVariable,
 _NAME, _VALUE = 1, 2
 # ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration and Timestamp.
@@ -70,7 +71,8 @@ class Spawn:
         runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
         seconds: how long it ran, elsewhere on its worker only; None if it was not run.
         start: when it began, in seconds of Unix time; None if it was not run, or Bazel does not say.
-        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
+        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none. One that
+            failed made none.
         call: how it is called; None if nobody asked for that.
     """
 
@@ -144,11 +146,12 @@ def _spawn(content: bytes) -> Spawn:
     texts = {_MNEMONIC: "", _RUNNER: ""}
     outputs: dict[str, str] = {}
     listed: list[str] = []
-    key, hit, seconds, start = "", False, 0.0, None
+    key, hit, failed, seconds, start = "", False, False, 0.0, None
     metrics = slice(0, 0)
     for number, value in _fields(content, 0, len(content)):
         if isinstance(value, int):
             hit = bool(value) if number == _CACHE_HIT else hit
+            failed = bool(value) if number == _EXIT_CODE else failed
         elif number in texts:
             texts[number] = _text(content, value)
         elif number == _LISTED_OUTPUTS:
@@ -173,7 +176,7 @@ def _spawn(content: bytes) -> Spawn:
         runner=texts[_RUNNER],
         seconds=None if again else seconds,
         start=None if again else start,
-        outputs={**dict.fromkeys(listed, ""), **outputs},
+        outputs={} if failed else {**dict.fromkeys(listed, ""), **outputs},
     )
 
 

@@ -12,13 +12,15 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results, without_check
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
+from py_driver.bazel.run import output_base
 from py_driver.bazel.servers import free_server
 from py_driver.building.author_paths import Project
+from py_driver.building.begun import Beginning, known_history, remembered
 from py_driver.building.collect import check_place, collect
 from py_driver.building.estimate import Estimate, describe, doubt, estimate, learned
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
-from py_driver.building.history import read_calls, read_history, write_calls, write_history
+from py_driver.building.history import read_calls, write_calls, write_history
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, other_openmp, unsplit
@@ -236,10 +238,13 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
         if not options.local:  # a build for daily work takes seconds, and says what it did
             say_plan(ahead.estimate, len(chosen), jobs, memory, output)
         project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
-        done, counted, done_steps = _run(server, project, ahead.estimate, options, output)
-        cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
-    placed = places_of(counted, done_steps)
-    learn(prepared, ahead, placed)
+        beginning = Beginning(plan.module, workspace.package, ahead.steps)
+        with remembered([beginning], output_base(server.bazel, workspace.root)) as log:
+            done, counted, done_steps = _run(server, project, ahead.estimate, options, output, log.path)
+            cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
+            placed = places_of(counted, done_steps)
+            learn(prepared, ahead, placed)
+            log.known.add(plan.module)
     report(prepared, counted, placed, output)
     return Build(
         directory=directory,
@@ -252,13 +257,12 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
     )
 
 
-def _run(
-    server: Server, project: Project, ahead: Estimate, options: Options, output: Output
+def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown and logged)
+    server: Server, project: Project, ahead: Estimate, options: Options, output: Output, log: Path
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
     teller = Teller(projects=[project], choices=options.choices, output=output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
-        log = Path(name, "spawns.bin")
         choices = replace(options.choices, remote=remote)
         args = building(choices, server.running, Path(name), log, output)
         args += without_check(server.bazel) if server.name == options.checked else []
@@ -296,7 +300,7 @@ def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory:
         memory: what its actions may take together, in megabytes; None if that is not known.
     """
     steps = _expected(prepared.directory, prepared.plan, prepared.chosen, releases, choices)
-    history = read_history(prepared.plan.module) if kept_results().is_dir() else {}
+    history = known_history(prepared.plan.module) if kept_results().is_dir() else {}
     return Ahead(steps=steps, history=history, estimate=estimate(steps, history, jobs=choices.at_once(), memory=memory))
 
 

@@ -13,9 +13,11 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, building
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
+from py_driver.bazel.run import output_base
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.building.author_paths import Project
+from py_driver.building.begun import Beginning, remembered
 from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_plan, say_untested
 from py_driver.building.estimate import Work, together
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
@@ -168,7 +170,8 @@ def _build(
     """Build the projects of a workspace."""
     choices = options.choices
     bazel = find_bazel(root, output)
-    with free_server(bazel, root, output) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(free_server(bazel, root, output))
         jobs, memory = choices.at_once(), choices.memory(server.running)
         ahead = [look_ahead(one.task, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
@@ -178,7 +181,12 @@ def _build(
         teller = Teller(
             projects=[one.project for one in those], choices=replace(choices, keep_going=True), output=output
         )
-        done, steps = _run(server, root, those, options, teller, expected.seconds)
+        beginnings = [
+            Beginning(one.project.plan.module, one.project.workspace.package, its.steps)
+            for one, its in zip(those, ahead, strict=True)
+        ]
+        log = stack.enter_context(remembered(beginnings, output_base(server.bazel, root)))
+        done, steps = _run(server, root, those, options, teller, expected.seconds, log.path)
         if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
             raise done.failure
         results: dict[Path, Result] = {}
@@ -189,18 +197,25 @@ def _build(
             failure = failure_of(one.project, others, done, built, teller)
             try:
                 results[directory] = failure or _collected(one, before, done, steps[directory], output)
+                if failure is None:
+                    log.known.add(one.project.plan.module)
             except DriverError as refused:
                 results[directory] = refused
     return results
 
 
 def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
-    server: Server, root: Path, those: Sequence[Placed[Prepared]], options: Options, teller: Teller, planned: float
+    server: Server,
+    root: Path,
+    those: Sequence[Placed[Prepared]],
+    options: Options,
+    teller: Teller,
+    planned: float,
+    log: Path,
 ) -> tuple[Completed, dict[Path, tuple[list[CellSteps], list[CellStep]]]]:
     """Let Bazel build all of it; what came of that, and the steps of each project's variants that were built."""
     output, explain = teller.output, teller.explain
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
-        log = Path(name, "spawns.bin")
         args = building(replace(options.choices, remote=remote), server.running, Path(name), log, output)
         labels = [label for one in those for label in one.project.variants]
         title = f"building {counted(len(those), 'project')}"
