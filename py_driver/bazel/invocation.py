@@ -129,8 +129,13 @@ class Choices:
         return self.jobs or (REMOTE_JOBS if self.remote.executor else None)
 
 
-_TOLD: Final = ("--output_groups=+steps", "--build_event_publish_all_actions")
-"""What a build tells: of what its variants are made, and of each action that ran."""
+_TOLD: Final = (
+    "--output_groups=+steps",
+    "--build_event_publish_all_actions",
+    "--experimental_record_metrics_for_all_mnemonics",
+)
+"""What a build tells: of what its variants are made, of each action that ran, and for how long processors worked for
+each kind."""
 
 
 def kept_results() -> Path:

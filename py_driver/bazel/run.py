@@ -112,6 +112,18 @@ class Completed:
     failure: DriverError | None = None
 
 
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, while Bazel ran.
+
+    Attributes:
+        events: what it had built until then.
+    """
+
+    def __init__(self, events: Events) -> None:
+        super().__init__()
+        self.events = events
+
+
 def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     bazel: Bazel,
     args: Sequence[str],
@@ -145,7 +157,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
 
     Raises:
         DriverError: Bazel failed; `check` is set, or it could not be started.
-        KeyboardInterrupt: Ctrl-C; Bazel was told once and has stopped.
+        Stopped: Ctrl-C; Bazel was told once and has stopped.
     """
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
@@ -160,7 +172,10 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         events, tried = Events(), 0
         while True:
             console = Console(output, task, planned, workers)
-            exit_code = _called(bazel, command, cwd, environment, stdout_file, console, output)
+            try:
+                exit_code = _called(bazel, command, cwd, environment, stdout_file, console, output)
+            except KeyboardInterrupt:
+                raise Stopped(merged(events, read_events(events_file))) from None
             events = merged(events, read_events(events_file))
             if exit_code != _LOST or tried == _RETRIES:
                 break

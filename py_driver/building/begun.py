@@ -160,4 +160,7 @@ def _with(history: History, begun: dict[str, Any]) -> History:
     traced = trace_steps(records, {}, spawns)
     done = [one for one in places_of(count_steps(records, traced), traced) if one[1].path in made]
     sources = {(place.split("|")[0], place.split("|")[1]) for place in history}
-    return learned(history, steps, done, sources | {(step.section, step.source) for step in steps})
+    new = learned(history, steps, done, sources | {(step.section, step.source) for step in steps})
+    # How busy the machine was meanwhile, nobody knows.
+    known = {place: one.seconds for place, one in history.items() if one.seconds}
+    return {place: one._replace(seconds=known.get(place, one.seconds)) for place, one in new.items()}

@@ -17,7 +17,7 @@ from py_driver.bazel.servers import free_server
 from py_driver.building.author_paths import Project
 from py_driver.building.begun import Beginning, known_history, remembered
 from py_driver.building.collect import check_place, collect
-from py_driver.building.estimate import Estimate, describe, doubt, estimate, learned
+from py_driver.building.estimate import Estimate, describe, doubt, estimate, learned, without_load
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
 from py_driver.building.history import read_calls, write_calls, write_history
@@ -243,7 +243,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
             done, counted, done_steps = _run(server, project, ahead.estimate, options, output, log.path)
             cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
             placed = places_of(counted, done_steps)
-            learn(prepared, ahead, placed)
+            learn(prepared, ahead, without_load(placed, done.events.cpu))
             log.known.add(plan.module)
     report(prepared, counted, placed, output)
     return Build(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from py_driver.building.phases import phases
 from py_driver.output import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from py_driver.building.executed import CellStep, Place
     from py_driver.building.expected import Step
@@ -319,6 +320,24 @@ def _order(steps: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
                 followers[maker].append(at)
                 waiting[at] += 1
     return followers, waiting
+
+
+def without_load(done: Sequence[tuple[Place, CellStep]], cpu: Mapping[str, float]) -> list[tuple[Place, CellStep]]:
+    """Steps with the seconds that they would have taken if nothing else had run on the machine.
+
+    Bazel tells how long each step took, and how long processors worked for all steps of a kind: the less of it, the
+    more they have waited for others.
+
+    Args:
+        done: what the steps of a build did, with what each compiles.
+        cpu: see `Events`.
+    """
+    took: defaultdict[str, float] = defaultdict(float)
+    for place, step in done:
+        if step.did is Did.RUN:
+            took[place.mnemonic] += step.seconds
+    share = {kind: min(1.0, cpu[kind] / seconds) for kind, seconds in took.items() if seconds and cpu.get(kind)}
+    return [(place, replace(step, seconds=step.seconds * share.get(place.mnemonic, 1.0))) for place, step in done]
 
 
 def learned(

@@ -13,25 +13,24 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, building
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
-from py_driver.bazel.run import output_base
+from py_driver.bazel.run import Completed, Stopped, output_base
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.building.author_paths import Project
 from py_driver.building.begun import Beginning, remembered
 from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_plan, say_untested
-from py_driver.building.estimate import Work, together
+from py_driver.building.estimate import Work, together, without_load
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
 from py_driver.building.tell import Teller
 from py_driver.building.workspace import is_busy, one_at_a_time, workspace_for
-from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
     from py_driver.building.build import Ahead, Options, Prepared
     from py_driver.building.executed import CellStep, CellSteps
@@ -187,8 +186,6 @@ def _build(
         ]
         log = stack.enter_context(remembered(beginnings, output_base(server.bazel, root)))
         done, steps = _run(server, root, those, options, teller, expected.seconds, log.path)
-        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
-            raise done.failure
         results: dict[Path, Result] = {}
         for one, before in zip(those, ahead, strict=True):
             directory = one.project.directory
@@ -201,6 +198,9 @@ def _build(
                     log.known.add(one.project.plan.module)
             except DriverError as refused:
                 results[directory] = refused
+        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
+            # What was finished is in its place.
+            raise done.failure
     return results
 
 
@@ -220,17 +220,20 @@ def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         labels = [label for one in those for label in one.project.variants]
         title = f"building {counted(len(those), 'project')}"
         args = [*args, KEEP_GOING]
-        done = build_targets(
-            server.bazel,
-            root,
-            labels,
-            output,
-            title=title,
-            options=args,
-            check=False,
-            explain=explain,
-            planned=planned,
-        )
+        try:
+            done = build_targets(
+                server.bazel,
+                root,
+                labels,
+                output,
+                title=title,
+                options=args,
+                check=False,
+                explain=explain,
+                planned=planned,
+            )
+        except Stopped as stopped:
+            done = Completed(stdout="", events=stopped.events, failure=error(Code.INTERRUPTED, "interrupted"))
         if done.failure is None:
             teller.warn(done.events)
         server.built_in(done.events.exec_root)
@@ -287,7 +290,7 @@ def _collected(
     project, (totals, done_steps) = one.task, steps
     cells = collect_built(project, done.events.exec_root or one.project.workspace.root, totals)
     placed = places_of(totals, done_steps)
-    learn(project, ahead, placed)
+    learn(project, ahead, without_load(placed, done.events.cpu))
     report(project, totals, placed, output)
     return Build(
         directory=project.directory,

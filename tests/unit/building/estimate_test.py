@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.building.estimate import Estimate, History, Known, describe, doubt, estimate, learned
+from py_driver.building.estimate import Estimate, History, Known, describe, doubt, estimate, learned, without_load
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Step
 from py_driver.building.phases import TorchHeaders, phases
@@ -135,6 +135,20 @@ def test_templates_take_more_than_others() -> None:
     light = _step("CudaDeviceCompile", source="light.cu", arch="sm_80")
     known = {light.place: Known(reads=("old",), key="", seconds=0.5)}
     assert _ahead([light, large[0]], known, 1).seconds > 50
+
+
+def test_time_that_others_took_is_not_remembered() -> None:
+    """Of a kind of which processors worked for half of the time that its steps took."""
+    place = Place(source="g.cu", section="g", mnemonic="CudaFrontend", arch=None)
+    other = Place(source="g.cu", section="g", mnemonic="CudaHostCompile", arch=None)
+    third = Place(source="g.cu", section="g", mnemonic="CudaFatbinary", arch=None)
+
+    def ran(seconds: float, did: Did = Did.RUN) -> CellStep:
+        return CellStep(variant="v", path="p", key="p", did=did, seconds=seconds, spawn=None)
+
+    done = [(place, ran(6.0)), (place, ran(2.0)), (place, ran(0.0, Did.CACHED)), (other, ran(3.0)), (third, ran(1.0))]
+    cpu = {"CudaFrontend": 4.0, "CudaHostCompile": 7.5}
+    assert [step.seconds for _, step in without_load(done, cpu)] == [3.0, 1.0, 0.0, 3.0, 1.0]
 
 
 def test_a_sentence() -> None:
