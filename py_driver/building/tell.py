@@ -38,7 +38,7 @@ _MEMORY: Final = (
 _SHOWN: Final = 5
 _UNDEFINED: Final = re.compile(r"^  undefined-symbol: (\S+): .*$", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
-_ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent PWD=/proc/self/cwd SOURCE_DATE_EPOCH=0"
+_ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
 """That of every action: rules/private/actions.bzl."""
 
 

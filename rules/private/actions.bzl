@@ -1,13 +1,11 @@
 """What every action of the rules has in common."""
 
 # Path mapping on, and an environment that is complete: nothing of the host's reaches a tool. PATH names nothing that
-# could be found by accident. PWD is a name of the working directory that is the same everywhere: compilers write it into
-# debug sections, as cicc does with `-G`. SOURCE_DATE_EPOCH is what clang takes for `__DATE__`, `__TIME__` and `__TIMESTAMP__`.
+# could be found by accident. SOURCE_DATE_EPOCH is what clang takes for `__DATE__`, `__TIME__` and `__TIMESTAMP__`.
 ACTION = {
     "env": {
         "LANG": "C",
         "PATH": "/nonexistent",
-        "PWD": "/proc/self/cwd",
         "SOURCE_DATE_EPOCH": "0",
     },
     "execution_requirements": {"supports-path-mapping": "1"},

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.e2e, pytest.mark.core]
 
-_VARIABLES = {"LANG": "C", "PATH": "/nonexistent", "PWD": "/proc/self/cwd", "SOURCE_DATE_EPOCH": "0"}
-"""All that an action sees of an environment."""
-
 _PACKAGE = "//examples/relu"
 _OURS = (
     "Kernel(Id|IdObject|CxxPreprocess|CxxName|CxxCompile|CudaCompile|Link|Sources|Variant|Bundle)|Cuda.*|Hip.*|ZigBuild"
