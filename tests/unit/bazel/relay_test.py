@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import socketserver
-import statistics
 import subprocess
 import sys
 import threading
@@ -18,11 +17,10 @@ import pytest
 from py_driver.bazel.relay import owners, relay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 _SECONDS = 30
-_CROWD_SECONDS = 0.8
 _NOBODY = 65534
 _CLIENT = """
 import encodings.idna, os, socket, sys
@@ -120,21 +118,27 @@ def test_nobody_else_is_let_in(echo: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_crowd_of_somebody_else_keeps_nobody_waiting(echo: str) -> None:
+def test_a_crowd_of_somebody_else_keeps_nobody_waiting(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's table, which is long then, is read once for many of them."""
+    together: list[int] = []
+
+    def counted(ports: Collection[int], server: int) -> dict[int, int]:
+        together.append(len(ports))
+        return owners(ports, server)
+
+    monkeypatch.setattr("py_driver.bazel.relay.owners", counted)
     with relay(echo) as port:
         crowd = [sys.executable, "-c", _CROWD, str(_NOBODY), str(port), str(_CROWD_SIZE)]
         with subprocess.Popen(crowd, stdout=subprocess.PIPE) as others:
             try:
                 assert others.stdout
                 assert others.stdout.readline() == b"there\n"
-                waits = []
                 for number in range(20):
-                    start = time.monotonic()
                     assert _say(socket.AF_INET, "127.0.0.1", port, b"%d" % number) == b"%d" % number
-                    waits.append(time.monotonic() - start)
-                assert statistics.median(waits) < _CROWD_SECONDS, waits
             finally:
                 others.kill()
+    assert sum(together) > _CROWD_SIZE
+    assert sum(together) > 20 * len(together)
 
 
 def test_another_address_of_the_loopback_interface_is_not_let_in(echo: str) -> None:
