@@ -16,14 +16,14 @@ from py_driver.building.each import build_each
 from py_driver.building.installed_torch import Torch, importable_torch, python_on, python_with
 from py_driver.building.variant_dir import DEV, read_metadata
 from py_driver.errors import Code, DriverError, error
-from py_driver.plan.narrow import narrowed
+from py_driver.plan.narrow import narrowed, served
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
 from py_driver.system.files import keep_from_git, write, writing
 from py_driver.system.gpus import native_archs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.bazel.invocation import Choices
@@ -140,6 +140,29 @@ def this_machine(version: str = "", family: str = "") -> Machine:
     return Machine(torch=torch, archs=archs, family=family)
 
 
+def _listed(
+    plan: Plan, machine: Machine, listed: Mapping[str, Sequence[str]], output: Output | None
+) -> tuple[str, ...]:
+    """The architectures that variables name, for GPUs such as this machine has, for which there is device code.
+
+    Args:
+        plan: of the project.
+        machine: which.
+        listed: see `dev_build`.
+        output: where to say that they are taken, or not; None says nothing.
+    """
+    found: dict[str, None] = {}
+    for variable, archs in listed.items():
+        usable = usable_archs(machine.torch, archs) if machine.archs else ()
+        own = served(plan, usable)
+        if output and usable:
+            taken = f"--archs {','.join(own)} comes from {variable}" if own else f"{variable} is not used"
+            others = [arch for arch in usable if arch not in own]
+            output.say(f"note: {taken}" + (f": no device code for {', '.join(others)}" if others else ""))
+        found.update(dict.fromkeys(own))
+    return tuple(found)
+
+
 def _gpus() -> tuple[str, ...]:
     """The architectures of this machine's GPUs; none if it has none."""
     try:
@@ -156,6 +179,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     choices: Choices,
     *,
     archs: Sequence[str] = (),
+    listed: Mapping[str, Sequence[str]] | None = None,
     change: Callable[[Plan], Plan] | None = None,
     into: str = "",
     kind: str = "",
@@ -169,7 +193,9 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         releases: to build for.
         output: where progress is shown.
         choices: how.
-        archs: GPU architectures to build for; the machine's own if none.
+        archs: GPU architectures to build for; if none, those that are listed, and else the machine's own.
+        listed: architectures that variables of the environment name, by the variable; they count for GPUs that the
+            machine has, and if the project has code for them.
         change: as `Options.change`.
         into: as `Options.into`; such a build is not the newest one for `rules_torch_kernels.live`, and stays.
         kind: in a word, how it differs from the usual build, e.g. `debug`; whoever follows that does not get this.
@@ -181,7 +207,10 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix)
     variant = local_variant(plan, machine.torch, archs or machine.archs, machine.family)
-    chosen = tuple(archs or machine.archs) if _has_device_code(plan, variant) else ()
+    chosen: tuple[str, ...] = ()
+    if _has_device_code(plan, variant):
+        named = archs or _listed(plan, machine, listed or {}, output if after is None else None)
+        chosen = tuple(named or machine.archs)
     checked = after.server if after else ""
     options = Options(archs=chosen, local=True, into=into, change=change, checked=checked, choices=choices)
     done = build(directory, [variant.name], releases, output, options)

@@ -72,14 +72,24 @@ def watch(
 
 
 def _changes(directory: Path) -> Iterator[bool]:
-    """Whether a source has changed: yes at first, and then each time one has, and no every now and then."""
+    """Whether a source has changed: yes at first, and then each time one has, and no every now and then.
+
+    The system tells of files in directories that it watches. Of a directory that is moved, copied or made it tells the
+    name, but not what was in it before it was watched: so after each change the sources are looked at too, and once
+    more when it is quiet again.
+    """
     import watchfiles  # noqa: PLC0415  (slow to load, and only this needs it)
 
-    root, is_lasting = directory.absolute(), watchfiles.DefaultFilter(ignore_dirs=())
+    root, lasting = directory.absolute(), watchfiles.DefaultFilter(ignore_dirs=())
     changed = True
 
-    def accept(change: watchfiles.Change, path: str) -> bool:
-        return is_lasting(change, path) and _is_source(Path(path).relative_to(root).parts)
+    def is_lasting(path: str) -> bool:
+        return lasting(watchfiles.Change.modified, path)
+
+    def accept(_: watchfiles.Change, path: str) -> bool:
+        parts = Path(path).relative_to(root).parts
+        is_other_file = not _is_source(parts) and Path(path).is_file()
+        return is_lasting(path) and _may_have_sources(parts) and not is_other_file
 
     while True:
         with ExitStack() as opened, suppress(FileNotFoundError):
@@ -91,16 +101,38 @@ def _changes(directory: Path) -> Iterator[bool]:
                 continue
             # As long as it is open, no other directory gets its number.
             opened.callback(os.close, place)
+            known, is_quiet = _sources(root, is_lasting), False
             # The watch begins before a build, so that no edit meanwhile is missed.
             for changes in watchfiles.watch(
                 root, watch_filter=accept, step=_STEP_MS, rust_timeout=_LOOK_MS, yield_on_timeout=True
             ):
-                yield changed or bool(changes)
+                if changes or not is_quiet:
+                    before, known = known, _sources(root, is_lasting)
+                    edited = any(_is_source(Path(path).relative_to(root).parts) for _, path in changes)
+                    changed = changed or edited or known != before
+                    is_quiet = not changes
+                yield changed
                 changed = False
                 if not _is_at(place, root):
                     break
         # It was removed, and perhaps made again, as by another checkout: of that the watch sees nothing.
         changed = True
+
+
+def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[int, ...]]:
+    """The sources of a project, and links to directories, each with what the system says of its content."""
+    found: dict[str, tuple[int, ...]] = {}
+    for place, directories, files in os.walk(root):
+        inner = Path(place).relative_to(root).parts
+        directories[:] = [name for name in directories if _may_have_sources((*inner, name))]
+        links = [name for name in directories if Path(place, name).is_symlink()]
+        own = [name for name in files if _is_source((*inner, name))]
+        for path in (Path(place, name) for name in (*links, *own)):
+            if is_lasting(str(path)):
+                with suppress(OSError):  # an editor's
+                    about = path.lstat()
+                    found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns)
+    return found
 
 
 def _is_at(place: int, root: Path) -> bool:
@@ -117,9 +149,12 @@ def _is_source(parts: Sequence[str]) -> bool:
     Args:
         parts: of its path, relative to the project.
     """
-    if not parts or parts[0] in _NO_SOURCES or "__pycache__" in parts:
-        return False
-    return Path(parts[-1]).suffix in _SUFFIXES or parts[0] in _SHIPPED
+    return _may_have_sources(parts) and (Path(parts[-1]).suffix in _SUFFIXES or parts[0] in _SHIPPED)
+
+
+def _may_have_sources(parts: Sequence[str]) -> bool:
+    """Whether a directory may have sources in it; the parts are as above."""
+    return bool(parts) and parts[0] not in _NO_SOURCES and "__pycache__" not in parts
 
 
 def _built(build: Callable[[DevBuild | None], DevBuild], last: DevBuild | None, output: Output) -> DevBuild | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -53,6 +53,7 @@ class Events:
             --build_event_publish_all_actions.
         told: the actions that failed or printed something, in the order in which they ended.
         causes: label of a target to the first outputs of the actions whose failure kept it from being built.
+        cpu: by mnemonic, the seconds of processors that actions which ran here took together
     """
 
     failed: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class Events:
     completed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     told: tuple[Action, ...] = ()
     causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cpu: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for each kind of event)
@@ -80,6 +82,7 @@ def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for e
     told: list[Action] = []
     causes: dict[str, tuple[str, ...]] = {}
     exec_root: Path | None = None
+    cpu: dict[str, float] = {}
     for event in _events(lines):
         name = event["id"]
         if "namedSet" in name:
@@ -104,6 +107,9 @@ def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for e
                 completed_actions[action.output] = action.command
             if action.text or not action.succeeded:
                 told.append(action)
+        elif "buildMetrics" in name:
+            for kind in event.get("buildMetrics", {}).get("actionSummary", {}).get("actionData", []):
+                cpu[kind.get("mnemonic", "")] = _duration(kind, "userTime") + _duration(kind, "systemTime")
         elif "workspace" in name and (root := event.get("workspaceInfo", {}).get("localExecRoot")):
             exec_root = Path(root)
         elif "testSummary" in name and event.get("testSummary", {}).get("overallStatus") not in {"PASSED", "FLAKY"}:
@@ -117,6 +123,26 @@ def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for e
         completed=completed_actions,
         told=tuple(told),
         causes=causes,
+        cpu=cpu,
+    )
+
+
+def _duration(values: Mapping[str, Any], name: str) -> float:
+    """The seconds of a duration, which JSON has as `1.5s`; 0 if there is none."""
+    try:
+        return float(str(values.get(name, "0s")).removesuffix("s"))
+    except ValueError:
+        return 0.0
+
+
+def merged(first: Events, second: Events) -> Events:
+    """What a build did that was tried twice: its actions in both, and its targets as they were at the end."""
+    return replace(
+        second,
+        exec_root=second.exec_root or first.exec_root,
+        completed={**first.completed, **second.completed},
+        cpu={kind: first.cpu.get(kind, 0.0) + second.cpu.get(kind, 0.0) for kind in {**first.cpu, **second.cpu}},
+        told=tuple(dict.fromkeys((*(one for one in first.told if one.succeeded), *second.told))),
     )
 
 

@@ -132,6 +132,9 @@ class Choices:
 _TOLD: Final = ("--output_groups=+steps", "--build_event_publish_all_actions")
 """What a build tells: of what its variants are made, and of each action that ran."""
 
+_METRICS: Final = "--experimental_record_metrics_for_all_mnemonics"
+"""For how long processors worked for each kind of action."""
+
 
 def kept_results() -> Path:
     """Where Bazel keeps results of actions: its disk cache."""
@@ -150,6 +153,7 @@ def building(choices: Choices, running: int, scratch: Path, log: Path, output: O
     """
     return [
         *_TOLD,
+        _METRICS,
         *log_options(log),
         f"--disk_cache={kept_results()}",
         f"--experimental_disk_cache_gc_max_size={_ACTIONS_SIZE}",

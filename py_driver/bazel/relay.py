@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
-import socketserver
 import struct
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _HOST: Final = "127.0.0.1"
 _CHUNK: Final = 1 << 18
 _POLL_SECONDS: Final = 0.05
+_BACKLOG: Final = 4096
+"""Of connections that wait; the system takes no more than its own limit."""
+
+_TOGETHER: Final = 512
+"""So many connections are looked at together; each is an open file of this process meanwhile."""
+
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 """The system's connections, a line each: `sl local remote state queues timer retransmits uid timeout inode ...`."""
 
@@ -38,48 +45,79 @@ def relay(path: str, port: int = 0) -> Iterator[int]:
     Raises:
         OSError: the port cannot be used.
     """
-    with _Relay(path, port) as server:
-        threading.Thread(target=server.serve_forever, args=[_POLL_SECONDS], daemon=True).start()
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((_HOST, port))
+        listening.listen(_BACKLOG)
+        listening.settimeout(0)
+        ends = threading.Event()
+        accepting = threading.Thread(target=_accept, args=(listening, path, ends), daemon=True)
+        accepting.start()
         try:
-            yield server.server_address[1]
+            yield listening.getsockname()[1]
         finally:
-            server.shutdown()
+            ends.set()
+            accepting.join()
 
 
-class _Relay(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    block_on_close = False
-    daemon_threads = True
-    request_queue_size = 128
-    server_address: tuple[str, int]
+def _accept(listening: socket.socket, path: str, ends: threading.Event) -> None:
+    """Pass on the connections of this user's processes, and close all others, until this is to end.
 
-    def __init__(self, path: str, port: int) -> None:
-        self.path = path
-        super().__init__((_HOST, port), _Connection)
+    The system's table of connections is long when there are many, so it is read once for all that wait.
+    """
+    server = listening.getsockname()[1]
+    while not ends.is_set():
+        ready, _, _ = select.select([listening], [], [], _POLL_SECONDS)
+        if not ready:
+            continue
+        waiting = _waiting(listening)
+        # Somebody else may have the same port at another address.
+        known = owners([port for _, (host, port) in waiting if host == _HOST], server)
+        for connection, (host, port) in waiting:
+            if host == _HOST and known.get(port) == os.geteuid():
+                connection.settimeout(None)
+                threading.Thread(target=_serve, args=(connection, path), daemon=True).start()
+            else:
+                _close(connection)
 
-    def verify_request(self, request: object, client_address: object) -> bool:
-        """Whether a connection is of a process of this user: the system knows whose socket its other end is."""
-        del request
-        if (
-            not isinstance(client_address, tuple) or client_address[0] != _HOST
-        ):  # a port of another address is another's
-            return False
-        return owner(client_address[1], self.server_address[1]) == os.geteuid()
+
+def _waiting(listening: socket.socket) -> list[tuple[socket.socket, tuple[str, int]]]:
+    """The connections that wait to be accepted, with the address of each; no more than are looked at together."""
+    found: list[tuple[socket.socket, tuple[str, int]]] = []
+    while len(found) < _TOGETHER:
+        try:
+            found.append(listening.accept())
+        except ConnectionError:  # it has gone meanwhile
+            continue
+        except BlockingIOError:
+            break
+        except OSError:  # this process has too many open files; some of these are closed soon
+            if not found:
+                time.sleep(_POLL_SECONDS)
+            break
+    return found
 
 
-class _Connection(socketserver.BaseRequestHandler):
-    server: _Relay
-
-    def handle(self) -> None:
-        """Pass bytes both ways until both ends have said all."""
+def _serve(connection: socket.socket, path: str) -> None:
+    """Pass bytes both ways until both ends have said all."""
+    try:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as there:
-            there.connect(self.server.path)
+            there.connect(path)
             if _user(there) not in {os.geteuid(), 0}:  # somebody else may have put a socket there
                 return
-            back = threading.Thread(target=_copy, args=(there, self.request), daemon=True)
+            back = threading.Thread(target=_copy, args=(there, connection), daemon=True)
             back.start()
-            _copy(self.request, there)
+            _copy(connection, there)
             back.join()
+    finally:
+        _close(connection)
+
+
+def _close(connection: socket.socket) -> None:
+    """End a connection: first with a word, so that the other end reads an end and no error."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+    connection.close()
 
 
 def _user(there: socket.socket) -> int:
@@ -100,20 +138,24 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def owner(port: int, server: int) -> int | None:
-    """The user whose process has a socket of the loopback interface; None if there is none that is open.
+def owners(ports: Collection[int], server: int) -> dict[int, int]:
+    """The users whose processes have sockets of the loopback interface, by port; none for one that is not open.
 
     Args:
-        port: of the socket.
-        server: the port that it is connected to.
+        ports: of the sockets.
+        server: the port that they are connected to.
     """
     host = f"{int.from_bytes(socket.inet_aton(_HOST), 'little'):08X}"
-    ends = [(f"{kind}{host}:{port:04X}", f"{kind}{host}:{server:04X}") for kind in ("", _MAPPED)]
-    for table in _TABLES:
+    local = {f"{kind}{host}:{port:04X}": port for port in ports for kind in ("", _MAPPED)}
+    remote = f"{host}:{server:04X}"
+    found: dict[int, int] = {}
+    for table in _TABLES if ports else ():
         with suppress(OSError):
             for line in table.read_text(encoding="ascii").splitlines():
-                found = line.split()
+                if remote not in line:
+                    continue
+                words = line.split()
                 # A socket that its process has closed is nobody's: it is shown as root's, without an inode.
-                if (found[1], found[2]) in ends and found[9] != "0":
-                    return int(found[7])
-    return None
+                if words[1] in local and words[2] in {remote, _MAPPED + remote} and words[9] != "0":
+                    found[local[words[1]]] = int(words[7])
+    return found

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from py_driver.bazel.console import ACTIONS_SHOWN, Console, own_diagnostics
-from py_driver.bazel.events import Events, read_events
+from py_driver.bazel.events import Events, merged, read_events
 from py_driver.bazel.rc import OPTION as ANNOUNCE
 from py_driver.bazel.sandbox import is_hermetic, settings_file, toolchains
+from py_driver.bazel.spawns import keep_log
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode, error
 from py_driver.output import printable
 from py_driver.system.cache import cache_root
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _OK = 0
 _BUILD_FAILED = 1
+_LOST = 39
+_RETRIES = 5
 _INTERRUPTED = 8
 _FAILURES = {
     _BUILD_FAILED: (Code.BUILD_FAILED, "the build failed"),
@@ -47,7 +50,7 @@ _FAILURES = {
     36: (Code.SET_UP, "Bazel met a problem of this machine"),
     37: (Code.SET_UP, "Bazel failed with an internal error"),
     38: (Code.NO_NETWORK, "Bazel could not report its build events"),
-    39: (Code.NO_NETWORK, "a remote cache lost a file that the build needs, or does not send it"),
+    _LOST: (Code.NO_NETWORK, "a remote cache lost a file that the build needs, or does not send it"),
     45: (Code.NO_NETWORK, "Bazel could not report its build events"),
     48: (Code.SET_UP, "Bazel could not resolve the modules of MODULE.bazel"),
 }
@@ -64,7 +67,9 @@ _LIVE = ("--curses=yes", f"--ui_actions_shown={ACTIONS_SHOWN}", "--terminal_colu
 """Each action that runs has a line of its own, and none is cut."""
 _LABELS_SHOWN = 5
 _LINES_SHOWN = 6
-_REMOTE = (34, 39)
+_REMOTE = (34, _LOST)
+_NO_RETRIES = "--experimental_remote_cache_eviction_retries=0"
+"""Bazel would try again by itself, and write over what it has told of the build until then."""
 _ALONE = "to build on this machine without it: --remote-cache= --remote-executor="
 _NO_WORKER = re.compile(r"queued for too long|\bno (?:matching |available )?workers? ", re.IGNORECASE)
 _PROPERTY = "--remote_default_exec_properties="
@@ -107,6 +112,18 @@ class Completed:
     failure: DriverError | None = None
 
 
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, while Bazel ran.
+
+    Attributes:
+        events: what it had built until then.
+    """
+
+    def __init__(self, events: Events) -> None:
+        super().__init__()
+        self.events = events
+
+
 def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     bazel: Bazel,
     args: Sequence[str],
@@ -121,7 +138,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
 ) -> Completed:
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
-    An action in a workspace of ours sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`.
+    An action in a workspace of ours sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`. A build
+    for which a cache has lost a result is tried again: what the cache has lost is made then.
 
     Args:
         bazel: which one.
@@ -139,40 +157,64 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
 
     Raises:
         DriverError: Bazel failed; `check` is set, or it could not be started.
-        KeyboardInterrupt: Ctrl-C; Bazel was told once and has stopped.
+        Stopped: Ctrl-C; Bazel was told once and has stopped.
     """
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
         settings = [settings_file(cache_root())] if is_hermetic(cwd) else []
-        if settings and args[0] == "build" and (base := _output_base(bazel, cwd)):
+        if settings and args[0] == "build" and (base := output_base(bazel, cwd)):
             args = ["build", *toolchains(base), *args[1:]]
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += _LIVE if output.live else _PLAIN
-        command += [f"--build_event_json_file={events_file}", *args[1:]]
+        command += [*([_NO_RETRIES] if args[0] == "build" else []), f"--build_event_json_file={events_file}", *args[1:]]
         workers = _workers(args) if any(one.startswith("--remote_executor=") for one in args) else ""
-        console = Console(output, task, planned, workers)
-        with stdout_file.open("wb") as stdout, held() as let_signals_come:
+        environment = curated(extra=env)
+        events, tried = Events(), 0
+        while True:
+            console = Console(output, task, planned, workers)
             try:
-                process = subprocess.Popen(
-                    command,
-                    cwd=cwd,
-                    env=curated(extra=env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=stdout,
-                    stderr=subprocess.PIPE,
-                    process_group=0,
-                )
-            except OSError as problem:
-                raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
-            exit_code = _follow(process, console, output, let_signals_come)
+                exit_code = _called(bazel, command, cwd, environment, stdout_file, console, output)
+            except KeyboardInterrupt:
+                raise Stopped(merged(events, read_events(events_file))) from None
+            events = merged(events, read_events(events_file))
+            if exit_code != _LOST or tried == _RETRIES:
+                break
+            keep_log(args, tried)
+            tried += 1
+            output.say("A cache has lost a result that the build needs; trying again.")
         for note in console.settings.notes([cwd.resolve() / ".bazelrc", bazel.path.with_name("bazelrc"), *settings]):
             output.say(printable(note))
-        events = read_events(events_file)
         text = stdout_file.read_text(encoding="utf-8", errors="replace")
     failure = None if exit_code == _OK else _failure(exit_code, console, events, output, explain)
     if failure is not None and check:
         raise failure
     return Completed(stdout=text, events=events, failure=failure)
+
+
+def _called(  # noqa: PLR0913  (what is called, where, and who reads it)
+    bazel: Bazel,
+    command: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    stdout_file: Path,
+    console: Console,
+    output: Output,
+) -> int:
+    """Call Bazel, and read what it writes until it ends; its exit code."""
+    with stdout_file.open("wb") as stdout, held() as let_signals_come:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+        except OSError as problem:
+            raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
+        return _follow(process, console, output, let_signals_come)
 
 
 def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
@@ -191,7 +233,7 @@ def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
         raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
 
 
-def _output_base(bazel: Bazel, cwd: Path) -> Path | None:
+def output_base(bazel: Bazel, cwd: Path) -> Path | None:
     """Where Bazel keeps what it unpacks and builds for a workspace; None if it does not tell.
 
     It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,16 +14,19 @@ from py_driver.bazel.find import OUTPUT_VARIABLE, Bazel
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import path_digest
 from py_driver.system.memory import builds_at_once
-from py_driver.system.turns import turn
+from py_driver.system.turns import turn, whom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from py_driver.output import Output
-    from py_driver.system.turns import Turn
+    from py_driver.system.turns import Ticket, Turn
 
 _IDLE_SECONDS: Final = 300
 """How long a server is kept that only builds at the same time need; it takes half a gigabyte."""
+
+_COPY: Final = ".copy"
+"""Between the name of a workspace and the number of its copy."""
 
 _TOOLCHAINS: Final = "@*torch_kernels_*.marker"
 """What Bazel writes beside a repository of ours when all of it is there."""
@@ -74,12 +78,24 @@ def build_turn(output: Output) -> Iterator[Turn]:
     """
     places = builds_at_once()
 
-    def waiting(before: int) -> None:
-        came = "1 build came" if before == 1 else f"{before} builds came"
-        output.say(f"{came} before this one; at most {places} run at once; waiting.")
+    def waiting(before: Sequence[Ticket]) -> None:
+        output.say(
+            f"At most {places} {'build runs' if places == 1 else 'builds run'} at once here, and this one is "
+            f"number {len(before) + 1}; waiting for {whom(before, time.time())}."
+        )
 
     with turn(cache_root() / "turns" / "builds", waiting, places=places) as mine:
         yield mine
+
+
+def copy_of(workspace: Path, number: int) -> Path:
+    """A copy of a workspace in the cache, for builds at the same time of what has one place there; 0 is the first."""
+    return workspace.with_name(f"{workspace.name}{_COPY}{number}") if number else workspace
+
+
+def _original(root: Path) -> Path:
+    """The workspace of which another one is a copy."""
+    return root.with_name(root.name.partition(_COPY)[0]) if root.parent == cache_root() / "workspaces" else root
 
 
 @contextmanager
@@ -87,7 +103,7 @@ def free_server(bazel: Bazel, root: Path, output: Output) -> Iterator[Server]:
     """A server of a workspace that no other build has as long as this lasts.
 
     The first one is the one that Bazel itself takes there, and is kept as long as Bazel likes. The others are only for
-    builds at the same time; they have the toolchains of the first, by hard links.
+    builds at the same time, or for a copy of a workspace; they have the toolchains of the first, by hard links.
 
     Args:
         bazel: which one.
@@ -97,10 +113,10 @@ def free_server(bazel: Bazel, root: Path, output: Output) -> Iterator[Server]:
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    servers, name = cache_root() / "servers", path_digest(root)
-    first, base = servers / name, None
+    servers, name, original = cache_root() / "servers", path_digest(root), _original(root)
+    first, base = servers / path_digest(original), None
     with build_turn(output) as mine:
-        if mine.place:
+        if mine.place or root != original:
             base = Path(os.environ.get(OUTPUT_VARIABLE) or servers).absolute() / f"{name}-{mine.place}"
             with storage_errors(base):
                 (base / "external").mkdir(parents=True, exist_ok=True)

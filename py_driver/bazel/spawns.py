@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
 _REMOTE = "remote"
 """What Bazel names as the runner of a process that an executor ran."""
@@ -24,6 +25,7 @@ _DEDUPLICATED = "deduplicated"
 # Numbers of fields in Bazel's src/main/protobuf/spawn.proto (7.7.1): of SpawnExec, ...
 _ARGUMENTS, _ENVIRONMENT, _INPUTS = 1, 2, 4
 _LISTED_OUTPUTS, _MNEMONIC, _ACTUAL_OUTPUTS, _RUNNER, _CACHE_HIT, _DIGEST, _METRICS = 5, 10, 11, 12, 13, 19, 20
+_EXIT_CODE = 15
 # ... of EnvironmentVariable,
 _NAME, _VALUE = 1, 2
 # ... of File, of Digest, of SpawnMetrics, and of google.protobuf.Duration and Timestamp.
@@ -69,7 +71,8 @@ class Spawn:
         runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
         seconds: how long it ran, elsewhere on its worker only; None if it was not run.
         start: when it began, in seconds of Unix time; None if it was not run, or Bazel does not say.
-        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none.
+        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none. One that
+            failed made none.
         call: how it is called; None if nobody asked for that.
     """
 
@@ -87,18 +90,38 @@ def without_configuration(path: str) -> str:
     return _OUTPUT.sub("", path)
 
 
+_LOG = "--execution_log_binary_file="
+
+
 def options(log: Path) -> list[str]:
     """What Bazel is told to write the log."""
-    return [f"--execution_log_binary_file={log}", "--noexecution_log_sort"]
+    return [f"{_LOG}{log}", "--noexecution_log_sort"]
+
+
+def keep_log(args: Iterable[str], tried: int) -> None:
+    """Put the log of a call of Bazel aside, for `read_spawns`: the next one writes a new file.
+
+    Args:
+        args: of the call.
+        tried: how many logs of the build were put aside before.
+    """
+    for log in (Path(one.removeprefix(_LOG)) for one in args if one.startswith(_LOG)):
+        with suppress(FileNotFoundError):
+            log.replace(f"{log}.{tried}")
 
 
 def read_spawns(log: Path, *, calls: bool = False) -> Iterator[Spawn]:
     """The processes in a log, one in memory at a time; of a log that was cut off, those that are whole.
 
     Args:
-        log: the file.
+        log: the file; of a build that was tried several times, the last one.
         calls: whether to tell how they are called; that takes longer by far.
     """
+    for part in [*sorted(log.parent.glob(f"{log.name}.[0-9]*")), log]:
+        yield from _read(part, calls=calls)
+
+
+def _read(log: Path, *, calls: bool) -> Iterator[Spawn]:
     try:
         file = log.open("rb")
     except FileNotFoundError:
@@ -123,11 +146,12 @@ def _spawn(content: bytes) -> Spawn:
     texts = {_MNEMONIC: "", _RUNNER: ""}
     outputs: dict[str, str] = {}
     listed: list[str] = []
-    key, hit, seconds, start = "", False, 0.0, None
+    key, hit, failed, seconds, start = "", False, False, 0.0, None
     metrics = slice(0, 0)
     for number, value in _fields(content, 0, len(content)):
         if isinstance(value, int):
             hit = bool(value) if number == _CACHE_HIT else hit
+            failed = bool(value) if number == _EXIT_CODE else failed
         elif number in texts:
             texts[number] = _text(content, value)
         elif number == _LISTED_OUTPUTS:
@@ -152,7 +176,7 @@ def _spawn(content: bytes) -> Spawn:
         runner=texts[_RUNNER],
         seconds=None if again else seconds,
         start=None if again else start,
-        outputs={**dict.fromkeys(listed, ""), **outputs},
+        outputs={} if failed else {**dict.fromkeys(listed, ""), **outputs},
     )
 
 

@@ -12,13 +12,15 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results, without_check
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
+from py_driver.bazel.run import output_base
 from py_driver.bazel.servers import free_server
 from py_driver.building.author_paths import Project
+from py_driver.building.begun import Beginning, known_history, remembered
 from py_driver.building.collect import check_place, collect
-from py_driver.building.estimate import Estimate, describe, estimate, learned
+from py_driver.building.estimate import Estimate, describe, doubt, estimate, learned, without_load
 from py_driver.building.executed import CellSteps, cells_of, places_of
 from py_driver.building.expected import Settings, expected_steps
-from py_driver.building.history import read_calls, read_history, write_calls, write_history
+from py_driver.building.history import read_calls, write_calls, write_history
 from py_driver.building.made import remember
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
@@ -181,8 +183,8 @@ def build(
     options = options or Options()
     prepared = prepare(directory, patterns, releases, output, options)
     say_untested(prepared.chosen, releases, output, options)
-    with one_at_a_time(prepared.plan, output):
-        return _build(prepared, releases, options, output)
+    with one_at_a_time(directory, prepared.plan, output) as copy:
+        return _build(prepared, releases, options, output, copy)
 
 
 def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
@@ -221,10 +223,10 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
 
 
-def _build(prepared: Prepared, releases: Releases, options: Options, output: Output) -> Build:
+def _build(prepared: Prepared, releases: Releases, options: Options, output: Output, copy: int) -> Build:
     directory, plan, chosen = prepared.directory, prepared.plan, prepared.chosen
     start = time.monotonic()
-    workspace = workspace_for(directory, plan, releases)
+    workspace = workspace_for(directory, plan, releases, copy)
     bazel = find_bazel(workspace.root, output)
     fetched = fetch_all(archives(plan, chosen, releases.lock, gcc=options.choices.gcc), output)
     with free_server(bazel, workspace.root, output) as server:
@@ -235,12 +237,15 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
             )
         ahead = look_ahead(prepared, releases, options.choices, memory)
         if not options.local:  # a build for daily work takes seconds, and says what it did
-            output.say(describe(ahead.estimate, len(chosen), jobs))
+            say_plan(ahead.estimate, len(chosen), jobs, memory, output)
         project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
-        done, counted, done_steps = _run(server, project, ahead.estimate, options, output)
-        cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
-    placed = places_of(counted, done_steps)
-    learn(prepared, ahead, placed)
+        beginning = Beginning(plan.module, workspace.package, ahead.steps)
+        with remembered([beginning], output_base(server.bazel, workspace.root)) as log:
+            done, counted, done_steps = _run(server, project, ahead.estimate, options, output, log.path)
+            cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
+            placed = places_of(counted, done_steps)
+            learn(prepared, ahead, without_load(placed, done.events.cpu))
+            log.known.add(plan.module)
     report(prepared, counted, placed, output)
     return Build(
         directory=directory,
@@ -253,13 +258,12 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
     )
 
 
-def _run(
-    server: Server, project: Project, ahead: Estimate, options: Options, output: Output
+def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown and logged)
+    server: Server, project: Project, ahead: Estimate, options: Options, output: Output, log: Path
 ) -> tuple[Completed, list[CellSteps], list[CellStep]]:
     """Let Bazel build variants; what came of it, and the steps of each."""
     teller = Teller(projects=[project], choices=options.choices, output=output)
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
-        log = Path(name, "spawns.bin")
         choices = replace(options.choices, remote=remote)
         args = building(choices, server.running, Path(name), log, output)
         args += without_check(server.bazel) if server.name == options.checked else []
@@ -280,6 +284,13 @@ def _run(
         return done, *cells_of(done.events, [*project.variants.values()], log, calls=options.report is not None)
 
 
+def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
+    """Say what is expected of a build of some variants, and whether the machine may have too little memory for it."""
+    output.say(describe(ahead, variants, jobs))
+    if note := doubt(ahead, jobs, memory):
+        output.say(note)
+
+
 def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory: int | None) -> Ahead:
     """What is expected of a build.
 
@@ -290,7 +301,7 @@ def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory:
         memory: what its actions may take together, in megabytes; None if that is not known.
     """
     steps = _expected(prepared.directory, prepared.plan, prepared.chosen, releases, choices)
-    history = read_history(prepared.plan.module) if kept_results().is_dir() else {}
+    history = known_history(prepared.plan.module) if kept_results().is_dir() else {}
     return Ahead(steps=steps, history=history, estimate=estimate(steps, history, jobs=choices.at_once(), memory=memory))
 
 

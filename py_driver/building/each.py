@@ -76,8 +76,8 @@ def build_each(  # noqa: PLR0913  (what, for whom, how, where it goes and where 
     Raises:
         DriverError: what keeps all of them from being built.
     """
-    with one_at_a_time(plan, output):
-        workspace = workspace_for(directory, plan, releases)
+    with one_at_a_time(directory, plan, output) as copy:
+        workspace = workspace_for(directory, plan, releases, copy)
         project = Project(directory=directory, plan=plan, chosen=plan.variants, workspace=workspace)
         fetch_all(archives(plan, plan.variants, releases.lock, gcc=choices.gcc), output)
         with free_server(find_bazel(workspace.root, output), workspace.root, output) as server:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from py_driver.building.phases import phases
 from py_driver.output import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from py_driver.building.executed import CellStep, Place
     from py_driver.building.expected import Step
@@ -55,6 +56,8 @@ class Estimate(NamedTuple):
         seconds: how long that takes.
         memory: megabytes that steps which run at once are taken for; None if they run elsewhere.
         measured: whether at least half of the seconds are of steps that ran before.
+        templates: how many of those that run are of sources with the headers of CUTLASS or CuTe, and may take most.
+        most: megabytes that one of these has taken.
     """
 
     run: int
@@ -63,6 +66,8 @@ class Estimate(NamedTuple):
     seconds: float
     memory: int | None
     measured: bool
+    templates: int = 0
+    most: int = 0
 
 
 class Work(NamedTuple):
@@ -79,13 +84,24 @@ class Work(NamedTuple):
     history: History
 
 
-class _Priced(NamedTuple):
-    """A step that runs: of which project, for how many seconds, in how many megabytes."""
+class _Judged(NamedTuple):
+    """A step of a project, what it will do, and what it takes if it runs.
+
+    Attributes:
+        project: name of its Python package.
+        step: which.
+        did: what it will do.
+        seconds: how long it runs.
+        memory: megabytes that it is taken for.
+        measured: whether the seconds are of it, or one that is like it.
+    """
 
     project: str
     step: Step
+    did: Did
     seconds: float
     memory: int
+    measured: bool
 
 
 def estimate(steps: Sequence[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
@@ -105,12 +121,58 @@ def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimat
         memory: megabytes that they may take together, None for as many as they like; a step that is taken for more runs
             alone.
     """
-    counts: Counter[Did] = Counter()
+    judged = [*_judged(works)]
+    counts = Counter(one.did for one in judged)
+    priced = [one for one in judged if one.did is Did.RUN]
+    measured = sum(one.seconds for one in priced if one.measured)
+    seconds, peak = _simulate(priced, jobs, memory)
+    most = max((_most(one.step) for one in priced if _is_large(one.step)), default=0)
+    return Estimate(
+        run=counts[Did.RUN],
+        shared=counts[Did.SHARED],
+        cached=counts[Did.CACHED],
+        seconds=seconds,
+        memory=peak if memory is not None else None,
+        measured=2 * measured >= sum(one.seconds for one in priced),
+        templates=sum(_is_large(one.step) and _most(one.step) == most for one in priced),
+        most=most,
+    )
+
+
+class Part(NamedTuple):
+    """What a build does for one variant of a project.
+
+    Attributes:
+        run: steps that run for it, at most.
+        shared: steps that a variant before it has too.
+        cached: steps whose result is there already.
+        seconds: what those that run take, added up.
+    """
+
+    run: int
+    shared: int
+    cached: int
+    seconds: float
+
+
+def by_variant(works: Iterable[Work]) -> dict[tuple[str, str], Part]:
+    """What a build does for each variant, by project and name; see `together`."""
+    found: dict[tuple[str, str], list[_Judged]] = {}
+    for one in _judged(works):
+        found.setdefault((one.project, one.step.variant), []).append(one)
+    parts = {}
+    for key, own in found.items():
+        counts = Counter(one.did for one in own)
+        seconds = sum(one.seconds for one in own if one.did is Did.RUN)
+        parts[key] = Part(counts[Did.RUN], counts[Did.SHARED], counts[Did.CACHED], seconds)
+    return parts
+
+
+def _judged(works: Iterable[Work]) -> Iterator[_Judged]:
+    """What each step of some projects will do, and what that takes."""
     seen: set[str] = set()
-    priced: list[_Priced] = []
-    measured = 0.0
     for project, steps, history in works:
-        guess = _Seconds(history)
+        guess = _Seconds(history, steps)
         for step in steps:
             known = history.get(step.place)
             # What did the same the last time is taken to do the same again, whatever has changed.
@@ -122,19 +184,42 @@ def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimat
                 did = Did.CACHED
             else:
                 did = Did.RUN
-                one = _Priced(project, step, guess.of(step), phases()[step.mnemonic].memory[step.headers])
-                priced.append(one)
-                measured += one.seconds if guess.is_measured(step) else 0.0
             seen.add(same)
-            counts[did] += 1
-    seconds, peak = _simulate(priced, jobs, memory)
-    return Estimate(
-        run=counts[Did.RUN],
-        shared=counts[Did.SHARED],
-        cached=counts[Did.CACHED],
-        seconds=seconds,
-        memory=peak if memory is not None else None,
-        measured=2 * measured >= sum(one.seconds for one in priced),
+            yield _Judged(project, step, did, guess.of(step), _memory(step), measured=guess.is_measured(step))
+
+
+def _is_large(step: Step) -> bool:
+    """Whether a step may take much more than others of its kind."""
+    return step.templates and bool(phases()[step.mnemonic].templates)
+
+
+def _most(step: Step) -> int:
+    """Megabytes that such a step has taken."""
+    return int(phases()[step.mnemonic].templates["most"])
+
+
+def _memory(step: Step) -> int:
+    """Megabytes that a step is taken for."""
+    phase = phases()[step.mnemonic]
+    usual = phase.memory[step.headers]
+    return max(usual, int(phase.templates["memory"])) if _is_large(step) else usual
+
+
+def doubt(ahead: Estimate, jobs: int, memory: int | None) -> str:
+    """A note for a machine that may have too little memory for a build; empty if it has enough.
+
+    Args:
+        ahead: what is expected.
+        jobs: steps at once.
+        memory: megabytes that they may take together; None if they run elsewhere.
+    """
+    if memory is None or not ahead.most or min(jobs, ahead.templates) * ahead.most <= memory:
+        return ""
+    fit = max(1, memory // ahead.most)
+    return (
+        f"note: {counted(ahead.templates, 'action')} compile headers of CUTLASS or CuTe; one alone has taken "
+        f"{ahead.most / 1000:.1f} GB and minutes, and there are {memory / 1000:.1f} GB for {jobs} at once. "
+        f"If a compiler is killed, build with --jobs {fit}"
     )
 
 
@@ -165,7 +250,8 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
 class _Seconds:
     """How long steps take: as the same one did, or one that is like it, or one of its kind."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, steps: Iterable[Step] = ()) -> None:
+        self._large = {(step.section, step.source) for step in steps if step.templates}
         taken: dict[tuple[str, ...], list[float]] = {}
         for place, known in history.items():
             if known.seconds:
@@ -173,8 +259,7 @@ class _Seconds:
                     taken.setdefault(key, []).append(known.seconds)
         self._taken = {key: median(seconds) for key, seconds in taken.items()}
 
-    @staticmethod
-    def _keys(place: str) -> list[tuple[str, ...]]:
+    def _keys(self, place: str) -> list[tuple[str, ...]]:
         """From the very step to all of its kind."""
         section, source, mnemonic, arch, part = place.split("|")
         kind = f"{mnemonic} for an architecture" if arch else mnemonic
@@ -182,7 +267,7 @@ class _Seconds:
             (section, source, mnemonic, arch, part),
             (section, source, mnemonic, arch),
             (section, source, kind),
-            (kind,),
+            (f"{kind} of templates" if (section, source) in self._large else kind,),
         ]
 
     def is_measured(self, step: Step) -> bool:
@@ -192,10 +277,12 @@ class _Seconds:
         for key in self._keys(step.place):
             if key in self._taken:
                 return self._taken[key]
-        return phases()[step.mnemonic].seconds[step.headers]
+        phase = phases()[step.mnemonic]
+        usual = phase.seconds[step.headers]
+        return max(usual, phase.templates["seconds"]) if _is_large(step) else usual
 
 
-def _simulate(steps: Sequence[_Priced], jobs: int, memory: int | None) -> tuple[float, int]:
+def _simulate(steps: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[float, int]:
     """The seconds until all steps have run, and the most memory that those which ran at once are taken for."""
     followers, waiting = _order(steps)
     ready = [at for at in range(len(steps)) if not waiting[at]]
@@ -217,7 +304,7 @@ def _simulate(steps: Sequence[_Priced], jobs: int, memory: int | None) -> tuple[
     return now, peak
 
 
-def _order(steps: Sequence[_Priced]) -> tuple[list[list[int]], list[int]]:
+def _order(steps: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
     """For each step, by its index, those that read what it makes, and how many it waits for."""
     makers: dict[tuple[str, ...], list[int]] = {}
     for at, (project, step, *_) in enumerate(steps):
@@ -233,6 +320,24 @@ def _order(steps: Sequence[_Priced]) -> tuple[list[list[int]], list[int]]:
                 followers[maker].append(at)
                 waiting[at] += 1
     return followers, waiting
+
+
+def without_load(done: Sequence[tuple[Place, CellStep]], cpu: Mapping[str, float]) -> list[tuple[Place, CellStep]]:
+    """Steps with the seconds that they would have taken if nothing else had run on the machine.
+
+    Bazel tells how long each step took, and how long processors worked for all steps of a kind: the less of it, the
+    more they have waited for others.
+
+    Args:
+        done: what the steps of a build did, with what each compiles.
+        cpu: see `Events`.
+    """
+    took: defaultdict[str, float] = defaultdict(float)
+    for place, step in done:
+        if step.did is Did.RUN:
+            took[place.mnemonic] += step.seconds
+    share = {kind: min(1.0, cpu[kind] / seconds) for kind, seconds in took.items() if seconds and cpu.get(kind)}
+    return [(place, replace(step, seconds=step.seconds * share.get(place.mnemonic, 1.0))) for place, step in done]
 
 
 def learned(

@@ -111,20 +111,25 @@ def trace_steps(
     Returns:
         The steps of the first cell, those of the second, and so on, in the order of the records.
     """
-    made = {path: spawn for spawn in spawns for path in spawn.outputs}
+    made: dict[str, Spawn] = {}
+    for spawn in spawns:
+        for path in spawn.outputs:
+            # Of a build that was tried again, a process that ran may be found in a cache after that.
+            if spawn.seconds is not None or path not in made:
+                made[path] = spawn
     ran = {spawn.key for spawn in made.values() if spawn.key and spawn.seconds is not None}
     seen: set[str] = set()
     traced = []
     for record in records:
         for path in record["steps"]:
-            spawn = made.get(path)
-            key = (spawn.key if spawn else "") or path
-            seconds = spawn.seconds if spawn else 0.0 if path in completed else None
+            own = made.get(path)
+            key = (own.key if own else "") or path
+            seconds = own.seconds if own else 0.0 if path in completed else None
             did = Did.CACHED if seconds is None else Did.RUN
             if path in seen or (seconds is None and (key in ran or key in seen)):
                 did, seconds = Did.SHARED, None
             seen |= {path, key}
-            step = CellStep(variant=record["variant"], path=path, key=key, did=did, seconds=seconds or 0.0, spawn=spawn)
+            step = CellStep(variant=record["variant"], path=path, key=key, did=did, seconds=seconds or 0.0, spawn=own)
             traced.append(step)
     return traced
 

@@ -10,7 +10,7 @@ from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.plan.identity import canonical
-from py_driver.plan.includes import TORCH_FOLDERS, closure, is_opaque, scan, without_comments
+from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 from py_driver.plan.section_search import OPENMP
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Step(NamedTuple):
         part: what of the cell it depends on: `2.13-cxx11 cu130`, or less.
         reads: digest of the files, flags and settings that it depends on.
         headers: which of torch's are in its sight.
+        templates: whether the source includes headers of CUTLASS or CuTe.
     """
 
     variant: str
@@ -47,6 +48,7 @@ class Step(NamedTuple):
     part: str
     reads: str
     headers: TorchHeaders
+    templates: bool = False
 
     @property
     def place(self) -> str:
@@ -102,11 +104,13 @@ class _Content(NamedTuple):
         offered: digest of all that it may include.
         included: digest of itself and what it does include of the project.
         torch: whether it includes a header of torch, itself or through others of the project.
+        templates: whether it includes one of CUTLASS or CuTe, likewise.
     """
 
     offered: str
     included: str
     torch: bool
+    templates: bool
 
 
 class _Contents:
@@ -128,13 +132,14 @@ class _Contents:
         key = group.name, source
         if key not in self._known:
             files = closure(source, group.headers, self._scanned)
-            includes = (path for name in files for path in self._scanned(name) or ())
+            includes = [path for name in files for path in self._scanned(name) or ()]
             # hipify makes all files of a section at once, and what it made is offered to each of them.
             own = group.sources if BUILT[group.backend].rewrites else (source,)
             self._known[key] = _Content(
                 offered=_digest(self._of([*own, *group.headers])),
                 included=_digest(self._of(sorted(files))),
                 torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
+                templates=any(path.startswith(CUTLASS_FOLDERS) for path in includes),
             )
         return self._known[key]
 
@@ -216,6 +221,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 part=part,
                 reads=_digest([flags, seen, used, group.name, source, mnemonic, arch, own, part, cell.cpu, read]),
                 headers=seen,
+                templates=content.templates and way != "cxx",
             )
 
 

@@ -131,16 +131,16 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
     Raises:
         DriverError: whatever is wrong with the project, the machine or the sources.
     """
-    with one_at_a_time(plan_directory(directory, releases), output):
-        return _try(directory, releases, output)
+    with one_at_a_time(directory, plan_directory(directory, releases), output) as copy:
+        return _try(directory, releases, output, copy)
 
 
-def _try(directory: Path, releases: Releases, output: Output) -> Tried:
+def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Tried:
     """See `try_smaller_headers`; nobody else builds the project meanwhile."""
     plan = _for_one_arch(plan_directory(directory, releases))
     newest, oldest = _variants(plan, {one.backend for one in releases.matrix.toolkits if not one.tested})
     texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
-    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts)
+    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts, copy=copy)
     ways, stays = trial.ways()
     if not newest or not ways:
         return Tried(edits={}, gains=(), variants=(), texts={}, left=stays)
@@ -256,6 +256,7 @@ class _Trial:
         output: where progress is shown.
         plan: of it.
         texts: its files.
+        copy: of the workspace; see `one_at_a_time`.
         umbrella: those for which other headers are tried.
         nonce: makes what is compiled new, so that no cache has it, and it can be timed.
     """
@@ -265,6 +266,7 @@ class _Trial:
     output: Output
     plan: Plan
     texts: Mapping[str, str]
+    copy: int
     umbrella: set[str] = field(default_factory=set)
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -316,8 +318,8 @@ class _Trial:
         Raises:
             DriverError: it failed, and may not, or no compiler did.
         """
-        with self._copy(edits) as copy:
-            workspace = workspace_for(copy, self.plan, self.releases)
+        with self._copy(edits) as edited:
+            workspace = workspace_for(edited, self.plan, self.releases, self.copy)
             project = Project(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
             done, outcome = self._build(project, find_bazel(workspace.root, self.output), title)
         if done.failure is not None and (not may_fail or not outcome.failed):

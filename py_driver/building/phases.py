@@ -27,6 +27,8 @@ class Phase(NamedTuple):
         archs: which architectures its key has in it besides its own.
         joined: the ways in which one for the source does what elsewhere one for each architecture does.
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
+        templates: what a source with the headers of CUTLASS or CuTe is taken for, if that is more: `memory`, `most` of
+            it, and `seconds`.
         reads_headers: whether it reads the headers though it follows others.
         reads_id: whether it reads the id of the kernel though it follows others.
     """
@@ -38,6 +40,7 @@ class Phase(NamedTuple):
     archs: str = ""
     joined: Sequence[str] = ()
     makes: Mapping[str, str] = MappingProxyType({})
+    templates: Mapping[str, float] = MappingProxyType({})
     reads_headers: bool = False
     reads_id: bool = False
 

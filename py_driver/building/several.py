@@ -13,23 +13,24 @@ from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, building
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
+from py_driver.bazel.run import Completed, Stopped, output_base
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.building.author_paths import Project
-from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_untested
-from py_driver.building.estimate import Work, describe, together
+from py_driver.building.begun import Beginning, remembered
+from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_plan, say_untested
+from py_driver.building.estimate import Work, together, without_load
 from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
 from py_driver.building.tell import Teller
-from py_driver.building.workspace import one_at_a_time, workspace_for
-from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.building.workspace import is_busy, one_at_a_time, workspace_for
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
     from py_driver.building.build import Ahead, Options, Prepared
     from py_driver.building.executed import CellStep, CellSteps
@@ -95,7 +96,7 @@ def build_several(
     """
     results: dict[Path, Result] = {}
     say_untested([variant for one in projects for variant in one.chosen], releases, output, options)
-    for batch in batches(projects):
+    for batch in (part for every in batches(projects) for part in free_first(every)):
         with placed(batch, releases, output, lambda _: options.choices.gcc) as (there, failures):
             results |= failures
             roots: dict[Path, list[Placed[Prepared]]] = {}
@@ -114,6 +115,14 @@ def batches(projects: Iterable[P]) -> Iterator[list[P]]:
         batch = [one for one in left if now[one.plan.module] is one]
         yield batch
         left = [one for one in left if now[one.plan.module] is not one]
+
+
+def free_first(batch: Sequence[P]) -> Iterator[list[P]]:
+    """Parts of a batch: what nobody else builds now, and then each project that must be waited for, alone."""
+    busy = [is_busy(one.directory, one.plan) for one in batch]
+    if free := [one for one, waits in zip(batch, busy, strict=True) if not waits]:
+        yield free
+    yield from ([one] for one, waits in zip(batch, busy, strict=True) if waits)
 
 
 @contextmanager
@@ -135,12 +144,14 @@ def placed(
     failures: dict[Path, DriverError] = {}
     with ExitStack() as stack:
         # In the order of their names, so that no two runs wait for each other.
-        for one in sorted(batch, key=lambda one: one.plan.module):
-            stack.enter_context(one_at_a_time(one.plan, output))
+        copies = {
+            one.directory: stack.enter_context(one_at_a_time(one.directory, one.plan, output))
+            for one in sorted(batch, key=lambda one: one.plan.module)
+        }
         start = time.monotonic()
         for one in batch:
             try:
-                workspace = workspace_for(one.directory, one.plan, releases)
+                workspace = workspace_for(one.directory, one.plan, releases, copies[one.directory])
                 fetched = fetch_all(archives(one.plan, one.chosen, releases.lock, gcc=gcc(one)), output)
             except DriverError as failure:
                 if failure.diagnostics[0].code is Code.INTERRUPTED:
@@ -158,19 +169,23 @@ def _build(
     """Build the projects of a workspace."""
     choices = options.choices
     bazel = find_bazel(root, output)
-    with free_server(bazel, root, output) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(free_server(bazel, root, output))
         jobs, memory = choices.at_once(), choices.memory(server.running)
         ahead = [look_ahead(one.task, releases, choices, memory) for one in those]
         variants = sum(len(one.project.chosen) for one in those)
         works = [Work(one.project.plan.module, its.steps, its.history) for one, its in zip(those, ahead, strict=True)]
         expected = together(works, jobs=jobs, memory=memory)
-        output.say(describe(expected, variants, jobs))
+        say_plan(expected, variants, jobs, memory, output)
         teller = Teller(
             projects=[one.project for one in those], choices=replace(choices, keep_going=True), output=output
         )
-        done, steps = _run(server, root, those, options, teller, expected.seconds)
-        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
-            raise done.failure
+        beginnings = [
+            Beginning(one.project.plan.module, one.project.workspace.package, its.steps)
+            for one, its in zip(those, ahead, strict=True)
+        ]
+        log = stack.enter_context(remembered(beginnings, output_base(server.bazel, root)))
+        done, steps = _run(server, root, those, options, teller, expected.seconds, log.path)
         results: dict[Path, Result] = {}
         for one, before in zip(those, ahead, strict=True):
             directory = one.project.directory
@@ -179,33 +194,46 @@ def _build(
             failure = failure_of(one.project, others, done, built, teller)
             try:
                 results[directory] = failure or _collected(one, before, done, steps[directory], output)
+                if failure is None:
+                    log.known.add(one.project.plan.module)
             except DriverError as refused:
                 results[directory] = refused
+        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
+            # What was finished is in its place.
+            raise done.failure
     return results
 
 
 def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
-    server: Server, root: Path, those: Sequence[Placed[Prepared]], options: Options, teller: Teller, planned: float
+    server: Server,
+    root: Path,
+    those: Sequence[Placed[Prepared]],
+    options: Options,
+    teller: Teller,
+    planned: float,
+    log: Path,
 ) -> tuple[Completed, dict[Path, tuple[list[CellSteps], list[CellStep]]]]:
     """Let Bazel build all of it; what came of that, and the steps of each project's variants that were built."""
     output, explain = teller.output, teller.explain
     with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
-        log = Path(name, "spawns.bin")
         args = building(replace(options.choices, remote=remote), server.running, Path(name), log, output)
         labels = [label for one in those for label in one.project.variants]
         title = f"building {counted(len(those), 'project')}"
         args = [*args, KEEP_GOING]
-        done = build_targets(
-            server.bazel,
-            root,
-            labels,
-            output,
-            title=title,
-            options=args,
-            check=False,
-            explain=explain,
-            planned=planned,
-        )
+        try:
+            done = build_targets(
+                server.bazel,
+                root,
+                labels,
+                output,
+                title=title,
+                options=args,
+                check=False,
+                explain=explain,
+                planned=planned,
+            )
+        except Stopped as stopped:
+            done = Completed(stdout="", events=stopped.events, failure=error(Code.INTERRUPTED, "interrupted"))
         if done.failure is None:
             teller.warn(done.events)
         server.built_in(done.events.exec_root)
@@ -262,7 +290,7 @@ def _collected(
     project, (totals, done_steps) = one.task, steps
     cells = collect_built(project, done.events.exec_root or one.project.workspace.root, totals)
     placed = places_of(totals, done_steps)
-    learn(project, ahead, placed)
+    learn(project, ahead, without_load(placed, done.events.cpu))
     report(project, totals, placed, output)
     return Build(
         directory=project.directory,

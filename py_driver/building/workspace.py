@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from py_driver.bazel.servers import copy_of
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
 from py_driver.plan.buildfile import render
 from py_driver.plan.staging import staged
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import path_digest, replacing
-from py_driver.system.turns import turn
+from py_driver.system.memory import builds_at_once
+from py_driver.system.turns import is_free, turn, whom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan
+    from py_driver.system.turns import Ticket
 
 _MODULE = """\"\"\"Kernel projects of this user, one package each; written and rewritten by the driver.\"\"\"
 
@@ -58,19 +62,21 @@ class Workspace:
         return f"//{self.package}:{target}"
 
 
-def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
+def workspace_for(directory: Path, plan: Plan, releases: Releases, copy: int = 0) -> Workspace:
     """The workspace for a project.
 
     A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in, unless it has
     files whose names no label carries, or is built otherwise than build.toml says, of which that file does not know.
     All others share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project.
     There is one more such workspace for each matrix of the user's own. A project is named there by its name alone, so a
-    second checkout of it, in another directory or on another machine, has the same action keys.
+    second checkout of it, in another directory or on another machine, has the same action keys. Where two checkouts are
+    built at once, the second one is so in a copy of the workspace.
 
     Args:
         directory: of the project.
         plan: what to build of it.
         releases: to build for.
+        copy: which of the workspaces; see `one_at_a_time`.
 
     Raises:
         DriverError: STALE_BUILD_FILE if the project lies in the repository and its BUILD.bazel is not what build.toml
@@ -90,9 +96,8 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases) -> Workspace:
             raise error(Code.STALE_BUILD_FILE, message, help=f"run `driver gen {directory}`")
         package = project.relative_to(root).as_posix()
         return Workspace(root=root, package="" if package == "." else package)
-    workspace = (
-        cache_root() / "workspaces" / (path_digest(root) if own is None else f"{path_digest(root)}-{path_digest(own)}")
-    )
+    name = path_digest(root) if own is None else f"{path_digest(root)}-{path_digest(own)}"
+    workspace = copy_of(cache_root() / "workspaces" / name, copy)
     package = f"{_PROJECTS}/{plan.module}"
     with storage_errors(workspace):
         _write_module(workspace, root, releases)
@@ -114,19 +119,58 @@ def common_workspace() -> Path:
 
 
 @contextmanager
-def one_at_a_time(plan: Plan, output: Output) -> Iterator[None]:
-    """Hold a project from its files to its variants: whoever builds it, or another of its name, waits for a turn.
+def held(directory: Path, plan: Plan, output: Output) -> Iterator[None]:
+    """Hold the files of a project: whoever builds it from the same directory, or reads what is built, waits for a turn.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
 
-    def waiting(before: int) -> None:
-        others = "Another run builds" if before == 1 else f"{before} other runs build"
-        output.say(f"{others} {plan.name}; waiting for {'it' if before == 1 else 'them'}.")
+    def waiting(before: Sequence[Ticket]) -> None:
+        output.say(f"{plan.name} is in use; waiting for {whom(before, time.time())}.")
 
-    with turn(cache_root() / "turns" / _PROJECTS / plan.module, waiting):
+    with turn(_files(directory, plan), waiting):
         yield
+
+
+@contextmanager
+def one_at_a_time(directory: Path, plan: Plan, output: Output) -> Iterator[int]:
+    """Hold a project from its files to its variants, see `held`, and a place in a workspace.
+
+    Other checkouts of the project have the same place in each workspace, so they are built in copies of it, of which
+    there are as many as the machine has memory for builds.
+
+    Yields:
+        Which copy it is.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+
+    def waiting(before: Sequence[Ticket]) -> None:
+        output.say(f"Other checkouts of {plan.name} are built; waiting for {whom(before, time.time())}.")
+
+    with held(directory, plan, output), turn(_place(plan), waiting, places=builds_at_once()) as mine:
+        yield mine.place
+
+
+def is_busy(directory: Path, plan: Plan) -> bool:
+    """Whether a build of a project would have to wait, as things are now.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    return not (is_free(_files(directory, plan)) and is_free(_place(plan), places=builds_at_once()))
+
+
+def _files(directory: Path, plan: Plan) -> Path:
+    """The queue for the files of a project."""
+    return cache_root() / "turns" / _PROJECTS / f"{plan.module}.{path_digest(directory.resolve())}"
+
+
+def _place(plan: Plan) -> Path:
+    """The queue for the place of a project in the workspaces of this installation."""
+    return cache_root() / "turns" / "places" / f"{plan.module}.{path_digest(module_root())}"
 
 
 def _write_module(workspace: Path, root: Path, releases: Releases | None) -> None:

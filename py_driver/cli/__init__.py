@@ -327,5 +327,8 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
     args.command = rest
     if name is None:
         parser.error("a command is missing")
+    from py_driver.cli.variables import take_variables  # noqa: PLC0415  (`driver --help` does without it)
+
+    take_variables(name, args, output)
     output.annotates = getattr(args, "annotations", None) is not None
     return load_command(name).run(args, output)

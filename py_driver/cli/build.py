@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, CudaCompile, Cxx, Headers
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import COMMANDS, add_format, add_variants, page, releases_of, sentence, words_of
-from py_driver.cli.several import each, exit_code, several, summary, then
+from py_driver.cli.several import Outcome, each, exit_code, several, summary, then
+from py_driver.cli.variables import is_count
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
 from py_driver.output import counted, printable
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from py_driver.building.build import Build, Built, Options, Prepared
+    from py_driver.building.estimate import Estimate
     from py_driver.building.several import Result
     from py_driver.cli import Subparsers
-    from py_driver.cli.several import Outcome
     from py_driver.output import Output
 
 
@@ -36,7 +37,7 @@ NATIVE = "native"
 
 def positive(text: str) -> int:
     """A number from 1 to 9999 from the command line."""
-    if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
+    if not is_count(text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 9999")
     return int(text)
 
@@ -71,7 +72,7 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         metavar="N",
         type=positive,
-        help="run at most N actions at once (default: Bazel decides; 100 on a remote executor)",
+        help="run at most N actions at once (default: MAX_JOBS, else Bazel decides; 100 on a remote executor)",
     )
     parser.add_argument(
         "--ram",
@@ -188,6 +189,11 @@ def add(subparsers: Subparsers) -> None:
     add_arguments(parser, several=True)
     add_format(parser, "print the result as JSON instead of a table")
     parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what the build would do and what that would take, and build nothing; it waits for no other build",
+    )
+    parser.add_argument(
         "--report",
         metavar="FILE.html",
         type=page,
@@ -205,6 +211,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building.load_check import check_loads  # noqa: PLC0415
 
     projects = several(args)
+    if args.dry_run:
+        return _plan(args.directories[:1] if projects is None else projects, args, output, alone=projects is None)
     if projects is not None:
         built = build_projects(projects, args, output)
         if args.json:
@@ -219,6 +227,50 @@ def run(args: argparse.Namespace, output: Output) -> int:
     else:
         show(done, output)
     return ExitCode.OK
+
+
+def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *, alone: bool) -> int:
+    """Print what a build would do; the exit code.
+
+    Args:
+        projects: which.
+        args: the command line.
+        output: where.
+        alone: whether it is about one project, whose errors are raised.
+    """
+    from py_driver.building.build import prepare  # noqa: PLC0415
+    from py_driver.building.dry_run import dry_run  # noqa: PLC0415
+
+    releases, options = releases_of(args), replace(options_of(args, several=not alone), report=None)
+
+    def prepared(one: Path) -> Prepared:
+        return prepare(one, args.variant, releases, output, options)
+
+    outcomes = [Outcome(projects[0], prepared(projects[0]))] if alone else each(projects, prepared, output)
+    expected, planned = dry_run([one.value for one in outcomes if one.value], releases, output, options)
+    rows = [(one.directory, variant, part) for one in planned for variant, part in one.variants]
+    if args.json:
+        variants = [
+            {
+                "directory": str(directory),
+                "variant": variant.name,
+                "archs": list(variant.archs or ()),
+                "steps": {"run": part.run, "shared": part.shared, "cached": part.cached},
+                "seconds": round(part.seconds, 1),
+            }
+            for directory, variant, part in rows
+        ]
+        failed = [one.as_json(lambda _: {}) for one in outcomes if one.failure is not None]
+        output.json({"plan": _estimate(expected), "variants": variants, **({"projects": failed} if failed else {})})
+    elif rows:
+        header = (*([] if alone else ["project"]), "variant", *_HEADER[2:])
+        first = [[] if alone else [printable(str(directory))] for directory, _, _ in rows]
+        table = [
+            [*own, variant.name, variant.shown_archs, *map(str, part[:3]), f"{part.seconds:.1f}"]
+            for own, (_, variant, part) in zip(first, rows, strict=True)
+        ]
+        output.table(header, table, right=tuple(range(len(header) - 4, len(header))))
+    return ExitCode.OK if alone else exit_code(outcomes)
 
 
 def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Outcome[Build]]:
@@ -304,20 +356,25 @@ def show(done: Build, output: Output) -> None:
     )
 
 
+def _estimate(ahead: Estimate) -> dict[str, Any]:
+    """What is expected of a build as a value for JSON."""
+    return {
+        "run": ahead.run,
+        "shared": ahead.shared,
+        "cached": ahead.cached,
+        "seconds": round(ahead.seconds, 1),
+        "memory-mb": ahead.memory,
+        "measured": ahead.measured,
+    }
+
+
 def _as_json(done: Build) -> dict[str, Any]:
     """A build as a value for JSON."""
     return {
         "name": done.plan.name,
         "seconds": round(done.seconds, 3),
         "bytes-fetched": done.bytes_fetched,
-        "plan": {
-            "run": done.estimate.run,
-            "shared": done.estimate.shared,
-            "cached": done.estimate.cached,
-            "seconds": round(done.estimate.seconds, 1),
-            "memory-mb": done.estimate.memory,
-            "measured": done.estimate.measured,
-        },
+        "plan": _estimate(done.estimate),
         "variants": [
             {
                 "variant": cell.variant.name,

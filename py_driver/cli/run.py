@@ -50,7 +50,8 @@ def add_local(parser: argparse.ArgumentParser) -> None:
         "--archs",
         metavar="LIST",
         type=archs_of,
-        help="build device code for these GPU architectures, e.g. 9.0 (default: those of this machine's GPUs)",
+        help="build device code for these GPU architectures, e.g. 9.0 (default: those of TORCH_CUDA_ARCH_LIST or "
+        "PYTORCH_ROCM_ARCH if there is a GPU, else those of this machine's GPUs)",
     )
     add_how(parser)
     add_matrix(parser)
@@ -121,7 +122,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     flags: Sequence[str] = ()
     kind = ""
     if getattr(args, "debug", False):
-        # Its code names the directory in which it is compiled, and other phases make it.
+        # A debugger is to see what nvcc makes when nobody splits it.
         flags, choices, kind = DEBUG, replace(choices, cuda_compile=CudaCompile.MONOLITHIC), "debug"
     elif getattr(args, "under", None):
         flags, kind = LINES, "lines"
@@ -132,6 +133,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         output,
         choices,
         archs=archs,
+        listed=getattr(args, "listed", None),
         change=lambda plan: with_cuda_flags(plan, flags),
         kind=kind,
         after=after,

@@ -75,7 +75,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             or PERMISSION; what `variant_dir.present` and reading the project raise.
     """
     from py_driver.building.variant_dir import present  # noqa: PLC0415
-    from py_driver.building.workspace import one_at_a_time  # noqa: PLC0415
+    from py_driver.building.workspace import held  # noqa: PLC0415
     from py_driver.plan.plan import make_plan  # noqa: PLC0415
     from py_driver.plan.project import load  # noqa: PLC0415
     from py_driver.publishing.release import read_to_ship  # noqa: PLC0415
@@ -84,7 +84,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
 
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
-    with one_at_a_time(plan, output):
+    with held(directory, plan, output):
         chosen = present(directory, plan, args.variant, words=words)
         built = read_to_ship(directory, plan, chosen)
         path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])

@@ -205,7 +205,7 @@ _ADVICE = (
     ),
     (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide what is written"),
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
-    (r"-G|--device-debug", "it writes the build's directory into the device code; -lineinfo does not"),
+    (r"-G|--device-debug", "it makes slow code for debuggers, which `driver run --debug` builds"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
     (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),

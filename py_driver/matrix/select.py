@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import UNIVERSAL, backend_of
+from py_driver.matrix.cells import USUAL_CPU, is_identifier, parse, spell
 from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from py_driver.matrix.cells import Cell
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EXPANSION_LIMIT = 1000
+_RELEASES = tuple(f"2.{minor}" for minor in range(100))
+"""Of torch, which patterns may name, whether they exist or not."""
+_ABIS = ("cxx11", "cxx98")
 
 
 class Words(NamedTuple):
@@ -98,12 +102,44 @@ def select(patterns: Sequence[str], bundled: Sequence[str], *others: Sequence[st
 
 
 def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
-    hint = did_you_mean(pattern, known)
+    hint = _for_all_releases(pattern, known) or did_you_mean(pattern, known)
     return error(
         Code.NO_SUCH_VARIANT,
         f"no variant matches `{pattern}`",
         help=f"{hint}{' ' if hint else ''}the variants are {', '.join(known)}",
     )
+
+
+def _for_all_releases(pattern: str, known: Sequence[str]) -> str:
+    """What a pattern means that names a torch release, if the variants for it have another name; empty if none do.
+
+    A variant for torch's stable ABI has the first release that it fits in its name, and one of Python files has none.
+    """
+    cells = {name: parse(name) for name in known if is_identifier(name)}
+    meant: dict[str, None] = {}
+    late: dict[str, None] = {}
+    for name, cell in cells.items():
+        if cell.tvm_ffi or not (cell.stable or cell.is_noarch):
+            continue
+        releases = {release for glob in expand(pattern) for release in _releases(glob, cell)}
+        if any(cell.torch is None or numbers(release) >= numbers(cell.torch) for release in releases):
+            meant[name] = None
+        elif releases:
+            late[cell.torch or ""] = None
+    if meant:
+        kind = "of Python files only" if any(cells[name].is_noarch for name in meant) else "for torch's stable ABI"
+        return f"this project is {kind}: do you mean {' or '.join(f'`{name}`' for name in meant)}?"
+    return f"this project is for torch's stable ABI, from torch {' or '.join(late)} on;" if late else ""
+
+
+def _releases(glob: str, cell: Cell) -> Iterator[str]:
+    """The torch releases for which a pattern would mean a cell, if the cell were for that release alone."""
+    named = {word: one.family for word in glob.split("-") if (one := backend_of(word))}
+    backends = [word for word, family in named.items() if cell.is_noarch and cell.backend in {family, UNIVERSAL}]
+    alone = cell._replace(stable=False, cpu=cell.cpu or USUAL_CPU, os=cell.os or "linux")
+    for release, abi, backend in product(_RELEASES, _ABIS, [cell.backend, *backends]):
+        if fnmatchcase(spell(alone._replace(torch=release, abi=abi, backend=backend)), glob):
+            yield release
 
 
 def narrow(

@@ -56,6 +56,7 @@ _UNKNOWN = (_ALL, frozenset[str]())
 """The backends for which a condition may hold, and those for which it must, where nothing is known of it."""
 
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
+CUTLASS_FOLDERS = ("cutlass/", "cute/")
 """What the paths of torch's headers begin with."""
 
 PYTHON_HEADERS = re.compile(

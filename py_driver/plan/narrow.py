@@ -32,7 +32,7 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
         DriverError: NO_VARIANTS if there is device code, and none for one of these architectures.
     """
     groups = {group.name: group for group in plan.groups}
-    asked = {arch for variant in plan.variants for one in _sections(variant, groups) for arch in one.kept}
+    asked = _compiled(plan)
     if not asked:
         return plan
     if unserved := [arch for arch in archs if not _serving(asked, [arch])]:
@@ -54,6 +54,23 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
         excluded=(*plan.excluded, *excluded),
         only_archs=tuple(archs),
     )
+
+
+def served(plan: Plan, archs: Sequence[str]) -> tuple[str, ...]:
+    """Those of some architectures whose GPUs run device code of a plan.
+
+    Args:
+        plan: of the project.
+        archs: as build.toml spells them.
+    """
+    compiled = _compiled(plan)
+    return tuple(arch for arch in archs if _serving(compiled, [arch]))
+
+
+def _compiled(plan: Plan) -> set[str]:
+    """The architectures that a plan has device code for."""
+    groups = {group.name: group for group in plan.groups}
+    return {arch for variant in plan.variants for one in _sections(variant, groups) for arch in one.kept}
 
 
 def _serving(kept: Iterable[str], archs: Sequence[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH, TVM_FFI
 from py_driver.matrix.backends import BUILT, owner_of
-from py_driver.plan.includes import TORCH_FOLDERS
+from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS
 from py_driver.plan.toolchain_headers import may_be_of_a_toolchain
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from py_driver.plan.includes import Include
     from py_driver.plan.project_files import ProjectFiles
 
-_CUTLASS_FOLDERS = ("cutlass/", "cute/")
 _TVM_FFI_FOLDERS = ("tvm/", "dlpack/")
 _OPENMP_HEADER = "omp.h"
 
@@ -63,7 +62,7 @@ class Section:
         self._flags = flags
         self._libraries = {
             **(dict.fromkeys(TORCH_FOLDERS, TORCH) if self.torch else {}),
-            **(dict.fromkeys(_CUTLASS_FOLDERS, self.cutlass) if self.cutlass else {}),
+            **(dict.fromkeys(CUTLASS_FOLDERS, self.cutlass) if self.cutlass else {}),
             **(dict.fromkeys(_TVM_FFI_FOLDERS, TVM_FFI) if self.tvm_ffi else {}),
         }
         self.libraries = tuple(self._libraries)
@@ -90,7 +89,7 @@ class Section:
         """The value of `depends` that the section lacks for an include, or nothing."""
         if include.path.startswith(TORCH_FOLDERS) and not self.torch and not self.tvm_ffi:
             return TORCH
-        return self.others if include.path.startswith(_CUTLASS_FOLDERS) else ""
+        return self.others if include.path.startswith(CUTLASS_FOLDERS) else ""
 
     def folders(self, path: str, include: Include) -> tuple[str, ...]:
         """The directories of the project that are searched for an include of a file, in their order."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.building.variant_dir import BUILD, SIGNATURE, present, read_metadata
-from py_driver.building.workspace import one_at_a_time
+from py_driver.building.workspace import held
 from py_driver.errors import DriverError
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
@@ -177,7 +177,7 @@ def describe(
     manifest = project.manifest
     where = target(manifest, repo_id, "")[0] if repo_id or manifest.hub.repo_id else ""
     plan = make_plan(project, releases.matrix, strict_archs=strict_archs)
-    with one_at_a_time(plan, output):
+    with held(directory, plan, output):
         variants = tuple(_variant(directory, plan, one) for one in plan.variants)
     metadata = {one.row.name: one.built.metadata for one in variants if one.built}
     commit, differs, unknown = _sources(directory, {MANIFEST, *plan.files})

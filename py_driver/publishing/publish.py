@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.building.abi_check import build_program, check, expectations
 from py_driver.building.selection import archives
 from py_driver.building.variant_dir import BUILD, present, read_metadata
-from py_driver.building.workspace import one_at_a_time
+from py_driver.building.workspace import held
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.select import ANY
 from py_driver.output import counted
@@ -135,7 +135,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
     if changed and not options.allow_dirty:
         message = f"{directory} has changes that are not committed: {changed}"
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
-    with one_at_a_time(plan, output):
+    with held(directory, plan, output):
         chosen = present(directory, plan, patterns, words=options.words)
         built = read_to_ship(directory, plan, chosen)
         _check(directory, zip(chosen, built, strict=True), releases, output)

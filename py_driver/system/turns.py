@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import sys
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.system.cache import storage_errors
 from py_driver.system.locks import locked, take, try_to_take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
 _DOOR: Final = "door"
 _POLL_SECONDS: Final = 0.1
+_AGAIN_SECONDS: Final = 60
+"""How often a process that waits is told anew for whom, if nothing changes."""
+
+_SHOWN: Final = 3
+_COMMAND_LENGTH: Final = 80
+"""Of whom others wait for: how many are named, and how much of the command of each."""
 
 
 class Turn(NamedTuple):
@@ -29,8 +39,44 @@ class Turn(NamedTuple):
     running: int
 
 
+class Ticket(NamedTuple):
+    """What a process says of itself that has a turn or waits for one.
+
+    Attributes:
+        place: which of the places it has; None as long as it waits.
+        process: its number.
+        command: as it was called.
+        since: when it came, or its turn began, in seconds of Unix time.
+    """
+
+    place: int | None
+    process: int
+    command: str
+    since: float
+
+
+def whom(before: Sequence[Ticket], now: float) -> str:
+    """Who is before a process that waits, in words: `` `driver build relu` (process 12, for 3 min)``.
+
+    Args:
+        before: the tickets of these.
+        now: in seconds of Unix time.
+    """
+    holders = [one for one in before if one.place is not None] or [*before]
+    named = []
+    for one in holders[:_SHOWN]:
+        minutes, seconds = divmod(max(0, round(now - one.since)), 60)
+        command = one.command if len(one.command) <= _COMMAND_LENGTH else f"{one.command[: _COMMAND_LENGTH - 3]}..."
+        took = f"{minutes} min" if minutes else f"{seconds} s"
+        named.append(f"`{command}` (process {one.process}, for {took})")
+    more = len(holders) - _SHOWN
+    waiting = len(before) - len(holders)
+    said = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return said + (f"; {waiting} {'waits' if waiting == 1 else 'wait'} before this one" if waiting else "")
+
+
 @contextmanager
-def turn(queue: Path, waiting: Callable[[int], None], *, places: int = 1) -> Iterator[Turn]:
+def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: int = 1) -> Iterator[Turn]:
     """Wait for a turn, and have it as long as this lasts.
 
     Whoever comes draws a ticket, a file with the next number, and locks it. The system unlocks it when the process
@@ -39,7 +85,7 @@ def turn(queue: Path, waiting: Callable[[int], None], *, places: int = 1) -> Ite
 
     Args:
         queue: directory of the tickets; made if it does not exist.
-        waiting: told how many are before this process, when it begins to wait and whenever that changes.
+        waiting: told who is before this process: when it begins to wait, whenever that changes, and every minute.
         places: how many may have a turn at once.
 
     Raises:
@@ -48,21 +94,33 @@ def turn(queue: Path, waiting: Callable[[int], None], *, places: int = 1) -> Ite
     with _alone(queue):
         number = max(_tickets(queue), default=0) + 1
         path = queue / str(number)
-        ticket = path.open("x")
+        ticket = path.open("x", encoding="utf-8")
         take(ticket)
+        _write(path, None)
     with ticket:
         try:
-            said = 0
+            told, said = 0.0, None
             before, found = _look(queue, number, places)
             while found is None:
-                if before != said:
+                now = [(one.process, one.place) for one in before]
+                if now != said or time.monotonic() - told >= _AGAIN_SECONDS:
                     waiting(before)
-                    said = before
+                    told, said = time.monotonic(), now
                 time.sleep(_POLL_SECONDS)
                 before, found = _look(queue, number, places)
             yield found
         finally:
             path.unlink(missing_ok=True)
+
+
+def is_free(queue: Path, *, places: int = 1) -> bool:
+    """Whether a process that comes now would have a turn at once.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the directory cannot be written.
+    """
+    with _alone(queue):
+        return len(_tickets(queue)) < places
 
 
 @contextmanager
@@ -91,29 +149,47 @@ def _alone(queue: Path) -> Iterator[None]:
             yield
 
 
-def _look(queue: Path, number: int, places: int) -> tuple[int, Turn | None]:
-    """How many are before a ticket, and its turn if that has come."""
+def _look(queue: Path, number: int, places: int) -> tuple[list[Ticket], Turn | None]:
+    """Who is before a ticket, and its turn if that has come."""
     with _alone(queue):
         tickets = _tickets(queue)
-        before = sum(other < number for other in tickets)
-        taken = {int(place) for place in tickets.values() if place}
+        before = [ticket for other, ticket in sorted(tickets.items()) if other < number]
+        taken = {ticket.place for ticket in tickets.values()} - {None}
         free = [place for place in range(places) if place not in taken]
-        if before >= places or not free:
+        if len(before) >= places or not free:
             return before, None
-        (queue / str(number)).write_text(str(free[0]), encoding="ascii")
+        _write(queue / str(number), free[0])
         return before, Turn(place=free[0], running=len(taken) + 1)
 
 
-def _tickets(queue: Path) -> dict[int, str]:
-    """The tickets that somebody holds, each with the place that its holder has; the others are removed."""
+def _write(path: Path, place: int | None) -> None:
+    """Write what this process says of itself into its ticket."""
+    program = Path(sys.argv[0]).name
+    command = shlex.join(["driver" if program == "__main__.py" else program, *sys.argv[1:]])
+    ticket = Ticket(place=place, process=os.getpid(), command=command, since=time.time())
+    path.write_text(json.dumps(ticket), encoding="utf-8")
+
+
+def _tickets(queue: Path) -> dict[int, Ticket]:
+    """The tickets that somebody holds; the others are removed."""
     found = {}
     for path in queue.iterdir():
         if not path.name.isdecimal():  # the door, or what a network's file system keeps of a file that was removed
             continue
-        with suppress(FileNotFoundError), path.open("r+", encoding="ascii") as ticket:  # its holder may just end
-            place = ticket.read()
+        with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as ticket:  # its holder may just end
+            text = ticket.read()
             if try_to_take(ticket):
                 path.unlink(missing_ok=True)
             else:
-                found[int(path.name)] = place
+                found[int(path.name)] = _read(text)
     return found
+
+
+def _read(text: str) -> Ticket:
+    """A ticket; of another version of the driver, as much as can be told."""
+    try:
+        place, process, command, since = json.loads(text)
+        return Ticket(place=place, process=int(process), command=str(command), since=float(since))
+    except (ValueError, TypeError):
+        place = int(text) if text.isdecimal() else None
+        return Ticket(place=place, process=0, command="another driver", since=time.time())

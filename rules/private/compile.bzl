@@ -19,6 +19,9 @@ VISIBILITY = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
 # all headers; gcc is here for C++ alone.
 OTHER_LANGUAGES = {"S": "assembler-with-cpp", "c": "c"}
 
+# Debug sections name the directory that clang runs in; gcc is told by our program.
+NO_DIRECTORY = "-fdebug-compilation-dir=."
+
 def _repository_prefix_map(file):
     """Takes the way to an external repository out of `__FILE__`: its name differs between Bazel versions and root modules."""
     root = file.owner.workspace_root
@@ -354,11 +357,11 @@ def _clang_compiler(ctx, job, scan, packed):
         return {"executable": ctx.executable._compile, "tools": [job.cc.compiler]}, [first]
 
     return struct(
-        at_text = ["-Wno-gnu-line-marker", "-c"],
+        at_text = ["-Wno-gnu-line-marker", NO_DIRECTORY, "-c"],
 
         # What is said about the search for headers is of no use there, and the text has the line markers of clang.
         before_text = ["-Wno-unused-command-line-argument"],
-        compile = ["-c"],
+        compile = [NO_DIRECTORY, "-c"],
         flags = job.cxx_flags,
         includes = job.cc.includes,
         options = ["clang"] + job.cc.flags,

@@ -8,6 +8,7 @@ bundle, an object of its own, which the host's code registers with the runtime.
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(
     ":compile.bzl",
+    "NO_DIRECTORY",
     "add_source",
     "confined",
     "guarded",
@@ -81,7 +82,7 @@ def compile_hip(ctx, job, source):
     add_source(find, job, source)
     later = ctx.actions.args()
     later.add_all(without_definitions(job.hip_flags))
-    later.add("-Wno-gnu-line-marker")
+    later.add_all(["-Wno-gnu-line-marker", NO_DIRECTORY])
     brought = packed_inputs(job, source, [rocm, rocm.system], id_header(job))
     guard, first = guarded(ctx, rocm.compiler, brought)
     program, alone = confined(ctx, rocm.compiler)

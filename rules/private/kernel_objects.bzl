@@ -111,6 +111,7 @@ def _kernel_objects_impl(ctx):
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries] + openmp,
         registration = ctx.file._registration,
         sources = sources,
+        templates = any([name.startswith("cutlass") for name in ctx.attr.depends]),
         target_version = [] if stable_abi == NONE else [target_version(ctx.label, stable_abi)],
         torch = torch,
     )

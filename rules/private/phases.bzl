@@ -19,6 +19,8 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 # reads_headers: true if it reads the headers though it follows others; what follows none does so anyway.
 # reads_id: true if it reads the id of the kernel though it follows others; what follows none does if the source sees it.
 # seconds: what the driver expects before it ran one, likewise.
+# templates: what a source with the headers of CUTLASS or CuTe is taken for, if that is more: `memory`, as Bazel is told of
+#     all sources of a section that depends on CUTLASS; `most`, the largest that was measured; and `seconds`.
 # ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
 #     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source needs the
 #     last action alone, unless it sees the id of the kernel.
@@ -38,6 +40,9 @@ The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a
 # With the headers that it needs, the source with torch/all.h took 1003 MiB and 4.8 s in cicc's front end, 1107 and 9.6 in
 # cudafe++, 464 and 5.8 in the host compiler; a C++ source is taken for less than twice that.
 #
+# Templates: one of the 72 sources of flash-attn2 took 453 s and 5.6 GB by itself (November 2026), most of it in cicc; a GEMM
+# of CUTLASS 660 MiB. What is told is between them, so that a section of light sources still runs side by side.
+#
 # @unsorted-dict-items
 PHASES = {
     "CudaPreprocess": {
@@ -52,6 +57,7 @@ PHASES = {
         "makes": {"arch": "device.attempt.bc"},
         "memory": [800, 1200, 2900],
         "seconds": [1.3, 5.0, 18.0],
+        "templates": {"memory": 2200, "most": 2200, "seconds": 20.0},
         "ways": ["cuda-full", "cuda-needed"],
     },
     "CudaDeviceShare": {
@@ -67,6 +73,7 @@ PHASES = {
         "makes": {"arch": "device.ptx"},
         "memory": [800, 400, 400],
         "seconds": [1.3, 0.2, 0.2],
+        "templates": {"memory": 2900, "most": 5600, "seconds": 60.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaAssemble": {
@@ -89,6 +96,7 @@ PHASES = {
         "makes": {"source": "cudafe1.cpp"},
         "memory": [800, 1200, 2200],
         "seconds": [1.5, 10.0, 24.0],
+        "templates": {"memory": 2200, "most": 2200, "seconds": 25.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaHostCompile": {
@@ -97,6 +105,7 @@ PHASES = {
         "makes": {"source": "host.o"},
         "memory": [400, 800, 1200],
         "seconds": [1.9, 6.0, 17.0],
+        "templates": {"memory": 1200, "most": 1200, "seconds": 20.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
     },
     "CudaFallback": {
@@ -111,6 +120,7 @@ PHASES = {
         "archs": "all+PTX",
         "memory": [800, 2900, 2900],
         "seconds": [6.0, 69.0, 69.0],
+        "templates": {"memory": 2900, "most": 5600, "seconds": 150.0},
         "ways": ["cuda-monolithic"],
     },
     "HipPreprocess": {

@@ -37,10 +37,13 @@ def _function(mnemonic, megabytes):
         fail("phases.bzl takes %s for %d MB, for which resources.bzl has no function: add one" % (mnemonic, megabytes))
     return _FUNCTIONS[megabytes]
 
-_RESOURCES = {
-    mnemonic: [_function(mnemonic, megabytes) for megabytes in phase["memory"]]
-    for mnemonic, phase in PHASES.items()
-}
+def _functions(mnemonic, least):
+    return [_function(mnemonic, max(megabytes, least)) for megabytes in PHASES[mnemonic]["memory"]]
+
+_RESOURCES = {mnemonic: _functions(mnemonic, 0) for mnemonic in PHASES}
+
+# Of sources of a section that depends on CUTLASS.
+_TEMPLATES = {mnemonic: _functions(mnemonic, phase.get("templates", {}).get("memory", 0)) for mnemonic, phase in PHASES.items()}
 
 def resources(mnemonic, job):
     """The `resource_set` of an action that compiles.
@@ -52,7 +55,7 @@ def resources(mnemonic, job):
     Returns:
         function of the operating system and the number of inputs.
     """
-    plain, needed, full = _RESOURCES[mnemonic]
+    plain, needed, full = (_TEMPLATES if job.templates else _RESOURCES)[mnemonic]
     if not job.torch or job.target_version:
         return plain
     by_gcc = job.gcc and "cxx" in PHASES[mnemonic]["ways"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 from datetime import datetime
@@ -36,9 +37,10 @@ _OPTIONS = (
     (),
     ("-lineinfo", "--maxrregcount=32"),
     ("--use_fast_math", "--expt-extended-lambda", "--expt-relaxed-constexpr", "--fmad=false", "-std=c++17"),
+    ("-G", "-g"),
     ("--diag-suppress=177", "--restrict", "--Werror=all-warnings"),
 )
-"""Of nvcc, with which cicc as a whole and its halves are compared; with -G the PTX names the working directory."""
+"""Of nvcc, with which cicc as a whole and its halves are compared."""
 _FLAG = "--//rules/settings:cuda_compile=monolithic"
 
 
@@ -110,6 +112,29 @@ def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: s
             whole, halves = whole_and_halves(phases.driver, _version(cell), tmp_path, arch, *options)
             assert f".target sm_{arch}".encode() in whole
             assert halves == whole
+
+
+def test_device_debug_names_no_directory(phases: Built, base: Path) -> None:
+    """An action works in another directory without a hermetic sandbox; debug sections do not tell."""
+    clone = phases.driver
+    root = copy_project(PROJECTS / "phases", clone.root / "examples" / "debugged")
+    clone.run("gen", root)
+    build = root / "BUILD.bazel"
+    build.write_text(re.sub(r'(name = "(?:cub|internal)",)', r'\1\n    cuda_flags = ["-G", "-g"],', build.read_text()))
+    label = f"//examples/debugged:{CU130}"
+    found = []
+    for strategy in ("linux-sandbox", "processwrapper-sandbox"):
+        clone.bazel("build", "--disk_cache=", f"--spawn_strategy={strategy},processwrapper-sandbox", label)
+        place = clone.place(label)
+        objects = list(place.parents[4].glob("*/bin/examples/debugged/*.objects"))
+        parts = [path for made in objects for path in made.rglob("*.o")]
+        assert len(parts) > 6
+        named = [path.name for path in parts if str(base).encode() in path.read_bytes()]
+        assert named == []
+        found.append([digests(place), *(digests(made) for made in sorted(objects))])
+        for made in objects:
+            shutil.rmtree(made)
+    assert found[0] == found[1]
 
 
 def _version(cell: str) -> str:

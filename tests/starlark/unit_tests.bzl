@@ -130,15 +130,19 @@ machine_test = unittest.make(_machine_test_impl)
 def _resources_test_impl(ctx):
     env = unittest.begin(ctx)
     cases = [
-        (struct(gcc = None, needed = None, target_version = [], torch = None), 400),
-        (struct(gcc = None, needed = None, target_version = [], torch = "torch"), 1200),
-        (struct(gcc = None, needed = None, target_version = ["-DTORCH"], torch = "torch"), 400),
-        (struct(gcc = None, needed = "needed", target_version = [], torch = "torch"), 800),
-        (struct(gcc = "gcc", needed = "needed", target_version = [], torch = "torch"), 1200),
+        (struct(gcc = None, needed = None, target_version = [], templates = False, torch = None), 400),
+        (struct(gcc = None, needed = None, target_version = [], templates = False, torch = "torch"), 1200),
+        (struct(gcc = None, needed = None, target_version = ["-DTORCH"], templates = False, torch = "torch"), 400),
+        (struct(gcc = None, needed = "needed", target_version = [], templates = False, torch = "torch"), 800),
+        (struct(gcc = "gcc", needed = "needed", target_version = [], templates = False, torch = "torch"), 1200),
     ]
     for job, memory in cases:
         function = resources("KernelCxxCompile", job)
         asserts.equals(env, {"cpu": 1, "memory": memory}, function("linux", 1))
+    for templates, memory in [(False, 800), (True, 2900)]:
+        job = struct(gcc = None, needed = None, target_version = [], templates = templates, torch = None)
+        asserts.equals(env, memory, resources("CudaDeviceCompile", job)("linux", 1)["memory"])
+        asserts.equals(env, 250, resources("CudaAssemble", job)("linux", 1)["memory"])
     return unittest.end(env)
 
 resources_test = unittest.make(_resources_test_impl)

@@ -17,32 +17,39 @@ LIVE = "RULES_TORCH_KERNELS_LIVE"
 FOLLOWERS = "followers"
 """The directory beside that file in which a process that follows has a file, named by its process id."""
 
+_GONE = -1
+"""In the place of the time of its last change, of a file that is not there."""
+
 
 class LiveKernel(ModuleType):
     """The newest build of a kernel, with the attributes of its module.
 
-    Attributes of a build that was loaded earlier keep working: another build never takes a library away.
+    Attributes of a build that was loaded earlier keep working: another build never takes a library away. What is loaded
+    stays too when the newest build cannot be loaded, or nothing names one any more; a warning says so, once.
     """
 
     def __init__(self, name: str, pointer: Path) -> None:
         super().__init__(name)
         self.__dict__["_pointer"] = pointer
-        self.__dict__["_seen"] = -1
+        self.__dict__["_seen"] = None
         self.__dict__["_module"] = None
         self._newest()
 
     def _newest(self) -> ModuleType:
-        """The module of the newest build; loaded if it was not yet. One that cannot be loaded leaves the last one."""
+        """The module of the newest build; loaded if it was not yet."""
         own = self.__dict__
-        changed = os.stat(own["_pointer"]).st_mtime_ns  # noqa: PTH116  (called for each attribute)
-        if changed != own["_seen"]:
+        try:
+            state = os.stat(own["_pointer"]).st_mtime_ns  # noqa: PTH116  (called for each attribute)
+        except OSError:
+            state = _GONE
+        if state != own["_seen"]:
+            own["_seen"] = state
             try:
                 own["_module"] = load_variant(json.loads(own["_pointer"].read_text(encoding="utf-8")))
             except Exception as problem:
                 if own["_module"] is None:
                     raise
                 warnings.warn(f"the last build of {self.__name__} stays: {problem!r}", RuntimeWarning, stacklevel=3)
-            own["_seen"] = changed
         module: ModuleType = own["_module"]
         return module
 
@@ -58,7 +65,7 @@ class LiveKernel(ModuleType):
 
 def _latest(place: Path) -> Path | None:
     """The file that names the newest of a project's builds, of the variant that was built last."""
-    return max(place.glob("current.*.json"), key=lambda one: one.stat().st_mtime_ns, default=None)
+    return max(place.glob("current.*.json"), key=lambda file: file.stat().st_mtime_ns, default=None)
 
 
 def load(name: str, directory: str | os.PathLike[str] = "") -> LiveKernel:
@@ -78,10 +85,10 @@ def load(name: str, directory: str | os.PathLike[str] = "") -> LiveKernel:
         raise RuntimeError(
             "run this with `driver run DIR --watch -- CMD`, or name the directory of a project with a build"
         )
-    pointer = Path(named)
+    pointer = Path(named).absolute()  # the process may change its directory
     try:
         module = json.loads(pointer.read_text(encoding="utf-8"))["module"]
-    except (FileNotFoundError, ValueError, LookupError):
+    except (OSError, ValueError, LookupError, TypeError):
         raise RuntimeError(f"{pointer} names no build; run `driver run DIR --watch` first") from None
     if module != name:
         raise RuntimeError(f"`driver run` builds `{module}`, not `{name}`")

@@ -49,6 +49,9 @@ class _Loaded(NamedTuple):
     module: ModuleType
 
 
+_ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH")
+"""Variables that name the GPU architectures that the driver builds for."""
+
 _loaded: dict[Path, _Loaded] = {}
 _one_at_a_time = threading.RLock()
 
@@ -118,7 +121,8 @@ def _asked(backend: str) -> str | None:
 
 def _state(root: Path, backend: str) -> str:
     """A digest of what a build depends on: this Python, and each file with its size and the time of its last change."""
-    digest = hashlib.sha256(f"{sys.executable}\0{_torch()}\0{backend}".encode())
+    listed = [os.environ.get(name, "") for name in _ARCH_LISTS]
+    digest = hashlib.sha256("\0".join([sys.executable, _torch(), backend, *listed]).encode(errors="surrogateescape"))
     for place, directories, files in os.walk(root):
         directories[:] = sorted(sources_among(root, place, directories))
         for name in sorted(files):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sections import CPU, GENERAL, TORCH, make
@@ -18,6 +19,9 @@ from py_driver.authoring.dev_build import DevBuild
 from py_driver.authoring.session import environment, start, stop, wait
 from py_driver.authoring.watch import _changes, _is_source
 from py_driver.errors import Code, DriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 NAME = "torch213-cxx11-cpu-x86_64-linux"
 
@@ -116,7 +120,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_sources_are_watched_and_results_are_not(tmp_path: Path) -> None:
+def test_sources_are_watched_and_results_are_not() -> None:
     for path, expected in {
         "csrc/a.cu": True,
         "train.py": True,
@@ -128,6 +132,9 @@ def test_sources_are_watched_and_results_are_not(tmp_path: Path) -> None:
         "": False,
     }.items():
         assert _is_source(Path(path).parts) is expected, path
+
+
+def test_a_project_that_goes_and_comes_back(tmp_path: Path) -> None:
     seen = _changes(tmp_path / "project")
     assert next(seen) is False
     (tmp_path / "project").mkdir()
@@ -135,10 +142,75 @@ def test_sources_are_watched_and_results_are_not(tmp_path: Path) -> None:
     (tmp_path / "project").rmdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other").rename(tmp_path / "project")
+    _wait_for_a_change(seen)
+    time.sleep(0.3)
+    (tmp_path / "project" / "a.cu").write_text("x")
+    _wait_for_a_change(seen)
+
+
+def _wait_for_a_change(seen: Iterator[bool]) -> None:
     end = time.monotonic() + 20
     while not next(seen):
         assert time.monotonic() < end
-    time.sleep(0.3)
-    (tmp_path / "project" / "a.cu").write_text("x")
-    while not next(seen):
-        assert time.monotonic() < end
+
+
+def _copied_in(project: Path) -> None:
+    shutil.copytree(project / ".." / "other", project / "copied")
+
+
+def _moved_in(project: Path) -> None:
+    (project / ".." / "other").rename(project / "moved")
+
+
+def _moved_out(project: Path) -> None:
+    (project / "csrc").rename(project / ".." / "out")
+
+
+def _renamed(project: Path) -> None:
+    (project / "csrc").rename(project / "sources")
+
+
+def _linked_in(project: Path) -> None:
+    (project / "linked").symlink_to("../other")
+
+
+def _made_deep(project: Path) -> None:
+    subprocess.run(["sh", "-c", "mkdir -p new/deep/er && echo x >new/deep/er/a.cu"], cwd=project, check=True)
+
+
+@pytest.mark.parametrize("act", [_copied_in, _moved_in, _moved_out, _renamed, _linked_in, _made_deep])
+def test_whole_directories_change(tmp_path: Path, act: Callable[[Path], None]) -> None:
+    project = tmp_path / "project"
+    for directory in (project / "csrc" / "inner", tmp_path / "other" / "inner"):
+        directory.mkdir(parents=True)
+        (directory / "a.cu").write_text("x")
+    seen = _changes(project)
+    assert next(seen) is True
+    _settle(seen)
+    act(project)
+    _wait_for_a_change(seen)
+    _settle(seen)
+    for found in project.rglob("a.cu"):
+        found.write_text("y")
+        _wait_for_a_change(seen)
+
+
+def test_directories_without_sources_change_nothing(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "a.cu").write_text("x")
+    seen = _changes(tmp_path)
+    assert next(seen) is True
+    _settle(seen)
+    for directory in ("results/first", ".git/objects/00", "build/torch-cpu", "pkg/__pycache__", ".dev/id"):
+        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / "out.txt").write_text("x")
+    (tmp_path / "results").rename(tmp_path / "old")
+    (tmp_path / "build" / "torch-cpu" / "x.py").write_text("x")
+    assert not any(next(seen) for _ in range(10))
+
+
+def _settle(seen: Iterator[bool]) -> None:
+    """Let what was just written be told."""
+    quiet = 0
+    while quiet < 5:
+        quiet = 0 if next(seen) else quiet + 1

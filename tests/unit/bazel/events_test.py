@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
-from py_driver.bazel.events import Events, read_events
+from py_driver.bazel.events import Events, merged, read_events
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +56,12 @@ def test_what_failed_and_what_was_not_finished(tmp_path: Path) -> None:
     )
     assert (events.failed, events.unfinished) == (("//a:a", "//a:d"), ("//a:b",))
     assert events.causes["//a:a"] == ("a.o",)
+
+
+def test_how_long_processors_worked(tmp_path: Path) -> None:
+    data = [{"mnemonic": "A", "userTime": "1.5s", "systemTime": "0.25s"}, {"mnemonic": "B", "userTime": "x"}, {}]
+    event = {"id": {"buildMetrics": {}}, "buildMetrics": {"actionSummary": {"actionData": data}}}
+    (tmp_path / "events").write_text(json.dumps(event))
+    events = read_events(tmp_path / "events")
+    assert events.cpu == {"A": 1.75, "B": 0.0, "": 0.0}
+    assert merged(events, events).cpu["A"] == 3.5

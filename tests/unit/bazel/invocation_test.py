@@ -41,6 +41,7 @@ def test_a_build_takes_results_from_caches_and_a_verification_from_none(tmp_path
     assert building(Choices(), 2, tmp_path, log, _output()) == [
         "--output_groups=+steps",
         "--build_event_publish_all_actions",
+        "--experimental_record_metrics_for_all_mnemonics",
         f"--execution_log_binary_file={log}",
         "--noexecution_log_sort",
         f"--disk_cache={tmp_path / 'actions'}",

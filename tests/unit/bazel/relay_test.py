@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.bazel.relay import owner, relay
+from py_driver.bazel.relay import owners, relay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 _SECONDS = 30
@@ -33,6 +33,31 @@ try:
 except OSError:
     print(b"")
 """
+
+_CROWD = """
+import os, resource, selectors, socket, sys
+os.setuid(int(sys.argv[1]))
+many = int(sys.argv[3])
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, many + 100), hard))
+there = selectors.DefaultSelector()
+
+def come():
+    connection = socket.socket()
+    connection.setblocking(False)
+    connection.connect_ex(("127.0.0.1", int(sys.argv[2])))
+    there.register(connection, selectors.EVENT_READ)
+
+for _ in range(many):
+    come()
+print("there", flush=True)
+while True:  # whoever is turned away comes again
+    for key, _ in there.select():
+        there.unregister(key.fileobj)
+        key.fileobj.close()
+        come()
+"""
+_CROWD_SIZE = 2000
 
 
 class _Echo(socketserver.StreamRequestHandler):
@@ -92,6 +117,30 @@ def test_nobody_else_is_let_in(echo: str) -> None:
             assert done.stdout == f"{answer!r}\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_crowd_of_somebody_else_keeps_nobody_waiting(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's table, which is long then, is read once for many of them."""
+    together: list[int] = []
+
+    def counted(ports: Collection[int], server: int) -> dict[int, int]:
+        together.append(len(ports))
+        return owners(ports, server)
+
+    monkeypatch.setattr("py_driver.bazel.relay.owners", counted)
+    with relay(echo) as port:
+        crowd = [sys.executable, "-c", _CROWD, str(_NOBODY), str(port), str(_CROWD_SIZE)]
+        with subprocess.Popen(crowd, stdout=subprocess.PIPE) as others:
+            try:
+                assert others.stdout
+                assert others.stdout.readline() == b"there\n"
+                for number in range(20):
+                    assert _say(socket.AF_INET, "127.0.0.1", port, b"%d" % number) == b"%d" % number
+            finally:
+                others.kill()
+    assert sum(together) > _CROWD_SIZE
+    assert sum(together) > 20 * len(together)
+
+
 def test_another_address_of_the_loopback_interface_is_not_let_in(echo: str) -> None:
     with relay(echo) as port, socket.create_connection(("127.0.0.1", port)) as known, socket.socket() as there:
         # Somebody else may have the same port at another address.
@@ -133,11 +182,11 @@ def test_whose_socket_it_is() -> None:
         own = there.getsockname()[1]
         here, _ = server.accept()
         with here:
-            assert owner(own, port) == os.geteuid()
-            assert owner(own, own) is None
+            assert owners([own], port) == {own: os.geteuid()}
+            assert owners([own], own) == {}
             there.sendall(b"late")
             there.close()
-            assert owner(own, port) is None
+            assert owners([own], port) == {}
             assert here.recv(10) == b"late"
 
 

@@ -21,6 +21,8 @@ from clone import make_cache
 from py_driver.bazel.events import Events, read_events
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.run import Explained, run
+from py_driver.bazel.spawns import options as log_options
+from py_driver.bazel.spawns import read_spawns
 from py_driver.cli.bazel import workspace_root
 from py_driver.errors import Code, Diagnostic, DriverError, ExitCode
 from py_driver.output import Output
@@ -352,3 +354,41 @@ def test_whoever_built_explains_what_failed(bazel: Callable[[str], Bazel], tmp_p
     with pytest.raises(DriverError):
         run(bazel(script.replace("it broke", "No space left on device")), ["build"], tmp_path, output, explain=explain)
     assert "ERROR: No space left on device\n" in err.getvalue()
+
+
+_TWICE = """
+for word; do
+  case $word in
+    --build_event_json_file=*) events=${word#*=} ;;
+    --execution_log_binary_file=*) log=${word#*=} ;;
+  esac
+done
+echo "$@" >>calls
+number=$(wc -l <calls)
+cat >"$events" <<end
+{"id":{"actionCompleted":{"primaryOutput":"made-$number.o"}},"action":{"success":true,"type":"X","commandLine":["x"]}}
+{"id":{"targetCompleted":{"label":"//:a"}},"completed":{"success":$([ $number -gt LOST ] && echo true || echo false)}}
+end
+printf '\\003R\\001%s' $number >"$log"
+[ $number -gt LOST ] || exit 39
+"""
+"""Loses a result some times; field 10 of its log's record is the number of the call."""
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 6])
+def test_a_build_for_which_a_cache_has_lost_a_result_is_tried_again(
+    bazel: Callable[[str], Bazel], tmp_path: Path, lost: int
+) -> None:
+    """What it did each time counts; Bazel, which would forget that, does not try again by itself."""
+    output, err = _output()
+    log = tmp_path / "spawns.bin"
+    args = ["build", *log_options(log), "//:a"]
+    done = run(bazel(_TWICE.replace("LOST", str(lost))), args, tmp_path, output, check=False)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == min(lost, 5) + 1
+    assert all("--experimental_remote_cache_eviction_retries=0" in call for call in calls)
+    assert err.getvalue().count("A cache has lost a result") == min(lost, 5)
+    assert [*done.events.completed] == [f"made-{number + 1}.o" for number in range(len(calls))]
+    assert done.events.failed == (("//:a",) if lost > 5 else ())
+    assert (done.failure is None) is (lost <= 5)
+    assert [spawn.mnemonic for spawn in read_spawns(log)] == [str(number + 1) for number in range(len(calls))]

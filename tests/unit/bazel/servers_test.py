@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from py_driver.bazel.find import OUTPUT_VARIABLE, Bazel, Source
-from py_driver.bazel.servers import Server, free_server
+from py_driver.bazel.servers import Server, copy_of, free_server
 from py_driver.output import Output
 from py_driver.system import memory
 from py_driver.system.cache import CACHE_VARIABLE
@@ -137,3 +137,19 @@ def test_builds_at_once_share_the_memory(monkeypatch: pytest.MonkeyPatch) -> Non
     assert memory.step_memory() == 15360
     assert memory.step_memory(running=2) == 7168
     assert memory.step_memory(ram=8, running=2) == 7168  # what was asked for
+
+
+def test_a_copy_of_a_workspace_shares_the_toolchains(tmp_path: Path) -> None:
+    original = tmp_path / "cache" / "workspaces" / "abc"
+    base = tmp_path / "user root" / "base"
+    (base / "external" / _NAME).mkdir(parents=True)
+    (base / "external" / f"@{_NAME}.marker").write_text("version one")
+    with free_server(_BAZEL, original, _output()) as first:
+        assert first.base is None
+        first.built_in(base / "execroot" / "_main")
+    with free_server(_BAZEL, copy_of(original, 1), _output()) as server:
+        assert server.base is not None
+        assert (server.base / "external" / f"@{_NAME}.marker").read_text() == "version one"
+        server.built_in(server.base / "execroot" / "_main")
+    with free_server(_BAZEL, original, _output()) as again:
+        assert (again.base, again.first.readlink()) == (None, base)

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
+from spawn_log import field as _field
+from spawn_log import file as _file
+from spawn_log import log as _log
+from spawn_log import number as _number
 
 from py_driver.bazel.spawns import Call, Spawn, read_spawns
 
@@ -13,30 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
-
-
-def _number(value: int) -> bytes:
-    """A number as protocol buffers write it: seven bits a byte, the low ones first."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def _field(number: int, value: bytes | str | int) -> bytes:
-    if isinstance(value, int):
-        return _number(number << 3) + _number(value)
-    data = value.encode() if isinstance(value, str) else value
-    return _number(number << 3 | 2) + _number(len(data)) + data
-
-
-def _file(path: str, digest: str) -> bytes:
-    return _field(1, path) + _field(2, _field(1, digest) + _field(2, 1234) + _field(3, "SHA-256"))
-
-
-def _log(*spawns: bytes) -> bytes:
-    return b"".join(_number(len(one)) + one for one in spawns)
 
 
 _RAN = b"".join(

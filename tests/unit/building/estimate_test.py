@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.building.estimate import Estimate, History, Known, describe, estimate, learned
+from py_driver.building.estimate import Estimate, History, Known, describe, doubt, estimate, learned, without_load
 from py_driver.building.executed import CellStep, Did, Place
 from py_driver.building.expected import Step
 from py_driver.building.phases import TorchHeaders, phases
@@ -108,6 +108,47 @@ def test_a_hit_keeps_the_seconds_of_the_run() -> None:
     history = {step.place: Known(reads=("old",), key="k", seconds=3.0)}
     known = learned(history, steps, [(place, hit)], {("g", "g.cu")})[step.place]
     assert known == Known(reads=("g.cu", "old"), key="k", seconds=3.0)
+
+
+def test_templates_take_more_than_others() -> None:
+    plain = [_step("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
+    large = [step._replace(templates=True) for step in plain]
+    before, ahead = _ahead(plain, {}, 4), _ahead(large, {}, 4)
+    assert ahead.seconds > 10 * before.seconds
+    assert ahead.memory is not None
+    assert before.memory is not None
+    assert ahead.memory > 3 * before.memory
+    assert (before.templates, before.most) == (0, 0)
+    assert (ahead.templates, ahead.most) == (4, 5600)
+    assert doubt(before, 4, 1000) == ""
+    assert doubt(ahead, 4, 4 * 5600) == ""
+    assert doubt(ahead, 8, 4 * 5600) == ""
+    assert doubt(ahead, 4, None) == ""
+    assert doubt(ahead, 4, 12_000).startswith(
+        "note: 4 actions compile headers of CUTLASS or CuTe; one alone has taken 5.6 GB"
+    )
+    assert doubt(ahead, 4, 12_000).endswith("--jobs 2")
+    assert doubt(ahead, 1, 4_000).endswith("--jobs 1")
+    # What was measured counts, for this source and for others with such headers, and not what others took.
+    known = {large[0].place: Known(reads=("old",), key="", seconds=7.0)}
+    assert _ahead(large, known, 1).seconds == 4 * 7.0
+    light = _step("CudaDeviceCompile", source="light.cu", arch="sm_80")
+    known = {light.place: Known(reads=("old",), key="", seconds=0.5)}
+    assert _ahead([light, large[0]], known, 1).seconds > 50
+
+
+def test_time_that_others_took_is_not_remembered() -> None:
+    """Of a kind of which processors worked for half of the time that its steps took."""
+    place = Place(source="g.cu", section="g", mnemonic="CudaFrontend", arch=None)
+    other = Place(source="g.cu", section="g", mnemonic="CudaHostCompile", arch=None)
+    third = Place(source="g.cu", section="g", mnemonic="CudaFatbinary", arch=None)
+
+    def ran(seconds: float, did: Did = Did.RUN) -> CellStep:
+        return CellStep(variant="v", path="p", key="p", did=did, seconds=seconds, spawn=None)
+
+    done = [(place, ran(6.0)), (place, ran(2.0)), (place, ran(0.0, Did.CACHED)), (other, ran(3.0)), (third, ran(1.0))]
+    cpu = {"CudaFrontend": 4.0, "CudaHostCompile": 7.5}
+    assert [step.seconds for _, step in without_load(done, cpu)] == [3.0, 1.0, 0.0, 3.0, 1.0]
 
 
 def test_a_sentence() -> None:

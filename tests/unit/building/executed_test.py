@@ -66,6 +66,12 @@ def test_step_that_a_cache_had_is_cached() -> None:
     assert _counts(cells) == [(0, 0, 1), (1, 0, 0)]
 
 
+def test_step_that_ran_before_the_build_was_tried_again_has_run() -> None:
+    records = [_record("a", ONE, TWO)]
+    assert _counts(_count(records, [TWO], [_ran(ONE, key="1"), _ran(TWO, key="2")])) == [(2, 0, 0)]
+    assert _counts(_count(records, [ONE, TWO], [_ran(ONE, key="1"), _hit(ONE, "1"), _hit(TWO, "2")])) == [(1, 0, 1)]
+
+
 def test_steps_with_equal_commands_and_inputs_are_shared_whichever_ran() -> None:
     records = [_record("a", ONE), _record("b", TWO)]
     assert _counts(_count(records, [ONE, TWO], [_ran(ONE, key="1"), _hit(TWO, "1")])) == [(1, 0, 0), (0, 1, 0)]

@@ -287,3 +287,13 @@ def test_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     left = learned(_done(steps), [], [], {("g", "g.cu")})
     assert left
     assert {place.split("|")[0] for place in left} == {"g"}
+
+
+def test_sources_that_include_templates(tmp_path: Path) -> None:
+    """By themselves or through others of the project; only what nvcc compiles takes more."""
+    for number, line in enumerate(
+        ("#include <cute/tensor.hpp>", '#include "cutlass/gemm.h"', "#include <cub/cub.cuh>")
+    ):
+        files = FILES | {"a.cuh": f"{line}\n", "torch-ext/b.cpp": f"#include <torch/library.h>\n{line}\n"}
+        steps = _steps(tmp_path / str(number), files)
+        assert {step.source for step in steps if step.templates} == ({"g.cu"} if number < 2 else set())

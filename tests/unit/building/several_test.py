@@ -167,8 +167,21 @@ def test_what_fails_otherwise(bazel: Said, project: Callable[..., Prepared]) -> 
     assert failures(failed) == ["no network"]
     assert isinstance(built, Build)
     bazel.failure = [Diagnostic(code=Code.INTERRUPTED, message="stopped")]
+    stopped, finished = project("one", "again"), project("two", "later")
     with pytest.raises(DriverError, match="stopped"):
-        build(project("one", "again"))
+        build(stopped, finished)
+    assert not (stopped.directory / "build").exists()
+    assert (finished.directory / "build" / CPU213 / "metadata.json").is_file()
+
+
+def test_what_others_build_is_waited_for_last(
+    bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = [project("one"), project("two"), project("three")]
+    monkeypatch.setattr(several, "is_busy", lambda directory, _: directory == projects[0].directory)
+    assert all(isinstance(one, Build) for one in build(*projects))
+    names = [[label.rpartition(":")[0] for label in labels] for labels in bazel.calls]
+    assert names == [["//projects/two", "//projects/three"], ["//projects/one"]]
 
 
 def test_two_of_one_name(bazel: Said, project: Callable[..., Prepared]) -> None:

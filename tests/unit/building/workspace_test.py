@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import threading
 import time
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.building.workspace import Workspace, one_at_a_time, workspace_for
+from py_driver.building import workspace
+from py_driver.building.workspace import Workspace, is_busy, one_at_a_time, workspace_for
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
@@ -125,18 +127,46 @@ def test_second_build_of_a_project_waits_for_the_first(project: Path) -> None:
     plan = plan_directory(project, Releases())
 
     def second() -> None:
-        with one_at_a_time(plan, Output(err=said)):
+        with one_at_a_time(project, plan, Output(err=said)):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with one_at_a_time(plan, Output(err=io.StringIO())):
+    assert not is_busy(project, plan)
+    with one_at_a_time(project, plan, Output(err=io.StringIO())):
+        assert is_busy(project, plan)
         thread.start()
         thread.join(timeout=0.5)
         assert thread.is_alive()
         order.append("first")
     thread.join(timeout=10)
     assert order == ["first", "second"]
-    assert said.getvalue() == "Another run builds tiny; waiting for it.\n"
+    assert re.fullmatch(r"tiny is in use; waiting for `.*` \(process \d+, for \d s\)\.\n", said.getvalue())
+
+
+@pytest.mark.usefixtures("cache")
+def test_two_checkouts_of_a_project_need_not_wait(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have one place in the workspace, so one of them is built in a copy of that, if there is memory."""
+    monkeypatch.setattr(workspace, "builds_at_once", lambda: 2)
+    others = [Path(shutil.copytree(project, tmp_path / name / "tiny")) for name in ("b", "c")]
+    plan, output = plan_directory(project, Releases()), Output(err=io.StringIO())
+    with one_at_a_time(project, plan, output) as first:
+        assert not is_busy(others[0], plan)
+        with one_at_a_time(others[0], plan, output) as second:
+            assert (first, second) == (0, 1)
+            here, there = (
+                workspace_for(directory, plan, Releases(), copy)
+                for directory, copy in ((project, first), (others[0], second))
+            )
+            assert here.package == there.package
+            assert here.root != there.root
+            assert _files(here.root).keys() == _files(there.root).keys()
+            assert is_busy(others[1], plan)
+        assert is_busy(project, plan)
+        assert not is_busy(others[1], plan)
+    with one_at_a_time(others[1], plan, output) as third:
+        assert third == 0
 
 
 @pytest.mark.usefixtures("cache")
@@ -146,12 +176,12 @@ def test_builds_of_a_project_keep_their_order(project: Path) -> None:
     said = [io.StringIO() for _ in range(12)]
 
     def build(number: int) -> None:
-        with one_at_a_time(plan, Output(err=said[number])):
+        with one_at_a_time(project, plan, Output(err=said[number])):
             order.append(number)
             time.sleep(0.05)
 
     threads = [threading.Thread(target=build, args=[number]) for number in range(len(said))]
-    with one_at_a_time(plan, Output(err=io.StringIO())):
+    with one_at_a_time(project, plan, Output(err=io.StringIO())):
         for thread, err in zip(threads, said, strict=True):
             thread.start()
             while "waiting" not in err.getvalue():
@@ -159,4 +189,4 @@ def test_builds_of_a_project_keep_their_order(project: Path) -> None:
     for thread in threads:
         thread.join(timeout=30)
     assert order == sorted(order)
-    assert said[-1].getvalue().startswith("12 other runs build tiny; waiting for them.\n")
+    assert said[-1].getvalue().splitlines()[0].endswith("; 11 wait before this one.")

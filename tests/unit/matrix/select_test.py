@@ -250,3 +250,25 @@ def test_words_that_mean_nothing_together() -> None:
         "no variant is for torch `2.13` with `cu132`",
         "no variant is for the backend `cu132` with `2.11` or `2.13`",
     ]
+
+
+_STABLE = [f"torch-stable-abi29-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu132")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "known", "said"),
+    [
+        ("torch211-*-cu130-*", _STABLE, f"this project is for torch's stable ABI: do you mean `{_STABLE[1]}`? "),
+        ("torch213-cxx11-{cpu,cu132}-x86_64-linux", _STABLE, f"do you mean `{_STABLE[0]}` or `{_STABLE[2]}`? "),
+        ("torch28-*-cpu-*", _STABLE, "this project is for torch's stable ABI, from torch 2.9 on; "),
+        ("torch213-*-cu130-*", ["torch-cuda", "torch-cpu"], "of Python files only: do you mean `torch-cuda`? "),
+        ("torch213-*-cu130-*", ["torch-universal"], "of Python files only: do you mean `torch-universal`? "),
+        ("torch213-*-cu124-*", ["torch213-cxx11-cu130-x86_64-linux"], ""),
+    ],
+)
+def test_a_pattern_for_a_release_of_variants_that_are_for_all(pattern: str, known: list[str], said: str) -> None:
+    with pytest.raises(DriverError) as caught:
+        select([pattern], known)
+    [one] = caught.value.diagnostics
+    assert said in one.help
+    assert one.help.endswith(f"the variants are {', '.join(known)}")

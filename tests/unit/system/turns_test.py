@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import Code, DriverError
-from py_driver.system.turns import Turn, turn
+from py_driver.system import turns
+from py_driver.system.locks import take
+from py_driver.system.turns import Ticket, Turn, is_free, turn, whom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).parents[3]
 _SECONDS = 30
@@ -32,7 +35,7 @@ def say(text):
     with log.open("a") as stream:
         stream.write(f"{name} {text}\\n")
 
-with turn(queue, lambda before: say(f"waits for {before}"), places=places) as mine:
+with turn(queue, lambda before: say(f"waits for {len(before)}"), places=places) as mine:
     say(f"has {mine.place} of {mine.running}")
     sys.stdin.read()
     say("ends")
@@ -134,6 +137,47 @@ def test_a_few_at_once(queue: Callable[[int], Queue]) -> None:
     one.end("c")
     one.come("e")
     assert one.said("e") == ["e has 1 of 2"]
+
+
+def test_who_waits_is_told_for_whom(queue: Callable[[int], Queue], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = queue(1)
+    one.come("a")
+    one.come("b")
+    told: list[str] = []
+    assert not is_free(one.directory)
+    assert is_free(one.directory, places=3)
+
+    def waiting(before: Sequence[Ticket]) -> None:
+        told.append(whom(before, time.time() + 200))
+        if len(told) == 2:  # told again, although nothing has changed
+            one.end("a")
+            one.wait_for("b has")
+            one.end("b")
+
+    monkeypatch.setattr(turns, "_AGAIN_SECONDS", 0.2)
+    with turn(one.directory, waiting):
+        pass
+    holder = told[0]
+    assert re.fullmatch(r"`-c .*\.\.\.` \(process \d+, for 3 min\); 1 waits before this one", holder)
+    assert told[:2] == [holder, holder]
+    assert is_free(one.directory)
+
+
+def test_words_for_those_who_are_before() -> None:
+    holders = [Ticket(place, 10 + place, f"driver build {place}", 100.0) for place in range(4)]
+    waits = Ticket(None, 20, "driver build late", 150.0)
+    assert whom(holders[:1], 130.0) == "`driver build 0` (process 10, for 30 s)"
+    assert whom([*holders, waits, waits], 160.0).endswith("(process 12, for 1 min) and 1 more; 2 wait before this one")
+    assert whom([waits], 160.0) == "`driver build late` (process 20, for 10 s)"
+
+
+def test_a_ticket_of_another_version_holds_its_place(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("0")
+    with (tmp_path / "1").open() as ticket:
+        take(ticket)
+        assert not is_free(tmp_path)
+        with turn(tmp_path, print, places=2) as mine:
+            assert mine == Turn(place=1, running=2)
 
 
 def test_a_queue_that_cannot_be_written(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         if (writes_stub) try common.write(work.stub, "");
         return;
     }
-    // The front end of cicc writes the name of its directory into the bitcode.
-    const directory: ?[]const u8 = if (phase == .@"device-frontend") "/" else null;
+    // The front end of cicc writes the name of its directory into the bitcode, and with -G from there into the PTX.
+    const directory: ?[]const u8 = if (writes_stub) "/" else null;
     if (directory != null) {
         work.out = try dryrun.absolute(allocator, work.out);
         work.stub = try dryrun.absolute(allocator, work.stub);
@@ -88,6 +88,10 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         .fatbinary => try work.fatbinary(command, scratch),
         .@"host-compile" => try work.compile(command),
     };
+    if (directory != null) {
+        const program = try dryrun.program(allocator, words[0], plan.environment.get("PATH") orelse "");
+        words[0] = try dryrun.absolute(allocator, program);
+    }
     const own = phase == .frontend or writes_stub;
     if (own) try common.write(module_id, try moduleId(allocator, work.section, work.name));
     if (phase == .@"host-compile") {
@@ -115,8 +119,7 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     }
     std.fs.cwd().deleteFile(scratch) catch {};
     if (writes_stub) try work.cleanStub();
-    if (phase == .cicc) try leaveDirectory(allocator, work.out);
-    if (phase == .@"device-compile") try leave(allocator, work.out, "");
+    if (phase == .cicc or phase == .@"device-compile") try leave(allocator, work.out, "");
 }
 
 fn isThere(path: []const u8) bool {
@@ -359,6 +362,8 @@ pub const Work = struct {
                 try editor.words.append(try self.input("code"));
             } else try editor.keep(word);
         }
+        // Debug sections name the directory that a compiler runs in.
+        try editor.words.append("-fdebug-compilation-dir=.");
         return editor.words.items;
     }
 

@@ -1,0 +1,61 @@
+"""What a build would do, without a turn and without Bazel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.building.build import look_ahead, say_plan, say_untested
+from py_driver.building.estimate import Estimate, Part, Work, by_variant, together
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.building.build import Options, Prepared
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Variant
+
+
+class Planned(NamedTuple):
+    """What a build would do of a project.
+
+    Attributes:
+        directory: of the project.
+        variants: that it would build, each with what is expected of it.
+    """
+
+    directory: Path
+    variants: tuple[tuple[Variant, Part], ...]
+
+
+def dry_run(
+    projects: Sequence[Prepared], releases: Releases, output: Output, options: Options
+) -> tuple[Estimate, list[Planned]]:
+    """Say what a build would do, as it would itself if no other ran.
+
+    Args:
+        projects: what would be built.
+        releases: to build for.
+        output: where the plan is said.
+        options: how.
+
+    Returns:
+        What is expected of all together, and of each project.
+    """
+    say_untested([variant for one in projects for variant in one.chosen], releases, output, options)
+    choices = options.choices
+    jobs, memory = choices.at_once(), choices.memory(running=1)
+    works = []
+    for one in projects:
+        ahead = look_ahead(one, releases, choices, memory)
+        works.append(Work(str(one.directory), ahead.steps, ahead.history))
+    expected = together(works, jobs=jobs, memory=memory)
+    say_plan(expected, sum(len(one.chosen) for one in projects), jobs, memory, output)
+    parts = by_variant(works)
+    none = Part(0, 0, 0, 0.0)
+    planned = [
+        Planned(one.directory, tuple((own, parts.get((str(one.directory), own.name), none)) for own in one.chosen))
+        for one in projects
+    ]
+    return expected, planned
