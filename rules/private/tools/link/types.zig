@@ -236,6 +236,7 @@ const Reader = struct {
             },
             'I' => return self.templateArguments(),
             'T' => return self.mangledType(),
+            'M' => self.at += 1, // of a lambda that initialises the member before
             'L' => {
                 self.at += 1; // of internal linkage
                 path.add(try self.sourceName());
@@ -323,7 +324,8 @@ test "whose a type is" {
         "ZN2at1fEvEUlvE_",                                                                       "P10Incomplete",
         "N3c104impl24WrapFunctionIntoFunctor_INS_26CompileTimeFunctionPointerIFvvEXadL_Z1fvEEE", "A3_7Counter",
         "M7CounterFvvE",                                                                         "N2at8TemplateILN2my4KindE5EEE",
-        "N2my3FooB5cxx11E",                                                                      "12LinearPacked",
+        "N2my3FooB5cxx11E",                                                                      "N2at1x1yMUlvE_E",
+        "12LinearPacked",
     }) |name| try std.testing.expectEqual(Owner.own, names.owner(name));
     for ([_][]const u8{
         "N12_GLOBAL__N_17CounterE", "ZL4makevE5Local", "Z4makevE3$_0", "St6vectorIN12_GLOBAL__N_11AESaIS1_EE", "N2my12_GLOBAL__N_11AE",
