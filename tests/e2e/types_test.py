@@ -39,21 +39,20 @@ for kernel in kernels:
 print(said)
 """
 _TYPES = f"""{_LOAD}
-said, nodes = [], []
+said, objects = [], []
 for kernel in kernels:
     ops, counted = kernel.ops, []
     for name in {_CLASSES}:
         made, created = getattr(ops, f"make_{{name}}")(), getattr(kernel.classes, name)()
         counted += [made.next(), getattr(ops, f"step_{{name}}")(made), created.next()]
-    nodes.append(ops.doubled(torch.ones(1, requires_grad=True)))
+    objects.append(ops.make_Named())
     raised = []
     for how in ("own", "value", "index", "other"):
         try:
             ops.fail(how)
         except Exception as error:
             raised.append((type(error).__name__, str(error).splitlines()[0]))
-    values, name = [ops.value_of_node(node) for node in nodes], ops.name_of_node(nodes[-1])
-    said.append((counted, ops.wrong(), values, name, raised))
+    said.append((counted, ops.wrong(), [ops.value_of(one) for one in objects], raised))
 print(said)
 for kernel in kernels:
     other = next(one for one in kernels if one is not kernel)
@@ -97,8 +96,7 @@ def _expected(version: int, before: int) -> Any:  # noqa: ANN401  (what the prog
         ("IndexError", "a bad index"),
         ("RuntimeError", "an error"),
     ]
-    name = "(anonymous namespace)::Double"
-    return (counted * len(_CLASSES), "", [-1] * before + [100 * version], name, raised)
+    return (counted * len(_CLASSES), "", [-1] * before + [100 * version], raised)
 
 
 def test_classes_of_two_versions_do_not_meet(python: str, tmp_path: Path) -> None:

@@ -31,29 +31,12 @@ void bind(torch::Library& ops, const std::string& name) {
   ops.def(("step_" + name).c_str(), &step<T>);
 }
 
-// A node of the graph of gradients with a value of its own.
-struct Double : torch::autograd::Node {
-  Padding padding;
-  int64_t at = 100 * VERSION;
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    return {gradients[0] * 2};
-  }
-};
-
-torch::Tensor doubled(const torch::Tensor& input) {
-  auto output = input.detach() * 2;
-  auto node = std::make_shared<Double>();
-  node->set_next_edges(torch::autograd::collect_next_edges(input));
-  torch::autograd::set_history(output, node);
-  return output;
+// What an object of any class has for a value, if it is a Named of this version.
+int64_t value_of(const c10::IValue& object) {
+  const auto holder = object.toObjectRef().getSlot(0).toCapsule();
+  const auto* named = dynamic_cast<const Named*>(holder.get());
+  return named ? named->at : -1;
 }
-
-int64_t value_of_node(const torch::Tensor& tensor) {
-  const auto* node = dynamic_cast<const Double*>(tensor.grad_fn().get());
-  return node ? node->at : -1;
-}
-
-std::string name_of_node(const torch::Tensor& tensor) { return tensor.grad_fn()->name(); }
 
 // What must be as without any of this: each that is not adds its name.
 std::string wrong() {
@@ -120,10 +103,13 @@ std::string wrong() {
   std::function<int64_t(const Named&)> function = [](const Named& one) { return one.at; };
   check(function.target<int>() == nullptr, "a function");
   // torch compares the type of a function with that under which it has an operator.
-  auto add = c10::Dispatcher::singleton()
-                 .findSchemaOrThrow("aten::add", "Tensor")
-                 .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Scalar&)>();
-  check(add.call(torch::ones({1}), torch::ones({1}), 1).item<double>() == 2, "a typed call");
+  try {
+    c10::Dispatcher::singleton()
+        .findSchemaOrThrow("aten::add", "Tensor")
+        .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Scalar&)>();
+  } catch (const c10::Error&) {
+    check(false, "the type of an operator of torch");
+  }
   check(hidden_in_other_file() == 1000 * VERSION, "what is hidden in the other file");
   return said;
 }
@@ -149,9 +135,7 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   bind<Box<Hidden>>(ops, "BoxOfHidden");
   bind<at::native::Tensor>(ops, "Native");
   bind<Local>(ops, "Local");
-  ops.def("doubled", &doubled);
-  ops.def("value_of_node", &value_of_node);
-  ops.def("name_of_node", &name_of_node);
+  ops.def("value_of", &value_of);
   ops.def("wrong", &wrong);
   ops.def("fail", &fail);
 }
