@@ -12,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from py_driver.building.build import build
 from py_driver.building.installed_torch import python_for
+from py_driver.errors import DriverError
 from py_driver.matrix.cells import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
@@ -137,3 +138,21 @@ def test_host_code_of_cuda_sources_has_own_types(versions: list[Path]) -> None:
     assert names["3BoxISt6vectorI5NamedSaIS1_EEE"] == "*3BoxISt6vectorI5NamedSaIS1_EEE"
     assert names["St8functionIFvRK5Named4KindEE"] == "*St8functionIFvRK5Named4KindEE"
     assert names["N2at10TensorBaseE"] == "N2at10TensorBaseE"
+
+
+_ELEMENT = """
+struct Element {
+  long value;
+};
+namespace caffe2 {
+CAFFE_KNOWN_TYPE(Element)
+}
+"""
+
+
+def test_no_own_type_becomes_a_type_of_elements(tmp_path: Path) -> None:
+    project = copy_project(PROJECTS / "torchbind-two-versions" / "v1", tmp_path / "v1")
+    with (project / "torch-ext" / "torch_binding.cpp").open("a") as file:
+        file.write(_ELEMENT)
+    with pytest.raises(DriverError, match="CAFFE_KNOWN_TYPE is not for a type of a kernel's own"):
+        build(project, [CPU], Releases(), Output())

@@ -9,6 +9,7 @@
 //! file goes to a section that it does not. Layout: System V ABI, chapter 4.
 const std = @import("std");
 const elf = std.elf;
+const common = @import("common");
 const types = @import("types.zig");
 
 const header_size = 64;
@@ -17,13 +18,15 @@ const relocation_size = 24;
 const section_header_size = 64;
 const prefix = "_ZTS";
 const section_name = ".rodata.torch_kernels_types";
+/// What adds a type to torch's table of the types of elements. It tells them by a number that compilers make of the name.
+const adds_element = "_ZN6caffe28TypeMeta15addTypeMetaDataI";
 /// Section numbers from here on do not stand in a symbol but in a table of their own.
 const many_sections = 0xff00;
 const in_table = 0xffff;
 /// Relocations by the address of a name: R_X86_64_64 and R_AARCH64_ABS64.
 const absolute = [_]u32{ 1, 257 };
 
-pub const Error = error{ Malformed, OutOfMemory };
+pub const Error = error{ Malformed, OutOfMemory, Failed };
 
 const Section = struct { kind: u32, offset: usize, size: usize, link: u32 };
 
@@ -95,9 +98,12 @@ const Object = struct {
         var i: usize = 1;
         while ((i + 1) * symbol_size <= symbols.len) : (i += 1) {
             const name = try text(strings, try int(u32, symbols, i * symbol_size));
+            const from = try self.place(symbols, i) orelse continue;
+            if (std.mem.startsWith(u8, name, adds_element) and names.beginsWithOwn(name[adds_element.len..]))
+                return common.fail("CAFFE_KNOWN_TYPE is not for a type of a kernel's own: two versions of the kernel in a " ++
+                    "process would have one; it is in {s}", .{name});
             if (!std.mem.startsWith(u8, name, prefix)) continue;
             const mangled = name[prefix.len..];
-            const from = try self.place(symbols, i) orelse continue;
             // gcc has written a `*` already before what is of one file.
             if (!std.mem.eql(u8, try text(try self.content(from.section), from.value), mangled)) continue;
             const owner = names.owner(mangled);

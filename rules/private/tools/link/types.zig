@@ -43,6 +43,13 @@ pub const Names = struct {
         return if (isOfFile(name)) .file else .own;
     }
 
+    /// Whether the type with which a mangled name begins is the extension's own.
+    pub fn beginsWithOwn(self: *const Names, name: []const u8) bool {
+        var reader = Reader{ .name = name, .names = self };
+        reader.mangledType() catch {};
+        return reader.own;
+    }
+
     fn isDefined(self: *const Names, path: []const u8, from_substitution: bool) bool {
         if (self.defined.contains(path)) return true;
         if (!from_substitution) return false;
