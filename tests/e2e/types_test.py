@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-_CLASSES = ["Named", "Hidden", "Box", "BoxOfHidden", "Native", "Local"]
+_CLASSES = ["Named", "Hidden", "Box", "BoxOfHidden", "Native", "HiddenNative", "Local"]
 
 _LOAD = """
 import pathlib, sys, torch

@@ -26,6 +26,9 @@ const in_table = 0xffff;
 /// Relocations by the address of a name: R_X86_64_64 and R_AARCH64_ABS64.
 const absolute = [_]u32{ 1, 257 };
 
+/// What begins a file of `-flto`.
+const bitcode = "BC\xC0\xDE";
+
 pub const Error = error{ Malformed, OutOfMemory, Failed };
 
 const Section = struct { kind: u32, offset: usize, size: usize, link: u32 };
@@ -38,6 +41,8 @@ const Change = struct { symbol: usize, from: Place, is_of_file: bool, to: usize,
 
 /// An object with the names of its own types changed; null if it has none, or is no object.
 pub fn rewritten(allocator: std.mem.Allocator, bytes: []const u8, names: *const types.Names) Error!?[]const u8 {
+    if (std.mem.startsWith(u8, bytes, bitcode))
+        return common.fail("an object is LLVM's bitcode, as `-flto` makes it; compile it to machine code", .{});
     if (bytes.len < header_size or !std.mem.startsWith(u8, bytes, elf.MAGIC) or bytes[elf.EI_CLASS] != elf.ELFCLASS64 or
         bytes[elf.EI_DATA] != elf.ELFDATA2LSB) return null;
     var object = Object{ .allocator = allocator, .bytes = bytes };

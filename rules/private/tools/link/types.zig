@@ -38,9 +38,12 @@ pub const Names = struct {
     /// Whose the type of a mangled name is, `N2at6TensorE`. A name that cannot be read counts as shared.
     pub fn owner(self: *const Names, name: []const u8) Owner {
         var reader = Reader{ .name = name, .names = self };
-        const read_all = if (reader.full()) true else |err| err == error.Own;
-        if (!reader.own or !read_all) return .shared;
-        return if (isOfFile(name)) .file else .own;
+        const is_cut = if (reader.full()) false else |err| switch (err) {
+            error.Own => true,
+            error.Unknown => return .shared,
+        };
+        if (!reader.own) return .shared;
+        return if (reader.of_file or (is_cut and isOfFile(name))) .file else .own;
     }
 
     /// Whether the type with which a mangled name begins is the extension's own.
@@ -63,7 +66,7 @@ pub const Names = struct {
     }
 };
 
-/// Whether two files can each have a type of this name: it has a part that is of one file.
+/// Whether a name that was not read to its end has a part that is of one file.
 fn isOfFile(name: []const u8) bool {
     for ([_][]const u8{ "12_GLOBAL__N_1", "ZL", "NL", "L_ZL", "3$_" }) |mark| {
         if (std.mem.indexOf(u8, name, mark) != null) return true;
@@ -76,6 +79,7 @@ const Reader = struct {
     names: *const Names,
     at: usize = 0,
     own: bool = false,
+    of_file: bool = false,
 
     fn full(self: *Reader) Error!void {
         try self.mangledType();
@@ -248,10 +252,16 @@ const Reader = struct {
                 self.at += 1; // of internal linkage
                 path.add(try self.sourceName());
                 self.own = true;
+                self.of_file = true;
             },
             'U' => return self.isOwn(),
             '0'...'9' => {
-                path.add(try self.sourceName());
+                const name = try self.sourceName();
+                path.add(name);
+                if (std.mem.startsWith(u8, name, "_GLOBAL__N_") or std.mem.startsWith(u8, name, "$_")) {
+                    self.own = true;
+                    self.of_file = true;
+                }
                 while (self.skip("B")) _ = try self.sourceName();
                 if (self.names.isDefined(path.text(), path.substituted)) self.own = true;
             },
@@ -324,17 +334,17 @@ test "whose a type is" {
         "FN3c1013intrusive_ptrIN2at1XENS_1YEEERKNS2_IS_EEE",                                                   "Dv4_f",
     }) |name| try std.testing.expectEqual(Owner.shared, names.owner(name));
     for ([_][]const u8{
-        "7Counter",                                                                              "N2my7CounterE",
-        "N3c1013intrusive_ptrI7CounterNS_6detail34intrusive_target_default_null_typeIS1_EEEE",   "St6vectorI1ASaIS0_EE",
-        "FN2at6TensorERKS0_R7CounterE",                                                          "N2at6native4MineE",
-        "N2at6native4Mine5InnerE",                                                               "FvN2at6TensorENS_6native4MineEE",
-        "ZN2at1fEvEUlvE_",                                                                       "P10Incomplete",
-        "N3c104impl24WrapFunctionIntoFunctor_INS_26CompileTimeFunctionPointerIFvvEXadL_Z1fvEEE", "A3_7Counter",
-        "M7CounterFvvE",                                                                         "N2at8TemplateILN2my4KindE5EEE",
-        "N2my3FooB5cxx11E",                                                                      "N2at1x1yMUlvE_E",
-        "12LinearPacked",
+        "7Counter",                                                                            "N2my7CounterE",
+        "N3c1013intrusive_ptrI7CounterNS_6detail34intrusive_target_default_null_typeIS1_EEEE", "St6vectorI1ASaIS0_EE",
+        "FN2at6TensorERKS0_R7CounterE",                                                        "N2at6native4MineE",
+        "N2at6native4Mine5InnerE",                                                             "FvN2at6TensorENS_6native4MineEE",
+        "ZN2at1fEvEUlvE_",                                                                     "P10Incomplete",
+        "P6XNLfoo",                                                                            "N3c104impl24WrapFunctionIntoFunctor_INS_26CompileTimeFunctionPointerIFvvEXadL_Z1fvEEE",
+        "A3_7Counter",                                                                         "M7CounterFvvE",
+        "N2at8TemplateILN2my4KindE5EEE",                                                       "N2my3FooB5cxx11E",
+        "N2at1x1yMUlvE_E",                                                                     "12LinearPacked",
     }) |name| try std.testing.expectEqual(Owner.own, names.owner(name));
     for ([_][]const u8{
-        "N12_GLOBAL__N_17CounterE", "ZL4makevE5Local", "Z4makevE3$_0", "St6vectorIN12_GLOBAL__N_11AESaIS1_EE", "N2my12_GLOBAL__N_11AE",
+        "N2at12_GLOBAL__N_17CounterE", "N12_GLOBAL__N_17CounterE", "ZL4makevE5Local", "Z4makevE3$_0", "St6vectorIN12_GLOBAL__N_11AESaIS1_EE", "N2my12_GLOBAL__N_11AE",
     }) |name| try std.testing.expectEqual(Owner.file, names.owner(name));
 }

@@ -6,6 +6,17 @@
 #include "registration.h"
 #include "types.h"
 
+// As in kernels that are copied from ATen.
+namespace at::native {
+namespace {
+struct Tensors : torch::CustomClassHolder {
+  Padding padding;
+  int64_t at = 100 * VERSION;
+  int64_t next() { return ++at; }
+};
+}  // namespace
+}  // namespace at::native
+
 namespace {
 
 struct Hidden : torch::CustomClassHolder {
@@ -134,6 +145,7 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   bind<Box<std::vector<Named>>>(ops, "Box");
   bind<Box<Hidden>>(ops, "BoxOfHidden");
   bind<at::native::Tensor>(ops, "Native");
+  bind<at::native::Tensors>(ops, "HiddenNative");
   bind<Local>(ops, "Local");
   ops.def("value_of", &value_of);
   ops.def("wrong", &wrong);
