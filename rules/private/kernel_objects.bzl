@@ -72,7 +72,7 @@ def _kernel_objects_impl(ctx):
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
-        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, steps = [])]
+        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, steps = [], texts = [])]
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -129,6 +129,7 @@ def _kernel_objects_impl(ctx):
             objects = objects,
             openmp = gcc,
             steps = steps,
+            texts = sources.values(),
         ),
     ]
 

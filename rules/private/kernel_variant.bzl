@@ -62,7 +62,8 @@ def _kernel_variant_impl(ctx):
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     objects = [object for one in compiled for object in one.objects]
     openmp = [one.openmp for one in compiled if one.openmp]
-    extension = link_extension(ctx, objects, identity.objects, openmp) if objects else None
+    texts = [text for one in compiled for text in one.texts]
+    extension = link_extension(ctx, objects, identity.objects, openmp, texts) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops if objects else ctx.file._ops_noarch
     ctx.actions.expand_template(output = ops, substitutions = {}, template = own)
@@ -187,6 +188,11 @@ kernel_variant = rule(
             default = "@platforms//cpu:" + CPU,
             providers = [platform_common.ConstraintValueInfo],
         ),
+        "_link": attr.label(
+            default = "//rules/private/tools:link",
+            executable = True,
+            cfg = "exec",
+        ),
         "_ops": attr.label(
             default = "//rules/private/include:_ops.py.template",
             allow_single_file = True,
@@ -200,6 +206,10 @@ kernel_variant = rule(
             allow_single_file = True,
         ),
         "_policy": attr.label(default = "//rules/private/policy"),
+        "_shared_types": attr.label(
+            default = "//rules/private/policy:shared_types.txt",
+            allow_single_file = True,
+        ),
         "_torch_exports": attr.label(
             default = "//toolchains/lock:torch_exports.bin",
             allow_single_file = True,

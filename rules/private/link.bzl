@@ -45,8 +45,10 @@ def _torch_libraries(ctx, gpu):
         )
     return torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
 
-def link_extension(ctx, objects, optional, openmp):
+def link_extension(ctx, objects, optional, openmp, texts):
     """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi looks up.
+
+    The types of the project become the library's own: see rules/private/tools/link/object.zig.
 
     Torch and the GPU runtime are named as needed libraries by stubs, and of CUDA's or ROCm's other libraries those that
     are called; their symbols are bound when torch, which has loaded them, loads the library. The stubs of glibc and of gcc's
@@ -57,6 +59,7 @@ def link_extension(ctx, objects, optional, openmp):
         objects: list of File.
         optional: list of File, objects of which those are linked that others need.
         openmp: list of GccSdkInfo, those with which objects were compiled.
+        texts: list of File, the sources and headers of the objects.
 
     Returns:
         File, the shared library.
@@ -73,7 +76,12 @@ def link_extension(ctx, objects, optional, openmp):
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
-    arguments.set_param_file_format("shell")
+    arguments.set_param_file_format("multiline")
+    arguments.add("--types", ctx.file._shared_types)
+    arguments.add_all(texts, before_each = "--text")
+    arguments.add("--")
+    arguments.add(cc.compiler)
+    arguments.add("ld.lld")
     arguments.add_all(["-shared", "--build-id=none", "--eh-frame-hdr", "--gc-sections", "--hash-style=gnu", "-O2"])
 
     # An object may name libraries to link, by any path (`#pragma comment(lib, "...")`); only inputs are linked.
@@ -91,9 +99,10 @@ def link_extension(ctx, objects, optional, openmp):
     # Last, since AMD's libraries define parts of libstdc++ too.
     arguments.add_all(called)
     ctx.actions.run(
-        executable = cc.compiler,
-        arguments = ["ld.lld", arguments],
-        inputs = objects + optional + libraries + called + cc.link_inputs + [exports],
+        executable = ctx.executable._link,
+        arguments = [arguments],
+        inputs = objects + optional + libraries + called + cc.link_inputs + texts + [exports, ctx.file._shared_types],
+        tools = [cc.compiler],
         outputs = [library],
         mnemonic = "KernelLink",
         progress_message = "Linking %{label}",

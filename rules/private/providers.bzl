@@ -16,6 +16,7 @@ KernelObjectsInfo = provider(
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
         "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they were compiled with another compiler",
         "steps": "list of File; the first output of each action that makes the objects",
+        "texts": "list of File; the sources and headers of the objects, without comments",
     },
 )
 

@@ -212,7 +212,11 @@ def test_device_variable_of_another_source(author: Author) -> None:
 
 
 def test_symbol_that_two_define(author: Author) -> None:
-    binding = '#include "registration.h"\n\nint host() { return 1; }\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
+    # The link changes an object with a type of its own, and the message names the object as it was.
+    own = "struct Own { virtual ~Own() = default; } own;"
+    binding = (
+        f'#include "registration.h"\n{own}\nint host() {{ return 1; }}\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n'
+    )
     author.write("torch-ext/torch_binding.cpp", binding)
     assert author.told(*ONE) == (
         "mistakes/torch-ext/torch_binding.cpp: ld.lld: error: duplicate symbol: host()\n"

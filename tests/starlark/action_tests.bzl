@@ -181,7 +181,7 @@ def _program_sources_test_impl(ctx):
     env = analysistest.begin(ctx)
     users = {}
     builds = [action for action in _actions(env) if action.mnemonic == "ZigBuild"]
-    asserts.equals(env, 3, len(builds), "programs")
+    asserts.equals(env, 4, len(builds), "programs")
     for action in builds:
         [program] = [file.basename for file in action.outputs.to_list()]
         sources = [file for file in action.inputs.to_list() if file.path.startswith("rules/")]
@@ -189,7 +189,7 @@ def _program_sources_test_impl(ctx):
         for source in sources:
             users.setdefault(source.path, {})[program] = None
     for source, programs in users.items():
-        wanted = 3 if source.endswith("/common.zig") else 1
+        wanted = 4 if source.endswith("/common.zig") else 1
         asserts.equals(env, wanted, len(programs), "%s is an input of %s" % (source, ", ".join(programs)))
     return analysistest.end(env)
 

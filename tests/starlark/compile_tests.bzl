@@ -265,7 +265,11 @@ _MODES = ["--as-needed", "--end-lib", "--start-lib"]
 def _link_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelLink", "torch213-cxx11-cu130")
-    files = [argument.split("/")[-1] for argument in action.argv[2:] if "/" in argument or argument in _MODES]
+    asserts.equals(env, "shared_types.txt", action.argv[action.argv.index("--types") + 1].split("/")[-1])
+    texts = [action.argv[i + 1].split("/")[-1] for i, argument in enumerate(action.argv) if argument == "--text"]
+    asserts.true(env, "binding.cpp" in texts and "torch.cu" in texts and "plain.h" in texts, "texts: %s" % texts)
+    linker = action.argv[action.argv.index("ld.lld") + 1:]
+    files = [argument.split("/")[-1] for argument in linker if "/" in argument or argument in _MODES]
     asserts.equals(env, [
         "exports.map",
         "extension.so",
@@ -315,7 +319,7 @@ def _link_test_impl(ctx):
     ], files)
     asserts.true(env, "--build-id=none" in action.argv)
     inputs = [mapped(file.path) for file in action.inputs.to_list()]
-    for argument in action.argv[2:]:
+    for argument in linker:
         if "/" in argument and not argument.endswith("/extension.so"):
             asserts.true(env, argument in inputs, "no input of the link: " + argument)
     return analysistest.end(env)

@@ -97,6 +97,18 @@ def _libcs(cpus):
     """What is wanted of zig to compile for some CPUs: the headers of their C library."""
     return ["lib/libc/include/%s/" % name for cpu in cpus for place in libc_includes(cpu) for name in place]
 
+def _opaque_type_names(rctx):
+    """Hides the names of types from compilers, so that no code has in it what a name is or how long.
+
+    The link puts a character before the names of an extension's own types (rules/private/tools/link/object.zig).
+    """
+    name = "gcc/include/c++/12/typeinfo"
+    text = rctx.read(name)
+    member = "\n    const char *__name;\n"
+    if text.count(member) != 1:
+        fail("%s has no member __name, or several" % name)
+    rctx.file(name, text.replace(member, "\n    const char *volatile __name;\n"), executable = False)
+
 def _headers(rctx, gcc, cpu):
     """Puts the headers of libstdc++ beside those of zig.
 
@@ -112,6 +124,7 @@ def _headers(rctx, gcc, cpu):
         fetch(rctx, entry, "work/gcc")
     run(rctx, ["mkdir", "-p", "lib", "gcc"], "Making directories")
     run(rctx, ["mv", "work/gcc/usr/include", "gcc/include"], "Keeping the headers of libstdc++")
+    _opaque_type_names(rctx)
     return [[name for name in names if rctx.path(name).exists][0] for names in cc_includes(cpu)]
 
 def _compiler(rctx, zig, gcc, glibc, cpu, more_parts = []):

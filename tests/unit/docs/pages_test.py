@@ -71,9 +71,8 @@ def anchors(text: str, level: str = "#+") -> list[str]:
 
 COMMANDS = sorted(set().union(*(of_driver(lines_of(WRONG.sub("", text))) for text in PAGES.values())))
 MENTIONS = sorted(set().union(*(of_driver(SPAN.findall(prose(text))) for text in PAGES.values())))
-MAKE = sorted(
-    {one for text in PAGES.values() for one in (*lines_of(text), *SPAN.findall(prose(text))) if one.startswith("make ")}
-)
+ALL = sorted({one for text in PAGES.values() for one in (*lines_of(text), *SPAN.findall(prose(text)))})
+MAKE = sorted({one for one in ALL if one.startswith("make ")})
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -224,3 +223,20 @@ def test_readme_is_one_screen_after_the_other() -> None:
     lines = README.splitlines()
     assert len(lines) <= 120
     assert [line for line in lines if len(line) > 120] == []
+
+
+def test_the_first_screen_of_readme_sets_everything_up() -> None:
+    first = README.partition("\n## ")[0]
+    assert len(first.splitlines()) <= 24
+    assert {"make demo", "make test", "bazel build //examples/relu:all_variants"} <= set(lines_of(first))
+
+
+def test_targets_that_pages_build_are_there() -> None:
+    bazel = [re.match(r"(?:\./driver bazel -- |bazel )build (?:--\S+ )*//(examples/\S+?):(\S+)$", one) for one in ALL]
+    targets = [match.groups() for match in bazel if match]
+    assert ("examples/relu", "all_variants") in targets
+    for package, name in targets:
+        assert f'    name = "{name}",\n' in (ROOT / package / "BUILD.bazel").read_text(encoding="utf-8"), (
+            package,
+            name,
+        )

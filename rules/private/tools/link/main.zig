@@ -1,0 +1,88 @@
+//! Links an extension whose types are its own.
+//!
+//!   link --types FILE [--text FILE]... -- LINKER ARGUMENT...
+//!
+//! Before the linker runs, the names of the types in its objects are changed (object.zig). FILE has the names whose types
+//! other libraries know, the texts are the files of the project. A changed object lies beside the library while the linker
+//! reads it, and messages name it by the path that it has without.
+const std = @import("std");
+const common = @import("common");
+const defined = @import("defined.zig");
+const object = @import("object.zig");
+const types = @import("types.zig");
+
+fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    if (!common.is(arguments.next() orelse "", "--types")) return common.fail("link: --types is missing", .{});
+    var names = try types.Names.read(allocator, try common.read(allocator, try arguments.value("--types")));
+    while (arguments.next()) |flag| {
+        if (common.is(flag, "--")) break;
+        if (!common.is(flag, "--text")) return common.fail("link: no such flag: {s}", .{flag});
+        try defined.add(allocator, try common.read(allocator, try arguments.value(flag)), &names.defined);
+    }
+    const command = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
+    const place = try std.fmt.allocPrint(allocator, "{s}.objects/", .{try output(command)});
+    defer std.fs.cwd().deleteTree(place) catch {};
+    for (command) |*word| {
+        if (std.mem.endsWith(u8, word.*, ".o")) try change(allocator, word, place, &names);
+    }
+    try link(allocator, command, place);
+}
+
+/// What a linker writes.
+fn output(command: []const []const u8) ![]const u8 {
+    for (command, 0..) |word, i| {
+        if (common.is(word, "-o") and i + 1 < command.len) return command[i + 1];
+    }
+    return common.fail("no -o in the command of the linker", .{});
+}
+
+/// Puts in place of an object one with its types changed, if it has any of its own.
+fn change(allocator: std.mem.Allocator, path: *[]const u8, place: []const u8, names: *const types.Names) !void {
+    var arena = std.heap.ArenaAllocator.init(std.heap.page_allocator);
+    defer arena.deinit();
+    const bytes = try common.read(arena.allocator(), path.*);
+    const changed = object.rewritten(arena.allocator(), bytes, names) catch |err| switch (err) {
+        error.Malformed => return common.fail("{s} is no whole object file", .{path.*}),
+        else => return err,
+    } orelse return;
+    path.* = try std.mem.concat(allocator, u8, &.{ place, path.* });
+    try std.fs.cwd().makePath(std.fs.path.dirname(path.*).?);
+    try common.write(path.*, changed);
+}
+
+/// Runs the linker; ends this program with its exit code if that is not 0.
+fn link(allocator: std.mem.Allocator, command: []const []const u8, place: []const u8) !void {
+    var quoted = std.ArrayList(u8).init(allocator);
+    for (command[2..]) |word| {
+        try quoted.append('"');
+        for (word) |c| {
+            if (c == '"' or c == '\\') try quoted.append('\\');
+            try quoted.append(c);
+        }
+        try quoted.appendSlice("\"\n");
+    }
+    try std.fs.cwd().makePath(place);
+    const list = try std.mem.concat(allocator, u8, &.{ place, "arguments" });
+    try common.write(list, quoted.items);
+    const from = try std.mem.concat(allocator, u8, &.{ "@", list });
+    const said = std.process.Child.run(.{
+        .allocator = allocator,
+        .argv = &.{ command[0], command[1], from },
+        .max_output_bytes = 1 << 30,
+    }) catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
+    const told = try std.mem.replaceOwned(u8, allocator, said.stderr, place, "");
+    try std.io.getStdErr().writeAll(told);
+    if (said.term == .Exited and said.term.Exited == 0) return;
+    std.fs.cwd().deleteTree(place) catch {};
+    if (said.term != .Exited) return common.fail("the linker was stopped", .{});
+    std.process.exit(said.term.Exited);
+}
+
+pub fn main() u8 {
+    return common.run(run, 1);
+}
+
+test {
+    _ = defined;
+    _ = types;
+}

@@ -1,0 +1,5 @@
+#include "other.h"
+
+__global__ void kernel(int* out) { *out = VERSION; }
+
+void launch(int* out) { kernel<<<1, 1>>>(out); }

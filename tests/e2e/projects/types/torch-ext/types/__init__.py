@@ -1,0 +1,3 @@
+from ._ops import classes, ops
+
+__all__ = ["classes", "ops"]
