@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sections import BINDING, GENERAL, TORCH, make
+from sections import GENERAL, TORCH, make
 from tree import write_files
 
 from py_driver.bazel.spawns import Spawn
@@ -44,7 +44,7 @@ FILES = {
     "g.cu": '#include "a.cuh"\n',
     "a.cuh": "",
     "b.cuh": "",
-    "torch-ext/b.cpp": f"#include <torch/library.h>\n{BINDING}",
+    "torch-ext/b.cpp": "#include <torch/library.h>\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n",
 }
 
 
@@ -294,6 +294,6 @@ def test_sources_that_include_templates(tmp_path: Path) -> None:
     for number, line in enumerate(
         ("#include <cute/tensor.hpp>", '#include "cutlass/gemm.h"', "#include <cub/cub.cuh>")
     ):
-        files = FILES | {"a.cuh": f"{line}\n", "torch-ext/b.cpp": f"#include <torch/library.h>\n{line}\n{BINDING}"}
+        files = FILES | {"a.cuh": f"{line}\n", "torch-ext/b.cpp": f"{FILES['torch-ext/b.cpp']}{line}\n"}
         steps = _steps(tmp_path / str(number), files)
         assert {step.source for step in steps if step.templates} == ({"g.cu"} if number < 2 else set())
