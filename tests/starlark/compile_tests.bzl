@@ -219,7 +219,7 @@ def _torch_cxx_test_impl(ctx):
     asserts.equals(env, [], _after(compile, "-I") + _after(compile, "-isystem") + _after(compile, "-include"))
     read = [file.path for file in compile.inputs.to_list() if "torch_kernels_cc/" not in file.path]
     read = [path.split("/")[-1] for path in read if "/compile_" not in path and "tools_Scompile" not in path]
-    asserts.equals(env, ["named.ii", "named-full.ii"], read, "more than the texts is read")
+    asserts.equals(env, ["named.ii", "named-full.ii", "tried.txt"], read, "more than the texts is read")
     named = [file.path.split("/")[-1] for file in _action(env, "KernelCxxName", "torch_cuda").inputs.to_list()]
     for name in ["id.txt", "cxx.ii", "full.ii"]:
         asserts.true(env, name in named, name + " is not read")
