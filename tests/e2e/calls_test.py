@@ -56,7 +56,7 @@ def needed(built: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("cell", "calls"),
     [
-        ("torch213-*-cu130-*", ["custom_gemm", "cublasNonsense", "nvFoo", "ncclFoo"]),
+        ("torch213-*-cu130-*", ["custom_gemm", "cublasNonsense", "nvFoo", "cudnnFoo"]),
         pytest.param(
             "torch213-*-rocm72-*",
             ["custom_gemm", "hipFoo", "rocblas_nonsense", "miopenFoo"],

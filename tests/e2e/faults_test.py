@@ -128,7 +128,7 @@ def test_undefined_symbol_fails_the_check(installed: Driver, project: Path) -> N
     binding.write_text(binding.read_text() + "\nint one();\nint used = one();\n")
     before = digests(project / "build")
     failed = installed.run("build", project, f"--variant={CPU}", code=5)
-    assert "undefined-symbol: _Z9elsewherev: no library defines it" in failed.stderr
+    assert "undefined-symbol: elsewhere(): no library defines it" in failed.stderr
     assert digests(project / "build") == before
 
 
@@ -138,7 +138,8 @@ def test_symbol_of_other_releases_fails_the_check_which_names_them(installed: Dr
     body = f'\nextern "C" void old() __asm__("{old}");\nint called = (old(), 0);\n'
     binding.write_text(binding.read_text() + body)
     failed = installed.run("build", project, f"--variant={CPU}", code=5)
-    assert f"undefined-symbol: {old}: torch 2.13 does not define it; these do: 2.4, 2.5, 2.6" in failed.stderr
+    called = "c10::detail::torchCheckFail(char const*, char const*, unsigned int, std::string const&)"
+    assert f"undefined-symbol: {called}: torch 2.13 does not define it; these do: 2.4, 2.5, 2.6" in failed.stderr
 
 
 _FULL = """
