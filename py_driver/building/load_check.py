@@ -112,7 +112,7 @@ def _load(one: Built, extension: Path, torch: Torch) -> _Loaded:
     """Load a variant in a process of its own: its library, and the Python package if it is for the CPU."""
     cell = one.variant.cell
     whole = "package" if cell.family == _CPU else "library"
-    command = [torch.python, "-c", resource("load.py"), str(extension), whole, cell.abi or ""]
+    command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), whole, cell.abi or ""]
     environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
     try:
         done = subprocess.run(
