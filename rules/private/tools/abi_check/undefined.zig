@@ -55,7 +55,7 @@ fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
         "add the source that defines it to `src`, or remove what refers to it",
     );
     if (weak) return;
-    if (work.wanted.gpu and try isOfGpuLibrary(work, symbol.name)) return;
+    if ((work.wanted.gpu or work.wanted.tvm_ffi) and try isOfGpuLibrary(work, symbol.name)) return;
     if (torch) |release| return release.check(work, symbol.name);
     const of_torch = mangled.isTorch(symbol.name);
     try work.add(
