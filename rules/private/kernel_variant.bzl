@@ -63,7 +63,7 @@ def _kernel_variant_impl(ctx):
     objects = [object for one in compiled for object in one.objects]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
-    extension = link_extension(ctx, objects, identity.objects, openmp, texts) if objects else None
+    extension = link_extension(ctx, objects, identity.objects, openmp, texts, identity.text) if objects else None
     ops = ctx.actions.declare_file(name + ".parts/_ops.py")
     own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops if objects else ctx.file._ops_noarch
     ctx.actions.expand_template(output = ops, substitutions = {}, template = own)

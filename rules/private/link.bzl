@@ -45,7 +45,7 @@ def _torch_libraries(ctx, gpu):
         )
     return torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
 
-def link_extension(ctx, objects, optional, openmp, texts):
+def link_extension(ctx, objects, optional, openmp, texts, name):
     """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi looks up.
 
     The types of the project become the library's own: see rules/private/tools/link/object.zig.
@@ -60,6 +60,7 @@ def link_extension(ctx, objects, optional, openmp, texts):
         optional: list of File, objects of which those are linked that others need.
         openmp: list of GccSdkInfo, those with which objects were compiled.
         texts: list of File, the sources and headers of the objects.
+        name: File, the id of the kernel.
 
     Returns:
         File, the shared library.
@@ -78,6 +79,7 @@ def link_extension(ctx, objects, optional, openmp, texts):
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
     arguments.add("--types", ctx.file._shared_types)
+    arguments.add("--id", name)
     arguments.add_all(texts, before_each = "--text")
     arguments.add("--")
     arguments.add(cc.compiler)
@@ -101,7 +103,7 @@ def link_extension(ctx, objects, optional, openmp, texts):
     ctx.actions.run(
         executable = ctx.executable._link,
         arguments = [arguments],
-        inputs = objects + optional + libraries + called + cc.link_inputs + texts + [exports, ctx.file._shared_types],
+        inputs = objects + optional + libraries + called + cc.link_inputs + texts + [exports, ctx.file._shared_types, name],
         tools = [cc.compiler],
         outputs = [library],
         mnemonic = "KernelLink",

@@ -1,9 +1,9 @@
 //! Links an extension whose types are its own.
 //!
-//!   link --types FILE [--text FILE]... -- LINKER ARGUMENT...
+//!   link --types FILE --id FILE [--text FILE]... -- LINKER ARGUMENT...
 //!
 //! Before the linker runs, the names of the types in its objects are changed (object.zig). FILE has the names whose types
-//! other libraries know, the texts are the files of the project. A changed object lies beside the library while the linker
+//! other libraries know, the other one the id of the kernel, the texts are the files of the project. A changed object lies beside the library while the linker
 //! reads it, and messages name it by the path that it has without.
 const std = @import("std");
 const common = @import("common");
@@ -14,6 +14,8 @@ const types = @import("types.zig");
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (!common.is(arguments.next() orelse "", "--types")) return common.fail("link: --types is missing", .{});
     var names = try types.Names.read(allocator, try common.read(allocator, try arguments.value("--types")));
+    if (!common.is(arguments.next() orelse "", "--id")) return common.fail("link: --id is missing", .{});
+    names.tag = std.mem.trim(u8, try common.read(allocator, try arguments.value("--id")), " \n");
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         if (!common.is(flag, "--text")) return common.fail("link: no such flag: {s}", .{flag});

@@ -5,6 +5,9 @@
 //! `std::type_info::name` leaves the `*` out; gcc writes it so for what is of one file. What a compiler knows of a name
 //! must not stand in its code: see `_opaque_type_names` in toolchains/cc/repository.bzl.
 //!
+//! That is compared so from the side of the type with the `*` alone. A library that something else has linked, upstream's
+//! build of another version, compares the text. So the text also gets the id of the kernel, as a tag in it.
+//!
 //! A name goes to a section that the linker merges, so that it has one address in the library; the name of a type of one
 //! file goes to a section that it does not. Layout: System V ABI, chapter 4.
 const std = @import("std");
@@ -121,9 +124,12 @@ const Object = struct {
                 .from = from,
                 .is_of_file = is_of_file,
                 .to = to.items.len,
-                .length = mangled.len + 2,
+                .length = to.items.len,
             });
-            try to.writer().print("*{s}\x00", .{mangled});
+            const cut = types.placeOfTag(mangled);
+            try to.writer().print("*{s}B{d}{s}{s}\x00", .{ mangled[0..cut], names.tag.len, names.tag, mangled[cut..] });
+            const change = &changes.items[changes.items.len - 1];
+            change.length = to.items.len - change.length;
         }
         if (changes.items.len == 0) return null;
         return try self.write(changes.items, merged.items, of_file.items);

@@ -20,6 +20,8 @@ pub const Names = struct {
     shared: std.StringHashMap(void),
     /// Classes that the project defines, `at::native::Mine`.
     defined: std.StringHashMap(void),
+    /// What the names of the extension's own types get besides: the id of the kernel.
+    tag: []const u8 = "",
 
     /// Reads a list of names, one a line; `#` begins a comment.
     pub fn read(allocator: std.mem.Allocator, text: []const u8) !Names {
@@ -68,10 +70,49 @@ pub const Names = struct {
 
 /// Whether a name that was not read to its end has a part that is of one file.
 fn isOfFile(name: []const u8) bool {
-    for ([_][]const u8{ "12_GLOBAL__N_1", "ZL", "NL", "L_ZL", "3$_" }) |mark| {
+    for ([_][]const u8{ "12_GLOBAL__N_1", "$_" }) |mark| {
         if (std.mem.indexOf(u8, name, mark) != null) return true;
     }
+    // `L5guard`: a name of internal linkage.
+    for (name[0 .. name.len - 1], name[1..]) |c, next| if (c == 'L' and std.ascii.isDigit(next)) return true;
     return false;
+}
+
+/// Where in a mangled name of a type a tag can stand (`B` and a name, as of `abi_tag`): behind the first name in it. Its end
+/// if there is none before what begins otherwise; then it is no mangled name any more.
+pub fn placeOfTag(name: []const u8) usize {
+    var at: usize = 0;
+    while (at < name.len) {
+        const c = name[at];
+        if (std.mem.startsWith(u8, name[at..], "St")) {
+            at += 2;
+        } else if (c == 'A') {
+            at = (std.mem.indexOfScalarPos(u8, name, at, '_') orelse return name.len) + 1;
+        } else if (std.mem.indexOfScalar(u8, "KLNOPRVZr", c) != null) {
+            at += 1;
+        } else break;
+    }
+    const start = at;
+    while (at < name.len and std.ascii.isDigit(name[at])) at += 1;
+    const length = std.fmt.parseInt(usize, name[start..at], 10) catch return name.len;
+    return if (length > name.len - at) name.len else at + length;
+}
+
+test "places of tags" {
+    for ([_][2][]const u8{
+        .{ "7Counter", "7Counter|" },
+        .{ "N2my7CounterE", "N2my|7CounterE" },
+        .{ "3BoxIiE", "3Box|IiE" },
+        .{ "St6vectorI1ASaIS0_EE", "St6vector|I1ASaIS0_EE" },
+        .{ "PK1A", "PK1A|" },
+        .{ "A10_1A", "A10_1A|" },
+        .{ "Z4makevE5Local", "Z4make|vE5Local" },
+        .{ "FvRK1AE", "FvRK1AE|" },
+        .{ "99x", "99x|" },
+    }) |case| {
+        const place = placeOfTag(case[0]);
+        try std.testing.expectEqual(std.mem.indexOfScalar(u8, case[1], '|').?, place);
+    }
 }
 
 const Reader = struct {
@@ -345,6 +386,6 @@ test "whose a type is" {
         "N2at1x1yMUlvE_E",                                                                     "12LinearPacked",
     }) |name| try std.testing.expectEqual(Owner.own, names.owner(name));
     for ([_][]const u8{
-        "N2at12_GLOBAL__N_17CounterE", "N12_GLOBAL__N_17CounterE", "ZL4makevE5Local", "Z4makevE3$_0", "St6vectorIN12_GLOBAL__N_11AESaIS1_EE", "N2my12_GLOBAL__N_11AE",
+        "N2at12_GLOBAL__N_17CounterE", "N12_GLOBAL__N_17CounterE", "ZL4makevE5Local", "Z4makevE3$_0", "ZN6helperL5guardEvE4Stop", "Z4makevE4$_10", "St6vectorIN12_GLOBAL__N_11AESaIS1_EE", "N2my12_GLOBAL__N_11AE",
     }) |name| try std.testing.expectEqual(Owner.file, names.owner(name));
 }
