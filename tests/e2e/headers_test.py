@@ -19,14 +19,16 @@ pytestmark = pytest.mark.e2e
 _INCOMPLETE = """\
 #include <torch/all.h>
 
+#define JOIN(a, b) a##b
+
 __global__ void zero(float* out) { *out = 0; }
 
 int64_t inputs(const at::Tensor& in) {
   zero<<<1, 1>>>(in.data_ptr<float>());
-  return in.grad_fn()->num_inputs();
+  return in.JOIN(grad_, fn)()->num_inputs();
 }
 """
-"""It needs the definition of a type that it does not name."""
+"""For the GPU it needs the definition of a type that it does not name."""
 _PAIRS = (
     "torch24-cxx11-cu118",
     "torch25-cxx11-cu124",

@@ -44,10 +44,13 @@ def whole_and_halves(driver: Driver, version: str, directory: Path, arch: str, *
     program = max(programs, key=lambda path: path.stat().st_mtime)
     cuda, host = sdks(driver, version)
     (directory / "code.ii").write_text(_TEXT)
+    # A compiler may open what links in its directory lead to.
+    for name, sdk in (("cuda", cuda), ("host", host)):
+        (directory / name).symlink_to(sdk)
 
     def phase(name: str, code: str, out: str, *more: str) -> None:
         command: list[str | Path] = [program, "phase", name, "--source", "a.cu", "--section", "k", "--in", "code", code]
-        command += ["--out", out, *more, "--", cuda / "bin" / "nvcc", "-ccbin", host / "clang++"]
+        command += ["--out", out, *more, "--", "cuda/bin/nvcc", "-ccbin", "host/clang++"]
         command += ["--objdir-as-tempdir", *options, f"-gencode=arch=compute_{arch},code=sm_{arch}"]
         command += ["-c", "source.cu", "-o", "object.o"]
         subprocess.run(command, cwd=directory, env={"PATH": "/nonexistent", "LANG": "C"}, check=True)

@@ -26,6 +26,8 @@ _AUTOGRAD = [
     "autograd",
     "get_num_interop_threads",
     "get_num_threads",
+    # What it returns is a pointer to a type that the headers for the GPU do not define otherwise.
+    "grad_fn",
     "init_num_threads",
     "manual_seed",
     "set_num_interop_threads",

@@ -148,6 +148,9 @@ const Text = struct {
     /// Of the words of the project's files, and of those of each header.
     own: std.hash.Wyhash = std.hash.Wyhash.init(0),
     hashes: std.AutoHashMap(usize, std.hash.Wyhash),
+    /// How many words of the project's files stand before this one, and before each header's first.
+    own_words: usize = 0,
+    places: std.AutoHashMap(usize, usize),
     own_hash: u64 = 0,
     found: std.ArrayList(lookup.Found),
     failed: ?anyerror = null,
@@ -158,6 +161,7 @@ const Text = struct {
             .words = Words.init(allocator, text, files),
             .mentioned = mentioned,
             .hashes = std.AutoHashMap(usize, std.hash.Wyhash).init(allocator),
+            .places = std.AutoHashMap(usize, usize).init(allocator),
             .found = std.ArrayList(lookup.Found).init(allocator),
         };
         var parser = declarations.Parser(Text).init(allocator, &self);
@@ -179,11 +183,15 @@ const Text = struct {
         const token = try self.words.next() orelse return null;
         if (self.isOwn()) {
             hash(&self.own, token);
+            self.own_words += 1;
             if (self.mentioned) |mentioned| try mentioned.add(token);
             return token;
         }
         const state = try self.hashes.getOrPut(self.words.file);
-        if (!state.found_existing) state.value_ptr.* = std.hash.Wyhash.init(0);
+        if (!state.found_existing) {
+            state.value_ptr.* = std.hash.Wyhash.init(0);
+            try self.places.put(self.words.file, self.own_words);
+        }
         hash(state.value_ptr, token);
         return token;
     }
@@ -199,14 +207,16 @@ const Text = struct {
 
     /// Notes a declaration, for the parser.
     pub fn declared(self: *Text, namespaces: []const []const u8, found: declarations.Declaration) !void {
-        if (self.isOwn() and found.what != .function) return;
+        if (self.isOwn() and found.what != .function and found.what != .directive) return;
         const last = if (self.found.items.len > 0) self.found.items[self.found.items.len - 1].namespaces else &.{};
         const path = if (equal(last, namespaces)) last else try self.allocator.dupe([]const u8, namespaces);
-        try self.found.append(.{ .file = self.words.file, .own = self.isOwn(), .namespaces = path, .declaration = found });
+        try self.found.append(.{ .file = self.words.file, .own = self.isOwn(), .after = self.own_words, .namespaces = path, .declaration = found });
     }
 
-    /// Whether a file has the same words in another text.
+    /// Whether a file has the same words in another text, at the same place among those of the project.
     fn sameFile(self: *const Text, other: *const Text, file: usize) bool {
+        const place = self.places.get(file) orelse return false;
+        if (place != other.places.get(file) orelse return false) return false;
         var state = self.hashes.get(file) orelse return false;
         var another = other.hashes.get(file) orelse return false;
         return state.final() == another.final();
@@ -248,9 +258,9 @@ test "what a source may find in a header that was left out" {
         .{ .own = "int f(at::Tensor t) { return save<at::Tensor>(t); }", .left_out = "namespace at { template <class T> void save(T); }", .host = false, .gpu = false },
         .{ .own = "int f(at::Tensor t) { return save<std::hash<int>, 1>(t, 2); }", .left_out = "namespace at { template <class T> void save(T); }", .host = true, .gpu = true },
         .{ .own = "int f(at::Tensor t) { return save<(1 > 2), 3>(t); }", .left_out = "namespace at { template <class T> void save(T); }", .host = false, .gpu = false },
-        .{ .own = "void f() { save<int><<<1, 2>>>(t); }", .left_out = "namespace at { template <class T> void save(T); }", .host = true, .gpu = true },
+        .{ .own = "void f() { save<int><<<1, 2>>>(t); }", .left_out = "namespace at { template <class T> void save(T); }", .host = false, .gpu = false },
         .{ .own = "using namespace at; int g(int save) { return save < 3 && f(save << 2); }", .left_out = "namespace at { struct save { }; }", .host = false, .gpu = false },
-        .{ .own = "void f() { save<<<1, 2>>>(t); }", .left_out = "namespace at { template <class T> void save(T); }", .host = true, .gpu = true },
+        .{ .own = "void f() { save<<<1, 2>>>(t); }", .left_out = "namespace at { template <class T> void save(T); }", .host = false, .gpu = false },
         .{ .own = "int save(int a); int f(at::Tensor t) { return t.save(1) + t->save(1); }", .left_out = "namespace at { long save(Tensor t); }", .host = true, .gpu = true },
         .{ .own = "auto f = &at::save;", .left_out = "namespace at { long save(Tensor t); }", .host = false, .gpu = false },
         .{ .own = "namespace at { namespace native { int view(int); int f() { return view(1); } } }", .left_out = "namespace at { namespace native { long view(int x); } }", .host = false, .gpu = false },
@@ -271,6 +281,18 @@ test "what a source may find in a header that was left out" {
         .{ .own = "int g() { return std::save(1); }", .left_out = "namespace at { int save(int x); }", .host = true, .gpu = true },
         .{ .own = "namespace torch { int g() { return x; } }", .left_out = "namespace torch { using namespace nn; }", .host = false, .gpu = false },
         .{ .own = "int h;", .left_out = "namespace std { static ios_base::Init __ioinit; }", .host = false, .gpu = false },
+        // However a name is mentioned.
+        .{ .own = "using namespace torch; int f(int n) { return n-- > save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "using namespace torch; int f() { return ::save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "using namespace torch; bool f() { return 3 > ::save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "namespace mine { using namespace torch; } int f() { return mine::save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "namespace A = torch; namespace B = A; int f() { return B::save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "void g() { namespace A = torch; A::save(t); } void h() { namespace A = std; }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "using namespace torch; int f() { return 8 bitor save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
+        .{ .own = "auto f() -> Range { }  using namespace at;", .left_out = "namespace at { struct Range { }; }", .host = false, .gpu = false },
+        .{ .own = "struct Range { }; template <> struct at::Trait<int> { using type = Range; };", .left_out = "namespace at { struct Range { }; }", .host = false, .gpu = false },
+        .{ .own = "struct Range { }; at::Tensor at::f(Range r) { }", .left_out = "namespace at { struct Range { }; }", .host = false, .gpu = false },
+        .{ .own = "void g(std::string o, at::Tensor t) { o not_eq t; }", .left_out = "namespace at { bool operator!=(std::string o, Tensor s); }", .host = false, .gpu = false },
         // Operators and specialisations.
         .{ .own = "void g(std::ostream& o, at::Tensor t) { o << t; }", .left_out = "namespace at { std::ostream& operator<<(std::ostream& o, std::string s); }", .host = false, .gpu = true },
         .{ .own = "decltype(o << t) g;", .left_out = "namespace at { std::ostream& operator<<(std::ostream& o, std::string s); }", .host = false, .gpu = false },
@@ -306,6 +328,25 @@ test "headers that are read only with fewer" {
     for ([_][]const u8{ "# 1 \"external/t/include/c.h\" 1\nint y;\n", "int f(char);\n" }) |more| {
         const few = try std.mem.concat(a, u8, &.{ begin, more });
         try std.testing.expect(try difference(a, few, all, .{ .words = &words }, .host) != null);
+    }
+}
+
+test "where a header is read" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const a = arena.allocator();
+    var words = std.StringHashMap(void).init(a);
+    for ([_][]const u8{ "Range", "at", "f" }) |word| try words.put(word, {});
+    const header = "# 1 \"external/t/include/range.h\" 1\nnamespace at { struct Range { }; }\n# 2 \"a.cu\" 2\n";
+    const cases = [_]struct { before: []const u8, after: []const u8, same: bool }{
+        .{ .before = "struct Range { }; namespace at { int f(Range r); }\n", .after = "", .same = false },
+        .{ .before = "", .after = "struct Range { }; namespace at { int f(Range r); }\n", .same = true },
+        .{ .before = "int x;\n", .after = "namespace at { int f(Range r); }\n", .same = true },
+    };
+    for (cases) |case| {
+        const needed = try std.mem.concat(a, u8, &.{ "# 1 \"a.cu\"\n", case.before, header, case.after });
+        const full = try std.mem.concat(a, u8, &.{ "# 1 \"a.cu\"\n", header, case.before, case.after });
+        try std.testing.expectEqual(case.same, try difference(a, needed, full, .{ .words = &words }, .host) == null);
     }
 }
 

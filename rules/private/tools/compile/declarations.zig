@@ -220,7 +220,7 @@ pub fn Parser(comptime Source: type) type {
                     } else {
                         self.go();
                         if (token.is("constexpr") or token.is("consteval")) host = false;
-                        if (common.isAny(token.text, &types)) type_hash.update(token.text);
+                        if (common.isAny(token.text, &types) or token.is("const") or token.is("volatile")) type_hash.update(token.text);
                         plain = plain and !token.is("auto");
                         if (common.isAny(token.text, &called_keywords)) {
                             if (self.at('(') and self.balanced()) host = false;
@@ -637,6 +637,7 @@ test "types of functions on the host" {
         .{ .text = "char f(int); const char* f();", .same = false },
         .{ .text = "a::Tensor f(int); b::Tensor f();", .same = false },
         .{ .text = "S f(int); S& f();", .same = false },
+        .{ .text = "float* f(int); const float* f();", .same = false },
         .{ .text = "V<int> f(int); V<long> f();", .same = false },
         .{ .text = "constexpr int f(int); constexpr int f();", .same = true },
         .{ .text = "template <class T> bool f(T); bool f(int);", .same = true },

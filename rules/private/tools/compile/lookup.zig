@@ -16,6 +16,8 @@ pub const Found = struct {
     /// The number of the file, and whether it is one of the project's own.
     file: usize,
     own: bool,
+    /// How many words of the project's files stand before it.
+    after: usize,
     namespaces: []const []const u8,
     declaration: declarations.Declaration,
 
@@ -36,19 +38,20 @@ pub const Found = struct {
     }
 };
 
-/// What the text with the headers that are needed declares, to tell what the other one has besides.
+/// What the text with the headers that are needed declares, to tell what the other one has besides; where a number is kept,
+/// it is that of the words of the project's files before the first such declaration.
 pub const Known = struct {
     allocator: std.mem.Allocator,
     mentions: *const Mentions,
     /// Declarations, see `Found.key`.
-    keys: std.AutoHashMap(u64, void),
+    keys: std.AutoHashMap(u64, usize),
     /// Types, variables and namespaces, with theirs, and those of the types that are defined.
-    entities: std.AutoHashMap(u64, void),
-    defined: std.AutoHashMap(u64, void),
+    entities: std.AutoHashMap(u64, usize),
+    defined: std.AutoHashMap(u64, usize),
     /// The entities by the last namespace.
-    names: std.AutoHashMap(u64, void),
+    names: std.AutoHashMap(u64, usize),
     /// All names with their namespaces, and without.
-    here: std.AutoHashMap(u64, void),
+    here: std.AutoHashMap(u64, usize),
     anywhere: std.StringHashMap(void),
     /// Names of functions with their types.
     functions: std.AutoHashMap([2]u64, void),
@@ -70,11 +73,11 @@ pub const Known = struct {
         var self = Known{
             .allocator = allocator,
             .mentions = mentions,
-            .keys = std.AutoHashMap(u64, void).init(allocator),
-            .entities = std.AutoHashMap(u64, void).init(allocator),
-            .defined = std.AutoHashMap(u64, void).init(allocator),
-            .names = std.AutoHashMap(u64, void).init(allocator),
-            .here = std.AutoHashMap(u64, void).init(allocator),
+            .keys = std.AutoHashMap(u64, usize).init(allocator),
+            .entities = std.AutoHashMap(u64, usize).init(allocator),
+            .defined = std.AutoHashMap(u64, usize).init(allocator),
+            .names = std.AutoHashMap(u64, usize).init(allocator),
+            .here = std.AutoHashMap(u64, usize).init(allocator),
             .anywhere = std.StringHashMap(void).init(allocator),
             .functions = std.AutoHashMap([2]u64, void).init(allocator),
             .typed = std.AutoHashMap(u64, void).init(allocator),
@@ -86,6 +89,7 @@ pub const Known = struct {
         };
         for (needed) |found| try self.add(found);
         for (full) |found| try self.addFull(found);
+        for (mentions.aliases.items) |alias| try self.search(alias[0], alias[1]);
         for (needed) |found| {
             const name = found.declaration.name;
             if (found.declaration.defined or mentions.names.contains(name)) _ = self.foreign.remove(name);
@@ -99,8 +103,8 @@ pub const Known = struct {
     fn add(self: *Known, found: Found) !void {
         const path = found.namespaces;
         const name = found.declaration.name;
-        if (!found.own) try self.keys.put(found.key(), {});
-        try self.here.put(hashOf(path, name), {});
+        if (!found.own) try note(&self.keys, found.key(), found.after);
+        try note(&self.here, hashOf(path, name), found.after);
         try self.anywhere.put(name, {});
         switch (found.declaration.what) {
             .directive => {},
@@ -108,11 +112,30 @@ pub const Known = struct {
                 try self.functions.put(.{ hashOf(&.{}, name), found.declaration.type_hash }, {}),
             .entity, .specialisation, .namespace, .using => {
                 if (found.is(.entity)) try self.typed.put(hashOf(path, ""), {});
-                try self.entities.put(hashOf(path, name), {});
-                try self.names.put(hashOf(&.{lastOf(path)}, name), {});
-                if (found.declaration.defined) try self.defined.put(hashOf(path, name), {});
+                try note(&self.entities, hashOf(path, name), found.after);
+                try note(&self.names, hashOf(&.{lastOf(path)}, name), found.after);
+                if (found.declaration.defined) try note(&self.defined, hashOf(path, name), found.after);
             },
         }
+    }
+
+    fn note(map: *std.AutoHashMap(u64, usize), key: u64, after: usize) !void {
+        const found = try map.getOrPut(key);
+        found.value_ptr.* = if (found.found_existing) @min(found.value_ptr.*, after) else after;
+    }
+
+    /// Whether something is declared in time: before the project's files have more words than before a declaration of the
+    /// other text, or before they mention its name.
+    fn inTime(self: *const Known, map: *const std.AutoHashMap(u64, usize), key: u64, found: Found) bool {
+        const after = map.get(key) orelse return false;
+        const mention = self.mentions.names.get(found.declaration.name);
+        return after <= found.after or (mention != null and after <= mention.?.first);
+    }
+
+    fn search(self: *Known, from: []const u8, to: []const u8) !void {
+        const others = try self.searches.getOrPut(from);
+        if (!others.found_existing) others.value_ptr.* = std.ArrayList([]const u8).init(self.allocator);
+        try others.value_ptr.append(to);
     }
 
     fn addFull(self: *Known, found: Found) !void {
@@ -120,9 +143,9 @@ pub const Known = struct {
         const name = found.declaration.name;
         if (!found.is(.specialisation)) try self.primary.put(hashOf(path, name), {});
         if (found.is(.directive)) {
-            const others = try self.searches.getOrPut(lastOf(path));
-            if (!others.found_existing) others.value_ptr.* = std.ArrayList([]const u8).init(self.allocator);
-            try others.value_ptr.append(name);
+            try self.search(lastOf(path), name);
+        } else if (found.own) {
+            return;
         } else if (found.declaration.defined and !self.defined.contains(hashOf(path, name))) {
             try self.foreign.put(name, {});
             try self.foreign_entities.put(hashOf(path, name), {});
@@ -131,7 +154,7 @@ pub const Known = struct {
 
     /// Whether a declaration of the other text may be what a search of the project's files finds.
     pub fn hides(self: *const Known, found: Found, reader: Reader) !bool {
-        if (self.keys.contains(found.key())) return false;
+        if (self.inTime(&self.keys, found.key(), found)) return false;
         const path = found.namespaces;
         const declaration = found.declaration;
         const name = declaration.name;
@@ -148,17 +171,17 @@ pub const Known = struct {
             .entity, .namespace, .using, .function => {},
         }
         // <iostream> has an object for each file, which makes streams ready before what that file constructs.
-        if (common.is(name, "__ioinit")) return !self.entities.contains(hashOf(path, name));
+        if (common.is(name, "__ioinit")) return !self.inTime(&self.entities, hashOf(path, name), found);
         const mention = mentions.names.get(name) orelse return false;
         const called = mention.arity & declaration.arity != 0;
-        if (declaration.what != .function and (if (declaration.defined) &self.defined else &self.entities).contains(hashOf(path, name))) return false;
+        if (declaration.what != .function and self.inTime(if (declaration.defined) &self.defined else &self.entities, hashOf(path, name), found)) return false;
         // It is what a search of the other namespace finds anyway.
-        if (declaration.what == .using and self.names.contains(hashOf(&.{declaration.from}, name)) and
+        if (declaration.what == .using and self.inTime(&self.names, hashOf(&.{declaration.from}, name), found) and
             try self.reaches(lastOf(path), declaration.from)) return false;
         const is_open = for (path) |namespace| {
             if (!self.opened.contains(namespace)) break false;
         } else true;
-        if (is_open and (mention.plain or called)) return true;
+        if (is_open and (mention.plain or mention.global or called)) return true;
         if (path.len == 0) return mention.global;
         if (called and declaration.what == .function and self.belongs(path)) return true;
         for (path[0 .. path.len - 1]) |namespace| {
@@ -166,7 +189,6 @@ pub const Known = struct {
         }
         for (mention.within.keys()) |within| {
             if (try self.reaches(within, lastOf(path))) return true;
-            if (mentions.aliases.get(within)) |other| if (try self.reaches(other, lastOf(path))) return true;
         }
         return false;
     }

@@ -34,6 +34,8 @@ pub const Mention = struct {
     arity: u64 = 0,
     /// As `::name`.
     global: bool = false,
+    /// Which word of the project's files it is first.
+    first: usize = 0,
     /// Where more of an expression is asked for than its value, as in `decltype`: which functions there are can be seen.
     observed: bool = false,
     /// The namespaces before it.
@@ -44,15 +46,21 @@ pub const Mention = struct {
 /// the toolchains spells has the meaning that those give it.
 pub const Mentions = struct {
     const Template = struct { name: []const u8, brackets: usize = 0 };
-    const Bracket = struct { name: []const u8 = "", commas: usize = 0, empty: bool = true, unsure: bool = false, observes: bool = false };
+    const Bracket = struct { name: []const u8 = "", is_namespace: bool = false, commas: usize = 0, empty: bool = true, unsure: bool = false, observes: bool = false };
 
     allocator: std.mem.Allocator,
     spelled: Spelled,
     names: std.StringHashMap(Mention),
     /// The namespaces that they open, or search with `using namespace`.
     opened: std.StringHashMap(void),
-    /// Other names of namespaces.
-    aliases: std.StringHashMap([]const u8),
+    /// Other names of namespaces, each with the last part of what it stands for.
+    aliases: std.ArrayList([2][]const u8),
+    /// Words so far.
+    count: usize = 0,
+    /// The parts of the qualified name that the last word ends.
+    path: std.ArrayList([]const u8),
+    /// The word before that.
+    before_path: lexer.Token = .{ .kind = .mark, .text = ";" },
     /// Marks that stand side by side, and whether any do where more is asked for than a value.
     marks: std.AutoHashMap([2]u8, bool),
     /// The last words, the newest first.
@@ -73,7 +81,8 @@ pub const Mentions = struct {
             .spelled = spelled,
             .names = std.StringHashMap(Mention).init(allocator),
             .opened = std.StringHashMap(void).init(allocator),
-            .aliases = std.StringHashMap([]const u8).init(allocator),
+            .aliases = std.ArrayList([2][]const u8).init(allocator),
+            .path = std.ArrayList([]const u8).init(allocator),
             .marks = std.AutoHashMap([2]u8, bool).init(allocator),
             .brackets = std.ArrayList(Bracket).init(allocator),
             .templates = std.ArrayList(Template).init(allocator),
@@ -82,6 +91,7 @@ pub const Mentions = struct {
 
     pub fn add(self: *Mentions, token: lexer.Token) !void {
         const last = self.last;
+        var opens = false;
         const called = if (last[0].kind == .name) try self.mention(token) else "";
         const name = if (called.len > 0) called else try self.template(token);
         if (token.kind == .name) {
@@ -89,12 +99,21 @@ pub const Mentions = struct {
                 self.state = .namespace;
             } else if (self.state != .elsewhere) {
                 try self.opened.put(token.text, {});
-                if (self.state == .alias) try self.aliases.put(self.alias, token.text) else self.alias = token.text;
+                if (self.state == .alias) try self.aliases.append(.{ self.alias, token.text }) else self.alias = token.text;
             }
         } else if (self.state != .elsewhere and !token.isMark(':')) {
+            opens = token.isMark('{');
             self.state = if (token.isMark('=')) .alias else .elsewhere;
         }
-        try self.count(token, name);
+        try self.follow(token, name, opens or (token.isMark('{') and last[0].kind == .string));
+        if (token.kind == .name) {
+            if (!isQualified(last)) {
+                self.path.clearRetainingCapacity();
+                self.before_path = last[0];
+            }
+            try self.path.append(token.text);
+        }
+        self.count += 1;
         self.last = .{ token, last[0], last[1], last[2] };
     }
 
@@ -108,16 +127,21 @@ pub const Mentions = struct {
                 _ = self.names.remove(name);
                 return "";
             }
-            found.value_ptr.* = .{};
+            found.value_ptr.* = .{ .first = self.count - 1 };
         }
         const mentioned = found.value_ptr;
         mentioned.observed = mentioned.observed or self.observes();
-        const is_member = last[1].isMark('.') or (last[1].isMark('>') and last[2].isMark('-'));
+        // `-->` is no arrow, and a type may stand behind the arrow of a function's declaration.
+        const is_arrow = last[1].isMark('>') and last[2].isMark('-') and !last[3].isMark('-');
+        const is_member = last[1].isMark('.') or (is_arrow and (after.isMark('(') or !last[3].isMark(')')));
         if (is_member and !after.isMark(':')) return "";
         if (last[1].isMark(':') and last[2].isMark(':')) {
-            if (last[3].kind == .name) {
-                try mentioned.within.put(self.allocator, last[3].text, {});
-            } else if (!last[3].isMark('>')) mentioned.global = true;
+            const has_namespace = last[3].kind == .name and !common.isAny(last[3].text, &before_call);
+            if (has_namespace) try mentioned.within.put(self.allocator, last[3].text, {}) else mentioned.global = true;
+            // What defines a member of a namespace, or specialises a template of one, searches it.
+            const specialises = after.isMark('<') and common.isAny(self.before_path.text, &.{ "class", "enum", "struct", "union" });
+            if (has_namespace and (specialises or after.isMark('(')) and self.isInNamespace())
+                for (self.path.items[0 .. self.path.items.len - 1]) |part| try self.opened.put(part, {});
         } else if (after.isMark('(')) {
             // `int name(` declares it, and `return name(` calls it.
             const declares = last[1].kind == .name and !common.isAny(last[1].text, &before_call);
@@ -131,8 +155,9 @@ pub const Mentions = struct {
     /// Follows angle brackets behind names; the name if it is called with arguments that follow.
     fn template(self: *Mentions, token: lexer.Token) ![]const u8 {
         if (self.shifted.len > 0) {
-            // `name<<<` launches a kernel, which no header of torch has.
-            if (!token.isMark('<')) self.names.getPtr(self.shifted).?.plain = true;
+            // `name<<<` launches a kernel, with arguments that are not counted here.
+            const mentioned = self.names.getPtr(self.shifted).?;
+            if (token.isMark('<')) mentioned.arity = declarations.any_arity else mentioned.plain = true;
             self.shifted = "";
             return "";
         }
@@ -140,7 +165,8 @@ pub const Mentions = struct {
             const name = self.closed;
             self.closed = "";
             if (token.isMark('(')) return name;
-            if (!token.isMark('<')) self.names.getPtr(name).?.plain = true;
+            const mentioned = self.names.getPtr(name).?;
+            if (token.isMark('<')) mentioned.arity = declarations.any_arity else mentioned.plain = true;
         }
         if (token.kind != .mark or self.templates.items.len == 0) return "";
         const last = &self.templates.items[self.templates.items.len - 1];
@@ -164,8 +190,21 @@ pub const Mentions = struct {
         return "";
     }
 
-    /// Counts the arguments of calls.
-    fn count(self: *Mentions, token: lexer.Token, name: []const u8) !void {
+    fn isInNamespace(self: *const Mentions) bool {
+        for (self.brackets.items) |bracket| if (!bracket.is_namespace) return false;
+        return true;
+    }
+
+    /// Follows brackets, and counts the arguments of calls.
+    fn follow(self: *Mentions, token: lexer.Token, name: []const u8, opens: bool) !void {
+        if (token.kind == .name) {
+            for (alternatives) |alternative| if (token.is(alternative[0])) {
+                for (alternative[1], 0..) |mark, i| {
+                    try self.note(.{ 0, mark });
+                    if (i > 0) try self.note(.{ alternative[1][i - 1], mark });
+                }
+            };
+        }
         if (token.kind != .mark) return self.fill();
         const mark = token.text[0];
         if (self.last[0].kind == .mark) try self.note(.{ self.last[0].text[0], mark });
@@ -174,7 +213,7 @@ pub const Mentions = struct {
             '(', '[', '{' => {
                 self.fill();
                 const asks = self.last[0].kind == .name and common.isAny(self.last[0].text, &observers);
-                try self.brackets.append(.{ .name = name, .observes = asks or self.observes() });
+                try self.brackets.append(.{ .name = name, .is_namespace = opens, .observes = asks or self.observes() });
             },
             ')', ']', '}' => {
                 const call = self.brackets.pop() orelse return;
@@ -238,9 +277,22 @@ const observers = [_][]const u8{ "__typeof__", "alignof", "decltype", "noexcept"
 
 /// Words that are no names, and may stand before a call.
 const before_call = [_][]const u8{
-    "and", "case", "co_await", "co_return", "co_yield", "delete", "do",     "else", "goto",
-    "new", "not",  "or",       "return",    "sizeof",   "throw",  "typeid", "xor",
+    "__extension__", "__imag__", "__real__", "and",       "and_eq", "bitand", "bitor", "case",   "co_await", "co_return",
+    "co_yield",      "compl",    "const",    "constexpr", "delete", "do",     "else",  "goto",   "new",      "not",
+    "not_eq",        "or",       "or_eq",    "return",    "sizeof", "static", "throw", "typeid", "volatile", "xor",
+    "xor_eq",
 };
+
+/// Operators that are spelled as words.
+const alternatives = [_][2][]const u8{
+    .{ "and", "&&" },    .{ "and_eq", "&=" }, .{ "bitand", "&" }, .{ "bitor", "|" }, .{ "compl", "~" },   .{ "not", "!" },
+    .{ "not_eq", "!=" }, .{ "or", "||" },     .{ "or_eq", "|=" }, .{ "xor", "^" },   .{ "xor_eq", "^=" },
+};
+
+/// Whether `::` and a name stand before the next word.
+fn isQualified(last: [4]lexer.Token) bool {
+    return last[0].isMark(':') and last[1].isMark(':') and last[2].kind == .name and !common.isAny(last[2].text, &before_call);
+}
 
 test "names that macros can make" {
     var words = std.StringHashMap(void).init(std.testing.allocator);

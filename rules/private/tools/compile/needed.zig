@@ -153,14 +153,17 @@ const Words = struct {
     }
 };
 
-/// Whether a line begins as those of preprocessors: `# 12`.
+/// Whether a line may begin as those of preprocessors, `# 12`, or a spelling is in the text that could hide that.
 fn hasMarker(text: []const u8) bool {
-    var lines = std.mem.splitScalar(u8, text, '\n');
-    while (lines.next()) |line| {
-        const first = std.mem.trimLeft(u8, line, " \t\x0b\x0c");
-        if (first.len == 0 or first[0] != '#') continue;
-        const number = std.mem.trimLeft(u8, first[1..], " \t\x0b\x0c");
-        if (number.len > 0 and std.ascii.isDigit(number[0])) return true;
+    for ([_][]const u8{ "%:", "??=", "#\\\n", "#\\\r" }) |odd| if (std.mem.indexOf(u8, text, odd) != null) return true;
+    var at: usize = 0;
+    while (std.mem.indexOfScalarPos(u8, text, at, '#')) |found| {
+        at = found + 1;
+        const start = if (std.mem.lastIndexOfScalar(u8, text[0..found], '\n')) |line| line + 1 else 0;
+        const before = std.mem.trimRight(u8, text[start..found], " \t\x0b\x0c");
+        if (before.len > 0 and !std.mem.endsWith(u8, before, "*/")) continue;
+        const number = std.mem.trimLeft(u8, text[at..], " \t\x0b\x0c");
+        if (number.len > 0 and (std.ascii.isDigit(number[0]) or std.mem.startsWith(u8, number, "/*"))) return true;
     }
     return false;
 }
@@ -184,6 +187,11 @@ test "what words ask for" {
         .{ .text = " # include \"torch/nn/functional.h\"", .macros = null },
         .{ .text = "#include <torch/nnx.h>\n#define add 1", .macros = &.{"OP_add"} },
         .{ .text = "int x;\n # 12 \"a.h\" 3\n", .macros = null },
+        .{ .text = "%: 12 \"a.h\" 3\n", .macros = null },
+        .{ .text = "/**/ # 12 \"a.h\" 3\n", .macros = null },
+        .{ .text = "#\\\n 12 \"a.h\" 3\n", .macros = null },
+        .{ .text = "#/**/ 12 \"a.h\" 3\n", .macros = null },
+        .{ .text = "#define A(b) #b b##1\nadd; f(\"#1\")", .macros = &.{"OP_add"} },
     };
     for (cases) |case| {
         var words = Words.init(arena.allocator());
