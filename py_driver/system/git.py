@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from py_driver.system.environment import bare
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _ENVIRONMENT: Final = {
@@ -43,3 +41,15 @@ def ask(directory: Path, *arguments: str) -> bytes:
 def names(answer: bytes) -> list[str]:
     """The paths in an answer that ends each with a zero byte."""
     return [os.fsdecode(name) for name in answer.split(b"\0") if name]
+
+
+def is_in_repository(directory: Path) -> bool:
+    """Whether a directory is in a repository, as its files say: git may refuse to look at it."""
+    real = Path(os.path.realpath(directory))
+    return any((parent / ".git").exists() for parent in (real, *real.parents))
+
+
+def said(problem: subprocess.CalledProcessError) -> str:
+    """Why git refuses, in a line."""
+    text = problem.stderr.decode(errors="replace").strip()
+    return next(iter(text.splitlines()), f"exit code {problem.returncode}")
