@@ -187,7 +187,10 @@ _SPLIT = r"""[\s"'$`\\;&|<>()]"""
 _ADVICE = (
     (r"-[DU](TORCH_TARGET_VERSION)\b", "set `stable-abi` in [torch]"),
     (rf"-[DU]({_DECIDED})", "the rules define what is called so"),
-    (r"-[DU](?![A-Za-z_])", "a macro is called by letters; nvcc parts definitions at each comma outside of double quotes"),
+    (
+        r"-[DU](?![A-Za-z_])",
+        "a macro is called by letters; nvcc parts definitions at each comma outside of double quotes",
+    ),
     (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
     (r"-include|@", "include the file from the source"),

@@ -119,7 +119,9 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
     except FileNotFoundError:
         raise error(Code.USAGE, f"`{revision}` needs git, and there is none on PATH") from None
     except subprocess.CalledProcessError as problem:
-        raise error(Code.USAGE, f"git has no commit `{revision}` of {directory}: {said(problem)}", help=advice) from None
+        raise error(
+            Code.USAGE, f"git has no commit `{revision}` of {directory}: {said(problem)}", help=advice
+        ) from None
     try:
         archive = ask(directory, "archive", "--format=tar", commit, ".")
     except subprocess.CalledProcessError:
