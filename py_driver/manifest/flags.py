@@ -58,7 +58,7 @@ _INSTRUCTIONS = _any_of(
     "omit-leaf-frame-pointer red-zone stackrealign",
 )
 
-# The macros that the rules define, or that decide the ABI, and how the names of those begin that rules/private/include has.
+# How the names begin of macros that the rules define, or that decide the ABI.
 _DECIDED = (
     "_GLIBCXX_USE_CXX11_ABI|__GLIBC_MINOR__|TORCH_TARGET_VERSION|TORCH_EXTENSION_NAME"
     "|RULES_TORCH_KERNELS|torch_kernels_extension_name"

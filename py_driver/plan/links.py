@@ -81,6 +81,20 @@ class Links:
         if problem := self.problem(path):
             raise error(Code.PATH_ESCAPES, f"`{path}` {problem}", help=ADVICE)
 
+    def ignored(self, directory: str) -> frozenset[str]:
+        """The files of a directory that git ignores; none where it ignores the project itself or does not answer.
+
+        Args:
+            directory: relative to the project's, as the files that are returned.
+        """
+        if not is_in_repository(self.directory):
+            return frozenset()
+        from py_driver.system.git import names  # noqa: PLC0415  (slow to load)
+
+        what = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", _MANIFEST, directory]
+        found = frozenset(names(self._ask(self._real, "--literal-pathspecs", *what)))
+        return frozenset() if _MANIFEST in found else found
+
     def _has_project(self) -> bool:
         """Whether git has the project: without a repository, without git, and for a new project it has not."""
         if self._top is None:
@@ -111,7 +125,7 @@ class Links:
         """What git answers; nothing without git or a repository, and where it refuses, which is remembered."""
         from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
 
-        from py_driver.system.git import ask, is_in_repository, said  # noqa: PLC0415
+        from py_driver.system.git import ask, said  # noqa: PLC0415
 
         try:
             return ask(Path(directory), *arguments)
@@ -121,3 +135,9 @@ class Links:
             if is_in_repository(self.directory):
                 self._refusal = said(problem)
             return b""
+
+
+def is_in_repository(directory: Path) -> bool:
+    """Whether a directory is in a repository, as its files say: git may refuse to look at it."""
+    real = Path(os.path.realpath(directory))
+    return any((parent / _GIT).exists() for parent in (real, *real.parents))

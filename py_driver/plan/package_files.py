@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from py_driver.plan.links import Links
 
 _BYTECODE = (".pyc", ".pyo")
+_SHOWN = 5
 _EXTENSION = ".so"
 _OPS = "_ops"
 _GENERATED = (f"{_OPS}.py", METADATA)
@@ -62,6 +63,10 @@ class _Package:
             return ()
         shipped = tuple(sorted(self._walk()))
         self._check_modules(shipped)
+        if ignored := sorted(self._links.ignored(self._root).intersection(shipped)):
+            listed = ", ".join(f"`{path}`" for path in ignored[:_SHOWN])
+            more = f" and {len(ignored) - _SHOWN} more" if len(ignored) > _SHOWN else ""
+            self._findings.note(f"git ignores {listed}{more}, shipped all the same", self._name.span)
         return shipped
 
     def _check_modules(self, shipped: Iterable[str]) -> None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
+from py_driver.plan.links import is_in_repository
 from py_driver.publishing.provenance import Sources
 from py_driver.system.files import reading
-from py_driver.system.git import ask, is_in_repository, names, said
+from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from py_driver.system.environment import bare
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _ENVIRONMENT: Final = {
@@ -41,12 +43,6 @@ def ask(directory: Path, *arguments: str) -> bytes:
 def names(answer: bytes) -> list[str]:
     """The paths in an answer that ends each with a zero byte."""
     return [os.fsdecode(name) for name in answer.split(b"\0") if name]
-
-
-def is_in_repository(directory: Path) -> bool:
-    """Whether a directory is in a repository, as its files say: git may refuse to look at it."""
-    real = Path(os.path.realpath(directory))
-    return any((parent / ".git").exists() for parent in (real, *real.parents))
 
 
 def said(problem: subprocess.CalledProcessError) -> str:

@@ -77,3 +77,37 @@ def test_files_that_are_no_modules_of_these_names(project: Path) -> None:
     names = ("_ops.pyi", "_ops.json", "_ops_more.py", "sub/_ops.py", "x.so", "x.pyi", "sub/x.py", "y.py", "y.json")
     paths = {put(project, name) for name in names}
     assert paths <= set(plan(project, TABLE, SHIPPED).files)
+
+
+def git(place: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(place), *words], check=True, capture_output=True)
+
+
+def test_note_of_what_git_ignores(project: Path) -> None:
+    names = ("secret.py", "sub/secret 2.py", "secret.md", "secret_tracked.py", "new.py")
+    paths = [put(project, name) for name in names]
+    assert notes(project) == []
+    git(project, "init", "-q")
+    (project / ".gitignore").write_text("secret*\n")
+    git(project, "add", "-f", paths[3])
+    assert notes(project) == [f"git ignores `{paths[0]}`, `{paths[1]}`, shipped all the same"]
+    assert {paths[0], paths[1], paths[3], paths[4]} <= set(plan(project).files)
+    for number in range(5):
+        put(project, f"secret{number}.py")
+    [note] = notes(project)
+    assert note.endswith("`torch-ext/relu/secret3.py` and 2 more, shipped all the same")
+
+
+def test_no_note_where_git_has_no_say(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = write(tmp_path / "inner")
+    put(inner, "secret.py")
+    git(project, "init", "-q")
+    (project / ".gitignore").write_text("inner/\n")
+    assert notes(inner) == []
+    (project / ".gitignore").write_text("secret*\n")
+    assert len(notes(inner)) == 1
+    (project / ".git" / "index").write_bytes(b"nothing that git can read")
+    assert notes(inner) == []
+    (project / ".git" / "index").unlink()
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert notes(inner) == []
