@@ -58,9 +58,12 @@ _INSTRUCTIONS = _any_of(
     "omit-leaf-frame-pointer red-zone stackrealign",
 )
 
-# The macros that the rules define, or that decide the ABI.
-_DECIDED = "_GLIBCXX_USE_CXX11_ABI|__GLIBC_MINOR__|TORCH_TARGET_VERSION|TORCH_EXTENSION_NAME"
-_DEFINITION = rf"-[DU](?!({_DECIDED})\b)[A-Za-z_]"
+# How the names begin of macros that the rules define, or that decide the ABI.
+_DECIDED = (
+    "_GLIBCXX_USE_CXX11_ABI|__GLIBC_MINOR__|TORCH_TARGET_VERSION|TORCH_EXTENSION_NAME"
+    "|RULES_TORCH_KERNELS|torch_kernels_extension_name"
+)
+_DEFINITION = rf"-[DU](?!{_DECIDED})[A-Za-z_]"
 _STANDARD = r"std=(c|gnu)\+\+[0-9][0-9a-z]"
 
 _CXX = {
@@ -183,7 +186,11 @@ _SPLIT = r"""[\s"'$`\\;&|<>()]"""
 
 _ADVICE = (
     (r"-[DU](TORCH_TARGET_VERSION)\b", "set `stable-abi` in [torch]"),
-    (rf"-[DU]({_DECIDED})\b", "the rules define it"),
+    (rf"-[DU]({_DECIDED})", "the rules define what is called so"),
+    (
+        r"-[DU](?![A-Za-z_])",
+        "a macro is called by letters; nvcc parts definitions at each comma outside of double quotes",
+    ),
     (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
     (r"-include|@", "include the file from the source"),
@@ -281,6 +288,8 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
                 kept += words
             elif parts:
                 kept.append(flag._replace(value=f"{name}={parts}"))
+        elif len(definitions := _definitions(given.value)) > 1:
+            kept += _kept_definitions(findings, given, definitions)
         elif _is_passed_on(findings, "cuda-flags", given, _CUDA, _IGNORED_CUDA, " ".join(values(words))):
             kept += words
     return tuple(kept)
@@ -289,6 +298,28 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
 def _takes_next(flag: str) -> bool:
     """Whether an option of nvcc takes the next flag as its value."""
     return flag in _PASSED_ON or re.fullmatch(_TAKER, flag) is not None
+
+
+def _definitions(flag: str) -> list[str]:
+    """What nvcc makes of one -D or -U: it parts at each comma outside of double quotes, and of nothing else."""
+    if flag[:2] not in {"-D", "-U"}:
+        return []
+    parts = re.findall(r"""(?:"[^"]*"|[^,])+""", flag[2:])
+    return [flag[:2] + part.strip() for part in parts if part.strip()]
+
+
+def _kept_definitions(findings: Findings, flag: Text, definitions: Sequence[str]) -> Iterator[Text]:
+    """Those definitions of a flag that are passed on, each as a flag of its own; collects what is wrong with others."""
+    bad = []
+    for definition in definitions:
+        if _matches(_CUDA, definition):
+            yield flag._replace(value=definition)
+        elif why := _why_ignored(_IGNORED_CUDA, definition):
+            _note_ignored(findings, "cuda-flags", flag, definition, why)
+        else:
+            bad.append(definition)
+    if bad:
+        _refuse(findings, "cuda-flags", flag, bad)
 
 
 def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> str:

@@ -33,14 +33,15 @@ class Links:
         self.directory = directory
         self._real = os.path.realpath(directory)
         self._top: str | None = None
+        self._refusal = ""
         self._tracked: dict[str, frozenset[str]] = {}
 
     def problem(self, path: str) -> str:
         """Why what a path leads to is no file of the project, as the rest of a sentence about it; empty if it is one.
 
         A link leads to a file that git has, in the repository of the project. Where git does not have the project
-        itself, it leads to a file of the project, and no part of the way there is hidden. A path without a link is
-        right unless it is one of git's own files.
+        itself, it leads to a file of the project, and no part of the way there is hidden. Where git refuses to look at
+        the repository, no link is right. A path without a link is right unless it is one of git's own files.
 
         Args:
             path: relative to the project's directory, of something that exists.
@@ -50,8 +51,11 @@ class Links:
         shown = os.path.relpath(real, self._real) if inside else real
         if self.is_plain(path):
             return f"is a file of git's own, {shown}" if _GIT in Path(path).parts else ""
-        if self._has_project():
-            if self._has(real):
+        has_project, has = self._has_project(), self._has(real)
+        if self._refusal:
+            return f"is a symbolic link, and git does not say whether it has {shown}: {self._refusal}"
+        if has_project:
+            if has:
                 return ""
             what = f"to {shown}, which git does not have" if inside else f"out of the project, to {shown}"
             return f"is a symbolic link {what}"
@@ -77,10 +81,25 @@ class Links:
         if problem := self.problem(path):
             raise error(Code.PATH_ESCAPES, f"`{path}` {problem}", help=ADVICE)
 
+    def ignored(self, directory: str) -> frozenset[str]:
+        """The files of a directory that git ignores; none where it ignores the project itself or does not answer.
+
+        Args:
+            directory: relative to the project's, as the files that are returned.
+        """
+        if not is_in_repository(self.directory):
+            return frozenset()
+        from py_driver.system.git import names  # noqa: PLC0415  (slow to load)
+
+        what = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", _MANIFEST, directory]
+        found = frozenset(names(self._ask(self._real, "--literal-pathspecs", *what)))
+        return frozenset() if _MANIFEST in found else found
+
     def _has_project(self) -> bool:
         """Whether git has the project: without a repository, without git, and for a new project it has not."""
         if self._top is None:
-            self._top = _top_of(self._real)
+            said = self._ask(self._real, "rev-parse", "--show-toplevel")
+            self._top = os.path.realpath(os.fsdecode(said.removesuffix(b"\n"))) if said else ""
         return bool(self._top) and f"{self._real}/{_MANIFEST}" in self._known(self._real)
 
     def _has(self, real: str) -> bool:
@@ -91,31 +110,34 @@ class Links:
 
     def _known(self, directory: str) -> frozenset[str]:
         """The files below a directory that git has, submodules included; none if that is not in the repository."""
-        from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
-
-        from py_driver.system.git import ask, names  # noqa: PLC0415
+        from py_driver.system.git import names  # noqa: PLC0415  (few projects have links)
 
         top = self._top or ""
         if directory not in self._tracked:
             self._tracked[directory] = frozenset()
-            if contains(top, directory):
+            if top and contains(top, directory):
                 what = ["ls-files", "-z", "--cached", "--recurse-submodules", "--", os.path.relpath(directory, top)]
-                try:
-                    found = names(ask(Path(top), "--literal-pathspecs", *what))
-                except CalledProcessError:
-                    found = []
+                found = names(self._ask(top, "--literal-pathspecs", *what))
                 self._tracked[directory] = frozenset(f"{top}/{name}" for name in found)
         return self._tracked[directory]
 
+    def _ask(self, directory: str, *arguments: str) -> bytes:
+        """What git answers; nothing without git or a repository, and where it refuses, which is remembered."""
+        from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
 
-def _top_of(directory: str) -> str:
-    """The directory of the repository that a directory is in; empty if there is none, or no git."""
-    from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
+        from py_driver.system.git import ask, said  # noqa: PLC0415
 
-    from py_driver.system.git import ask  # noqa: PLC0415
+        try:
+            return ask(Path(directory), *arguments)
+        except FileNotFoundError:
+            return b""
+        except CalledProcessError as problem:
+            if is_in_repository(self.directory):
+                self._refusal = said(problem)
+            return b""
 
-    try:
-        said = ask(Path(directory), "rev-parse", "--show-toplevel")
-    except (FileNotFoundError, CalledProcessError):
-        return ""
-    return os.path.realpath(os.fsdecode(said.removesuffix(b"\n")))
+
+def is_in_repository(directory: Path) -> bool:
+    """Whether a directory is in a repository, as its files say: git may refuse to look at it."""
+    real = Path(os.path.realpath(directory))
+    return any((parent / _GIT).exists() for parent in (real, *real.parents))

@@ -14,14 +14,17 @@ from py_driver.plan.metadata import METADATA
 from py_driver.system.files import is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from py_driver.manifest.model import Manifest
     from py_driver.manifest.section import Findings
     from py_driver.plan.links import Links
 
 _BYTECODE = (".pyc", ".pyo")
-_GENERATED = ("_ops.py", METADATA)
+_SHOWN = 5
+_EXTENSION = ".so"
+_OPS = "_ops"
+_GENERATED = (f"{_OPS}.py", METADATA)
 
 
 def package_files(manifest: Manifest, links: Links, findings: Findings) -> tuple[str, ...]:
@@ -59,10 +62,29 @@ class _Package:
             self._add(Code.PATH_ESCAPES, f"`{self._root}` {problem}", advice=ADVICE)
             return ()
         shipped = tuple(sorted(self._walk()))
-        for name in _GENERATED:
-            if f"{self._root}/{name}" in shipped:
-                self._add(Code.FOREIGN_FILE, f"{self._root}/{name} is generated into each variant", advice="rename it")
+        self._check_modules(shipped)
+        if ignored := sorted(self._links.ignored(self._root).intersection(shipped)):
+            listed = ", ".join(f"`{path}`" for path in ignored[:_SHOWN])
+            more = f" and {len(ignored) - _SHOWN} more" if len(ignored) > _SHOWN else ""
+            self._findings.note(f"git ignores {listed}{more}, shipped all the same", self._name.span)
         return shipped
+
+    def _check_modules(self, shipped: Iterable[str]) -> None:
+        """Collect an error for what is imported in the place of a file that is generated, or that has the source."""
+        sources = {path for path in shipped if path.endswith(".py")}
+        for path in shipped:
+            top, _, below = path.removeprefix(f"{self._root}/").partition("/")
+            parent, _, name = path.rpartition("/")
+            source = f"{parent}/{name.partition('.')[0]}.py"
+            if top in _GENERATED:
+                message = f"{self._root}/{top} is generated into each variant"
+                self._add(Code.FOREIGN_FILE, message, advice="rename it")
+            elif (top == _OPS and below) or (top.partition(".")[0] == _OPS and top.endswith(_EXTENSION)):
+                message = f"{path} would be imported in the place of {_OPS}.py, which is generated into each variant"
+                self._add(Code.FOREIGN_FILE, message, advice="rename it")
+            elif name.endswith(_EXTENSION) and source in sources:
+                message = f"`{path}` is an extension module, which Python would import in the place of `{source}`"
+                self._add(Code.FILE_KIND, message, advice="rename one of them")
 
     def _has_init(self) -> bool:
         """Whether the package has an __init__.py, of whatever kind; collects the error if not."""

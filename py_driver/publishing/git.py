@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
+from py_driver.plan.links import is_in_repository
 from py_driver.publishing.provenance import Sources
 from py_driver.system.files import reading
-from py_driver.system.git import ask, names
+from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,10 +69,9 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
     except FileNotFoundError:
         return Sources(), ""
     except subprocess.CalledProcessError as problem:
-        if not any((parent / ".git").exists() for parent in (directory.resolve(), *directory.resolve().parents)):
+        if not is_in_repository(directory):
             return Sources(), ""
-        said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
-        message = f"git does not say whether {directory} has changes: {said}"
+        message = f"git does not say whether {directory} has changes: {said(problem)}"
         raise error(Code.DIRTY_TREE, message, help=f"see `git -C {directory} status`") from None
     changed = changed or next(iter(new), "")
     return Sources(commit=commit, dirty=bool(changed)), changed
@@ -98,8 +98,7 @@ def changed_files(directory: Path, revision: str) -> list[str]:
     except FileNotFoundError:
         raise error(Code.USAGE, "--changed-since needs git, and there is none on PATH") from None
     except subprocess.CalledProcessError as problem:
-        said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
-        message = f"git does not say what has changed in {directory} since `{revision}`: {said}"
+        message = f"git does not say what has changed in {directory} since `{revision}`: {said(problem)}"
         advice = "name a commit that the repository has; a shallow clone has few: git fetch --unshallow"
         raise error(Code.USAGE, message, help=advice) from None
 
@@ -121,8 +120,9 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
     except FileNotFoundError:
         raise error(Code.USAGE, f"`{revision}` needs git, and there is none on PATH") from None
     except subprocess.CalledProcessError as problem:
-        said = next(iter(problem.stderr.decode(errors="replace").splitlines()), f"exit code {problem.returncode}")
-        raise error(Code.USAGE, f"git has no commit `{revision}` of {directory}: {said}", help=advice) from None
+        raise error(
+            Code.USAGE, f"git has no commit `{revision}` of {directory}: {said(problem)}", help=advice
+        ) from None
     try:
         archive = ask(directory, "archive", "--format=tar", commit, ".")
     except subprocess.CalledProcessError:

@@ -43,3 +43,9 @@ def ask(directory: Path, *arguments: str) -> bytes:
 def names(answer: bytes) -> list[str]:
     """The paths in an answer that ends each with a zero byte."""
     return [os.fsdecode(name) for name in answer.split(b"\0") if name]
+
+
+def said(problem: subprocess.CalledProcessError) -> str:
+    """Why git refuses, in a line."""
+    text = problem.stderr.decode(errors="replace").strip()
+    return next(iter(text.splitlines()), f"exit code {problem.returncode}")

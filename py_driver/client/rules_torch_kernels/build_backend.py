@@ -17,13 +17,14 @@ import hashlib
 import io
 import os
 import platform
+import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from rules_torch_kernels.loading import build, sources_among
+from rules_torch_kernels.loading import BuildError, build, sources_among
 
 _US = "rules_torch_kernels"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -64,24 +65,64 @@ def build_editable(
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:  # noqa: ARG001
-    """Pack the sources, and nothing that is hidden; the name of the archive. A link stays one."""
+    """Pack the sources, and nothing that is hidden or that git ignores; the name of the archive. A link stays one.
+
+    Raises:
+        BuildError: the project is in a repository, and git ignores build.toml or does not say what it ignores.
+    """
     import tomllib  # noqa: PLC0415  (the driver needs Python 3.11 as well)
 
     general = tomllib.loads(Path("build.toml").read_text(encoding="utf-8"))["general"]
     name, version = str(general["name"]).replace("-", "_"), f"{general.get('version', 1)}.0.dev0"
     base = f"{name}-{version}"
     target = Path(sdist_directory, f"{base}.tar.gz")
+    listed = _listed_by_git(".")
+    if listed and "build.toml" not in listed:
+        raise BuildError("git ignores build.toml, so it would not be packed: take it out of .gitignore")
     with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for place, directories, files in os.walk("."):
             directories[:] = sorted(one for one in sources_among(".", place, directories) if not one.startswith("."))
             for file in sorted(one for one in files if not one.startswith(".")):
                 path = Path(place, file)
+                if listed and path.as_posix() not in listed:
+                    continue
                 archive.add(path, f"{base}/{path.as_posix()}", recursive=False)
         about = _metadata(name, version, []).encode()
         entry = tarfile.TarInfo(f"{base}/PKG-INFO")
         entry.size = len(about)
         archive.addfile(entry, io.BytesIO(about))
     return target.name
+
+
+def _listed_by_git(directory: str) -> set[str]:
+    """The files that git has of a directory or would add, relative to the project.
+
+    Nothing where there is no repository, or where git ignores the directory as a whole, e.g. one below a `build`.
+    """
+    root = Path(directory).resolve()
+    if not any((parent / ".git").exists() for parent in (root, *root.parents)):
+        return set()
+    # Variables such as GIT_DIR would name another repository; and nothing is run that this one's configuration names.
+    kept = "GIT_DISCOVERY_ACROSS_FILESYSTEM"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name == kept}
+    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", directory, "ls-files"]
+    words = [*command, "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(words, capture_output=True, check=True, env={**environ, "LC_ALL": "C"})
+    except (OSError, subprocess.CalledProcessError) as problem:
+        stderr = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
+        said = stderr.decode(errors="replace").strip().partition("\n")[0] or problem
+        message = f"git does not say which files of {root} it ignores, which are not packed: {said}"
+        raise BuildError(message) from None
+    found = set()
+    for name in filter(None, done.stdout.split(b"\0")):
+        path = Path(directory, os.fsdecode(name))
+        # A submodule, or another repository that this one does not have.
+        if path.is_dir() and (path / ".git").exists() and not path.is_symlink():
+            found |= _listed_by_git(str(path))
+        else:
+            found.add(path.as_posix())
+    return found
 
 
 def _built() -> dict[str, Any]:

@@ -134,6 +134,55 @@ def test_flags_that_ask_for_openmp(flags: list[str], asked: bool) -> None:  # no
     assert asks_for_openmp(flags) is asked
 
 
+@pytest.mark.parametrize(
+    ("flags", "kept", "ignored"),
+    [
+        (["-DX=1,_GLIBCXX_USE_CXX11_ABI=0"], ["-DX=1"], ["-D_GLIBCXX_USE_CXX11_ABI=0"]),
+        (["-D", "X, TORCH_EXTENSION_NAME=evil,Y"], ["-DX", "-DY"], ["-DTORCH_EXTENSION_NAME=evil"]),
+        (["-UX,_GLIBCXX_USE_CXX11_ABI"], ["-UX"], ["-U_GLIBCXX_USE_CXX11_ABI"]),
+        (["-DX='\"',Y='\"'"], ["-DX='\"',Y='\"'"], []),
+        (['-DX="a,_GLIBCXX_USE_CXX11_ABI=0"'], ['-DX="a,_GLIBCXX_USE_CXX11_ABI=0"'], []),
+        (["-DX=1,,Y=2"], ["-DX=1", "-DY=2"], []),
+        (["-DX=')',_GLIBCXX_USE_CXX11_ABI=0,Y='('"], ["-DX=')'", "-DY='('"], ["-D_GLIBCXX_USE_CXX11_ABI=0"]),
+    ],
+)
+def test_nvcc_parts_definitions_at_commas(flags: list[str], kept: list[str], ignored: list[str]) -> None:
+    findings = Findings({}, SPAN)
+    found = read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    assert [flag.value for flag in found] == kept
+    assert findings.diagnostics() == ()
+    assert [note.message.partition("`")[2].partition("`")[0] for note in findings.notes()] == ignored
+
+
+@pytest.mark.parametrize(
+    ("flag", "advice"),
+    [
+        ("-DX=1,TORCH_TARGET_VERSION=1", "stable-abi"),
+        ("-DX=(1,TORCH_EXTENSION_NAME_IS_LINKED)", "the rules define"),
+        ("-DX={1,2}", "comma"),
+        ('-DX="a","b"', "comma"),
+    ],
+)
+def test_definitions_after_a_comma_that_are_refused(flag: str, advice: str) -> None:
+    findings = Findings({}, SPAN)
+    read_cuda_flags(findings, (Located(value=flag, span=SPAN),))
+    [found] = findings.diagnostics()
+    assert (found.code, f"`{flag}`" in found.message, advice in found.help) == (Code.BAD_FLAG, True, True)
+
+
+@pytest.mark.parametrize("kind", ["-D", "-U", "-Xcompiler=-D"])
+@pytest.mark.parametrize(
+    "name",
+    ["TORCH_EXTENSION_NAME_IS_LINKED", "RULES_TORCH_KERNELS_STRING(A)=x", "torch_kernels_extension_name=x"],
+)
+def test_names_of_the_rules_are_refused(kind: str, name: str) -> None:
+    readers = [read_cuda_flags] if kind.startswith("-X") else [read_cxx_flags, read_cuda_flags, read_hip_flags]
+    for read in readers:
+        findings = Findings({}, SPAN)
+        assert read(findings, (Located(value=f"{kind}{name}", span=SPAN),)) == ()
+        assert [diagnostic.code for diagnostic in findings.diagnostics()] == [Code.BAD_FLAG]
+
+
 @pytest.mark.parametrize("flag", ["-DX=$(id)", "-DX=`id`", "-DX=a\\", "-DX=$HOME", '-Xptxas=a"b'])
 def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
     findings = Findings({}, SPAN)

@@ -253,6 +253,47 @@ def test_without_git(project: Path, monkeypatch: pytest.MonkeyPatch, how: str, t
         plan_directory(project, Releases())
 
 
+def _without_a_head(project: Path) -> str:
+    (project.parent / ".git" / "HEAD").write_text("nothing\n")
+    return "not a git repository"
+
+
+def _without_an_index(project: Path) -> str:
+    (project.parent / ".git" / "index").write_bytes(b"nothing that git can read")
+    return "index"
+
+
+def _in_a_lost_worktree(project: Path) -> str:
+    (project / ".git").write_text("gitdir: /nonexistent\n")
+    return "not a git repository: /nonexistent"
+
+
+@pytest.mark.parametrize("target", ["../../secret.py", "__init__.py"])
+@pytest.mark.parametrize("break_it", [_without_a_head, _without_an_index, _in_a_lost_worktree])
+def test_git_that_refuses(tracked: Path, target: str, break_it: Callable[[Path], str]) -> None:
+    link(tracked, f"{PACKAGE}/settings.py", target)
+    said = break_it(tracked)
+    with pytest.raises(DriverError) as caught:
+        plan_directory(tracked, Releases())
+    [found] = caught.value.diagnostics
+    assert found.code is Code.PATH_ESCAPES
+    assert "settings.py` is a symbolic link, and git does not say whether it has " in found.message
+    assert said in found.message
+
+
+def test_variables_of_git_change_nothing(tracked: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "--work-tree", str(tracked), "add", "-f", str(tracked))
+    link(tracked, f"{PACKAGE}/settings.py", "../../secret.py")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(tracked))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
+    with pytest.raises(DriverError, match=r"to secret\.py, which git does not have"):
+        plan_directory(tracked, Releases())
+
+
 @pytest.mark.parametrize("place", ["benchmarks/benchmark_x.py", "tests/test_x.py"])
 @pytest.mark.parametrize("target", ["../../.git/config", "../secret.py"])
 def test_benchmarks_and_tests(tracked: Path, place: str, target: str) -> None:
