@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +110,25 @@ def test_classes_of_two_versions_do_not_meet(python: str, tmp_path: Path) -> Non
     first, second = (1, 101, 102, 101), (2, 201, 202, 201)
     assert ast.literal_eval(_say(python, _CASE, *projects)[0]) == [first, second]
     assert ast.literal_eval(_say(python, _CASE, *reversed(projects))[0]) == [second, first]
+    # Something else has linked the second one, so its types have the names that compilers give them.
+    plain = shutil.copytree(projects[1], tmp_path / "plain")
+    [library] = (plain / "build" / CPU).glob("*.abi3.so")
+    content, count = re.subn(rb"\*([^\0]*)B\d+%b([^\0]*)\0" % _id(plain).encode(), _without_tag, library.read_bytes())
+    assert count > 0
+    library.write_bytes(content)
+    mixed = [projects[0], plain]
+    assert ast.literal_eval(_say(python, _CASE, *mixed)[0]) == [first, second]
+    assert ast.literal_eval(_say(python, _CASE, *reversed(mixed))[0]) == [second, first]
+
+
+def _id(project: Path) -> str:
+    """The id of a kernel that was built for the CPU."""
+    return str(json.loads((project / "build" / CPU / "metadata.json").read_text())["id"])
+
+
+def _without_tag(name: re.Match[bytes]) -> bytes:
+    """The name of a type as a compiler writes it, in the same place."""
+    return (name[1] + name[2]).ljust(len(name[0]), b"\0")
 
 
 def test_types_of_all_kinds_do_not_meet(versions: list[Path], python: str) -> None:
@@ -134,9 +156,11 @@ def _type_names(library: Path) -> Iterator[tuple[str, str]]:
 def test_host_code_of_cuda_sources_has_own_types(versions: list[Path]) -> None:
     [library] = (versions[0] / "build" / CU130).glob("*.abi3.so")
     names = dict(_type_names(library))
-    assert names["5Named"] == "*5Named"
-    assert names["3BoxISt6vectorI5NamedSaIS1_EEE"] == "*3BoxISt6vectorI5NamedSaIS1_EEE"
-    assert names["St8functionIFvRK5Named4KindEE"] == "*St8functionIFvRK5Named4KindEE"
+    name = json.loads((library.parent / "metadata.json").read_text())["id"]
+    tag = f"B{len(name)}{name}"
+    assert names["5Named"] == f"*5Named{tag}"
+    assert names["3BoxISt6vectorI5NamedSaIS1_EEE"] == f"*3Box{tag}ISt6vectorI5NamedSaIS1_EEE"
+    assert names["St8functionIFvRK5Named4KindEE"] == f"*St8function{tag}IFvRK5Named4KindEE"
     assert names["N2at10TensorBaseE"] == "N2at10TensorBaseE"
 
 
