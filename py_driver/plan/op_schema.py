@@ -318,31 +318,43 @@ class _Parser:
     def _default(self, of: str) -> None:
         if of in {"Tensor", "Generator"} and not self._is("None"):
             self._fail(f"a {of} can only be `None` by default, not {_shown(self._now)}")
-        base = of.removesuffix("[]").removesuffix("[N]")
-        if base != of and base not in _NUMBERS:
-            self._fail(f"torch takes no default for `{of}`")
-        if base == of and self._is("["):
+        if of.endswith("]"):
+            self._list_default(of, of.removesuffix("[]").removesuffix("[N]"))
+            return
+        word = self._now
+        if self._is("["):
             self._fail("only a list without `?` can be `[...]` by default")
-        if of.endswith("[]") and not self._is("["):
-            self._fail(f"`{of}` can only be `[...]` by default, not {_shown(self._now)}")
+        if word.kind == "name" and word.text not in {*_WORDS, *_NO_VALUES} and of.removesuffix("?") in _PLAIN:
+            self._fail(f"torch knows no value `{word.text}`")
+        self._constant()
+
+    def _list_default(self, of: str, base: str) -> None:
+        if base not in _NUMBERS:
+            self._fail(f"torch takes no default for `{of}`")
         if self._take("["):
             if not self._take("]"):
-                self._element()
+                self._element(base)
                 while self._take(","):
-                    self._element()
+                    self._element(base)
                 self._need("]", "the values")
-        elif base != of:
-            self._element()
-        else:
-            word = self._now
-            if word.kind == "name" and word.text not in {*_WORDS, *_NO_VALUES} and of.removesuffix("?") in _PLAIN:
-                self._fail(f"torch knows no value `{word.text}`")
-            self._constant()
+            return
+        number = " or a number" if of.endswith("[N]") else ""
+        if not number or (self._now.kind == "name" and self._now.text not in _NO_VALUES):
+            self._fail(f"`{of}` can only be `[...]`{number} by default, not {_shown(self._now)}")
+        self._element(base)
 
-    def _element(self) -> None:
+    def _element(self, base: str) -> None:
         """A value in a list: a number, `True`, `False` or a word."""
-        if self._now.kind == "string" or self._is("None"):
-            self._fail(f"a value of a list cannot be {_shown(self._now)}")
+        token = self._now
+        value = self._tokens[self._at + 1] if self._is("-") else token
+        truth = token.text in {"True", "False"}
+        wrong = token.kind == "string" or self._is("None")
+        wrong = wrong or (base == "bool" and not truth and token.text not in _NO_VALUES)
+        wrong = wrong or (base in {"int", "SymInt", "float"} and truth)
+        if value.kind == "number" and base in {"int", "SymInt"}:
+            wrong = wrong or "." in value.text or value.text.endswith("j")
+        if wrong:
+            self._fail(f"{_shown(value)} cannot be in a list of `{base}`", value)
         self._constant()
 
     def _constant(self) -> None:

@@ -70,7 +70,7 @@ def said(project: Path, text: str) -> list[tuple[str, str]]:
         ('if (c) ops.def("f(double x) -> ()");', "torch does not take the schema of `f`", "double"),
         ('if (c) return;\nops.def("f(double x) -> ()");', "torch does not take the schema of `f`", "double"),
         ('}\nvoid f(torch::Library& m) {\nm.def("f(double x) -> ()");', "torch does not take the schema", "double"),
-        ('}\n#define F TORCH_LIBRARY(a, m) { m.def("f(double)"); }\nint f() {', "torch does not take the schema", "double"),
+        ('}\n#define F TORCH_LIBRARY(a, m) { m.def("f(double)"); }\nint f() {', "torch does not take", "double"),
         ('ops.def("f() -> ()", &f);\nops.def("f(int x) -> ()", &f);', "error: the op `f` is defined twice for", "f"),
         ('ops.impl("f(int x) -> ()", &f);', "error: torch does not take the name of `f`: nothing may follow", "("),
         ('ops.def("f() -> ()");', "no `impl` implements `f` for cuda and cpu; a call with", "f"),
