@@ -146,7 +146,7 @@ class OpChecker:
         if op.certain:
             self._findings.add(Code.OP_REGISTRATION, message, span)
         else:
-            message = f"{message}; where this is compiled, the kernel cannot be loaded"
+            message = f"{message}; where this is run, the kernel cannot be loaded"
             self._findings.note(message, span, Code.OP_REGISTRATION)
 
     def _check_twice(self, backend: str, ops: Iterable[_Op]) -> None:
@@ -210,11 +210,12 @@ class OpChecker:
 
 def _binds(code: str) -> bool:
     """Whether a text without comments makes a library that Python can import, also by macros of its own."""
-    plain, words = without_directives(code), set(_BINDS)
     macros = [(found["macro"], found["body"]) for found in DIRECTIVE.finditer(code) if found["macro"]]
-    for _ in macros:
-        words |= {macro for macro, body in macros if any(word in body for word in words)}
-    return any(word in plain for word in words)
+    words, known = dict.fromkeys(_BINDS), 0
+    while known != len(words):
+        known, asked = len(words), re.compile("|".join(words))
+        words.update((rf"\b{macro}\b", None) for macro, body in macros if asked.search(body))
+    return re.search("|".join(words), without_directives(code)) is not None
 
 
 def _defines(code: str) -> list[str]:

@@ -188,6 +188,9 @@ def _calls_of(module: str, code: str, visible: str, start: int, pattern: _Call) 
 def _is_straight(visible: str, start: int, at: int) -> bool:
     """Whether what begins at a place of a body is a statement that is certainly run."""
     before = visible[start:at]
+    if _LEAVES.search(before):  # a lambda among the arguments of an earlier call may return
+        while before != (shorter := re.sub(r"\([^()]*\)", "", before)):
+            before = shorter
     balanced = all(before.count(one) == before.count(other) for one, other in (("{", "}"), ("(", ")")))
     return balanced and before.rstrip()[-1:] in {"", ";", "}"} and visible[at] != " " and not _LEAVES.search(before)
 
