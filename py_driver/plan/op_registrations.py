@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BLOCK = re.compile(
     r"\b(?:STABLE_)?TORCH_LIBRARY(?P<kind>_IMPL|_FRAGMENT)?(?P<expanded>_EXPAND)?\s*\((?P<arguments>[^{};]*)\)\s*\{"
-    r"|\b(?P<scope>(?:\w+\s*::\s*)*)Library\s*&\s*(?P<parameter>\w+)\s*[,)][^{};]*\{"
+    r"|(?<![\w:])(?:::\s*)?(?P<scope>(?:\w+\s*::\s*)*+)Library\s*&\s*(?P<parameter>\w+)\s*[,)][^{};]*\{"
 )
 _CALL = re.compile(r"\s*(?:\.|->)\s*(?P<what>def|impl)\s*\(")
 _ANY_CALL = re.compile(r"(?:\.|->)\s*(?:def|impl)\s*\(")
