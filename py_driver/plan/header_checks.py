@@ -97,7 +97,7 @@ def check_includes(
     if split(framework.src)[0] and bound == TORCH:
         ops = OpChecker(files, _compiled_for(manifest, found), python, findings)
         if not unusable.intersection(values(framework.src)):
-            ops.check_import("\n".join(map(files.text, values(framework.src))), framework.src[0].span)
+            ops.check_import(values(framework.src), framework.src[0].span)
         ops.check_ops()
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
         findings.note(f"`{REGISTRATION}` is not used: the rules bring their own", text.span)

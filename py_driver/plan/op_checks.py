@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.manifest.paths import SOURCES
-from py_driver.plan.includes import code_of
-from py_driver.plan.op_registrations import registrations
-from py_driver.plan.op_schema import name_problem, schema_problem
+from py_driver.plan.includes import code_of, seen
+from py_driver.plan.op_registrations import DIRECTIVE, registrations, without_directives
+from py_driver.plan.op_schema import SchemaProblem, name_problem, schema_problem
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from py_driver.errors import Span
     from py_driver.manifest.section import Findings
     from py_driver.plan.op_registrations import Registration
-    from py_driver.plan.op_schema import SchemaProblem
     from py_driver.plan.project_files import ProjectFiles
 
 _KEYS = {"cpu": ("CPU",), "cuda": ("CUDA",), "rocm": ("CUDA", "HIP")}
@@ -29,6 +29,8 @@ _OF_DEVICES = frozenset(("CPU", "CUDA", "HIP", "HPU", "IPU", "MPS", "MTIA", "Met
 _BINDS = ("REGISTER_EXTENSION", "PyInit_", "PyMODINIT_FUNC", "PYBIND11_MODULE")
 """Of these one makes a library that Python can import."""
 
+_EXTENSION = re.compile(r"\bREGISTER_EXTENSION\s*\(\s*(?P<name>\w+)\s*\)")
+
 
 class _Op(NamedTuple):
     """A registration in a file, and the name of its op, with that of the overload."""
@@ -39,9 +41,9 @@ class _Op(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether the compilers that its `#if`s name certainly see it."""
-        seen = self.registration.seen
-        return self.path.endswith(SOURCES) and (seen.known or not seen.conditional)
+        """Whether the compilers that its `#if`s name certainly see it, and it is run."""
+        one = self.registration
+        return one.certain and self.path.endswith(SOURCES) and (one.seen.known or not one.seen.conditional)
 
 
 class OpChecker:
@@ -67,23 +69,39 @@ class OpChecker:
         self._findings = findings
         self._paths = list(dict.fromkeys(path for paths in by_backend.values() for path in paths))
 
-    def check_import(self, binding: str, span: Span) -> None:
+    def check_import(self, binding: Collection[str], span: Span) -> None:
         """Collect an error if Python cannot import the library; a note if only the binding does not say that it can.
 
         Args:
-            binding: the text of all sources of the binding.
+            binding: the sources of the binding.
             span: where build.toml lists them.
         """
-        if any(word in code_of(binding) for word in _BINDS):
+        visible = {path: code_of(seen(self._files.text(path), self._by_backend)) for path in binding}
+        if _binds("\n".join(visible.values())):
+            self._check_name(visible)
             return
         message = "no file of `src` in [torch] has REGISTER_EXTENSION(TORCH_EXTENSION_NAME); Python cannot import it"
         opaque = any(self._files.is_opaque(path) for path in self._paths)
-        texts = [code_of(self._files.text(path)) for path in self._paths]
+        texts = [code_of(self._files.text(path)) for path in self._paths if path not in visible]
         if opaque or any(word in text for text in texts for word in _BINDS):
             self._findings.note(message, span, Code.OP_REGISTRATION)
         else:
             advice = "end the binding with REGISTER_EXTENSION(TORCH_EXTENSION_NAME)"
             self._findings.add(Code.OP_REGISTRATION, message, span, advice=advice)
+
+    def _check_name(self, visible: Mapping[str, str]) -> None:
+        """Collect an error if the binding registers only a name that Python does not import."""
+        code = "\n".join(visible.values())
+        macros = {found["macro"] for path in self._paths for found in DIRECTIVE.finditer(self._files.text(path))}
+        others = _EXTENSION.sub("", without_directives(code))
+        if "REGISTER_EXTENSION" in macros or _binds(f"{others}\n{''.join(_defines(code))}"):
+            return
+        found = [(path, one) for path, text in visible.items() for one in _EXTENSION.finditer(without_directives(text))]
+        if any(one["name"].isupper() or one["name"] in macros for _, one in found):
+            return
+        for path, one in found:
+            message = f"Python imports TORCH_EXTENSION_NAME, not `{one['name']}`; write the macro's name here"
+            self._findings.add(Code.OP_REGISTRATION, message, self._files.place(path, *one.span("name")))
 
     def check_ops(self) -> None:
         """Collect what is wrong with the ops."""
@@ -93,7 +111,7 @@ class OpChecker:
             for one in found.found:
                 if one.text is None:
                     continue
-                op = _Op(path, one.text.partition("(")[0].strip().rpartition("::")[2], one)
+                op = _Op(path, _name(one), one)
                 wrong = _problem(one)
                 bad = bad or wrong is not None
                 if wrong:
@@ -123,23 +141,28 @@ class OpChecker:
         """Collect what is wrong with a schema or name, if a compiler may see it."""
         if not any(self._seen([op], backend) for backend in self._by_backend):
             return
-        what = "schema" if op.registration.what == "def" else "name"
-        message = f"torch does not take the {what} of `{op.name}`: {wrong.message}"
+        message = f"torch does not take the {_what(op.registration)} of `{op.name}`: {wrong.message}"
         span = self._span(op, wrong.start, wrong.end)
         if op.certain:
             self._findings.add(Code.OP_REGISTRATION, message, span)
         else:
-            message = f"{message}; where this is compiled, the kernel cannot be loaded"
+            message = f"{message}; where this is run, the kernel cannot be loaded"
             self._findings.note(message, span, Code.OP_REGISTRATION)
 
     def _check_twice(self, backend: str, ops: Iterable[_Op]) -> None:
         """Collect an error for each op that is certainly defined twice for a backend."""
-        first: dict[str, _Op] = {}
+        first: dict[tuple[str, str], _Op] = {}
         for op in ops:
-            again = op.registration.what == "def" and op.certain and first.setdefault(op.name, op) is not op
-            if again and self._files.complains(op.path, op.registration.start, error=True):
-                message = f"the op `{op.name}` is defined twice for {backend}; torch refuses the second time"
-                self._findings.add(Code.OP_REGISTRATION, message, self._span(op, 0, len(op.name)))
+            one = op.registration
+            if one.what == "impl" or not one.namespace or not op.certain:
+                continue
+            key = (one.namespace, op.name if one.what == "def" else "")
+            if first.setdefault(key, op) is op or not self._files.complains(op.path, one.start, error=True):
+                continue
+            message = f"the op `{op.name}` is defined twice for {backend}; torch refuses the second time"
+            if one.what == "library":
+                message = f"{backend} has TORCH_LIBRARY for `{op.name}` twice; write TORCH_LIBRARY_FRAGMENT here"
+            self._findings.add(Code.OP_REGISTRATION, message, self._span(op, 0, len(op.name)))
 
     def _note_undeclared(self, ops: Iterable[_Op]) -> None:
         """Note implementations of ops that nobody declares."""
@@ -185,7 +208,43 @@ class OpChecker:
         return any(f"{before}{plain}{after}" in text for text in texts for before in "\"':" for after in "\"'.:")
 
 
-def _problem(one: Registration) -> SchemaProblem | None:
-    """What keeps torch from taking the first argument of a registration."""
+def _binds(code: str) -> bool:
+    """Whether a text without comments makes a library that Python can import, also by macros of its own."""
+    macros = [(found["macro"], found["body"]) for found in DIRECTIVE.finditer(code) if found["macro"]]
+    words, known = dict.fromkeys(_BINDS), 0
+    while known != len(words):
+        known, asked = len(words), re.compile("|".join(words))
+        words.update((rf"\b{macro}\b", None) for macro, body in macros if asked.search(body))
+    return re.search("|".join(words), without_directives(code)) is not None
+
+
+def _defines(code: str) -> list[str]:
+    """The directives of a text that define macros, each in its lines."""
+    return [f"{found[0]}\n" for found in DIRECTIVE.finditer(code) if found["macro"]]
+
+
+def _name(one: Registration) -> str:
+    """The name of an op with that of its overload; or the namespace of a block."""
     text = one.text or ""
-    return schema_problem(text) if one.what == "def" and (one.alone or "(" in text) else name_problem(text)
+    return text if one.what == "library" else text.partition("(")[0].strip().rpartition("::")[2]
+
+
+def _what(one: Registration) -> str:
+    return "schema" if one.what == "def" and (one.alone or "(" in (one.text or "")) else "name"
+
+
+def _problem(one: Registration) -> SchemaProblem | None:
+    """What keeps torch from taking the first argument of a registration, or the whole of it."""
+    text = one.text or ""
+    if one.what == "library":
+        return None
+    if one.what == "def" and one.kind == "_IMPL":
+        return SchemaProblem(0, len(text), "`def` cannot stand in TORCH_LIBRARY_IMPL, only in a block without `_IMPL`")
+    if wrong := schema_problem(text) if _what(one) == "schema" else name_problem(text):
+        return wrong
+    explicit, colons, _ = text.partition("(")[0].partition("::")
+    if colons and one.namespace and explicit.strip() != one.namespace.strip('"'):
+        start = len(explicit) - len(explicit.lstrip())
+        message = f"its namespace is that of the block, {one.namespace}: write no other"
+        return SchemaProblem(start, len(explicit.rstrip()), message)
+    return None

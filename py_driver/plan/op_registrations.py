@@ -17,16 +17,28 @@ if TYPE_CHECKING:
     from py_driver.plan.includes import Include
 
 _BLOCK = re.compile(
-    r"\b(?:STABLE_)?TORCH_LIBRARY(?P<kind>_IMPL|_FRAGMENT)?(?:_EXPAND)?\s*\((?P<arguments>[^{};]*)\)\s*\{"
-    r"|\b(?:\w+\s*::\s*)*Library\s*&\s*(?P<parameter>\w+)\s*[,)][^{};]*\{"
+    r"\b(?:STABLE_)?TORCH_LIBRARY(?P<kind>_IMPL|_FRAGMENT)?(?P<expanded>_EXPAND)?\s*\((?P<arguments>[^{};]*)\)\s*\{"
+    r"|(?<![\w:])(?:::\s*)?(?P<scope>(?:\w+\s*::\s*)*+)Library\s*&\s*(?P<parameter>\w+)\s*[,)][^{};]*\{"
 )
 _CALL = re.compile(r"\s*(?:\.|->)\s*(?P<what>def|impl)\s*\(")
 _ANY_CALL = re.compile(r"(?:\.|->)\s*(?:def|impl)\s*\(")
 _STRING = re.compile(
     r'\s*(?:R"(?P<mark>[^\s()\\"]{0,16})\((?P<raw>[\s\S]*?)\)(?P=mark)"|"(?P<plain>(?:[^"\\\n]|\\[\s\S])*)")'
 )
+_OF_TORCH = re.compile(r"\busing\s+(?:namespace\s+torch|torch\s*::\s*Library)\s*;")
+"""What makes a bare `Library` torch's."""
+
+_FUNCTION = re.compile(r"\b(?P<function>\w+)\s*\([^(){};]*\Z")
+_LEAVES = re.compile(r"\b(?:return|goto|throw)\b")
+DIRECTIVE = re.compile(
+    r"^[ \t]*#[ \t]*(?:define[ \t]+(?P<macro>\w+)(?P<body>(?:[^\n\\]|\\[\s\S])*)|(?:[^\n\\]|\\[\s\S])*)", re.MULTILINE
+)
+"""A directive in a text without comments, with the lines that `\\` adds to it."""
+
 _PLAIN = re.compile(r"\\(?P<escaped>[\s\S])|(?P<other>[^\\])")
-_ESCAPED = {"\n": "", "n": "\n", "t": "\t"}
+_ESCAPED = {"\n": "", "n": "\n", "t": "\t", **{sign: sign for sign in "\"'?\\"}}
+"""The escapes that are understood; a string with another one is not read."""
+
 _KEY = re.compile(r"(?:(?:at|c10|torch)\s*::\s*)?(?:DispatchKey\s*::\s*|DeviceType\s*::\s*|k)(?P<key>[A-Z]\w*)")
 _ANY = "*"
 """The key of a call that stands in blocks of several."""
@@ -35,16 +47,19 @@ _FOREIGN = ("aten", "prim", "prims", "quantized", "_", "torchvision", "torchaudi
 
 
 class Registration(NamedTuple):
-    """A call of `def` or `impl`.
+    """A call of `def` or `impl`, or a block of TORCH_LIBRARY itself.
 
     Attributes:
-        what: `def` or `impl`.
+        what: `def`, `impl` or `library`; for the last the namespace is the first argument.
         start: where the call's first argument begins in the file.
         text: that argument, if it is a string.
         places: where each character of `text` stands in the file, and where it ends.
         alone: whether there is no other argument.
         key: the dispatch key that it is for, without namespaces; empty for all, or for one that is not known.
         seen: what its `#if`s say.
+        namespace: of its block, if it stands in one and no macro is its name but TORCH_EXTENSION_NAME; else empty.
+        kind: `_IMPL` or `_FRAGMENT` for a block of that.
+        certain: whether it is run wherever it is compiled: no branch, loop, lambda or macro is around it.
     """
 
     what: str
@@ -54,6 +69,9 @@ class Registration(NamedTuple):
     alone: bool
     key: str
     seen: Include
+    namespace: str = ""
+    kind: str = ""
+    certain: bool = False
 
 
 class Registrations(NamedTuple):
@@ -69,13 +87,16 @@ class Registrations(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call: its name, its arguments, the dispatch key of its block, and whether that is for ops of others."""
+    """A call, or a block: see `Registration`; where its arguments end, and whether it is for ops of others."""
 
     what: str
     start: int
     end: int
     key: str
     foreign: bool
+    namespace: str
+    kind: str
+    certain: bool
 
 
 def registrations(text: str) -> Registrations:
@@ -88,37 +109,90 @@ def registrations(text: str) -> Registrations:
         return Registrations()
     plain, code = blanked(text, "comment"), blanked(text)
     calls: dict[int, _Call] = {}
-    for call in (call for block in _BLOCK.finditer(code) for call in _calls(code, block)):
-        other = calls.get(call.start, call)  # where `#if`s choose between two heads of a block
-        calls[call.start] = call if other.key == call.key else call._replace(key=_ANY)
+    for call in _calls(code):
+        other = calls.get(call.start, call)  # where `#if`s choose between two heads of a block, or a lambda is in one
+        key = call.key if other.key == call.key else _ANY
+        calls[call.start] = call._replace(key=key, certain=call.certain and other == call)
     places = _conditions(text, calls)
-    found, whole = [], len(calls) == len(_ANY_CALL.findall(code))
+    found = []
+    whole = sum(call.what != "library" for call in calls.values()) == len(_ANY_CALL.findall(code))
     for call in (one for one in calls.values() if not one.foreign):
         string, where, end = _string(plain, call.start)
         rest = plain[end : call.end].strip()
         if rest and not rest.startswith(","):
             string = None
+        if call.what == "library":
+            string, where, rest = call.namespace, tuple(range(call.start, call.end + 1)), ""
         whole = whole and string is not None and call.start in places
         if call.start in places:
             key = call.key.strip(_ANY) or (_key(rest.removeprefix(",")) if call.what == "impl" else "")
-            found.append(Registration(call.what, call.start, string, where, not rest, key, places[call.start]))
+            seen = places[call.start]
+            one = Registration(call.what, call.start, string, where, not rest, key, seen, *call[-3:])
+            found.append(one)
     return Registrations(tuple(found), whole=whole)
 
 
-def _calls(code: str, block: re.Match[str]) -> Iterator[_Call]:
-    """The calls of a block, or of the body of a function, in a text without comments and strings."""
-    arguments = [one.strip() for one in (block["arguments"] or "").split(",")]
-    module = block["parameter"] or arguments[-1]
+def without_directives(code: str) -> str:
+    """A text without comments, with blanks for its directives and the bodies of macros."""
+    return DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), code)
+
+
+def _calls(code: str) -> Iterator[_Call]:
+    """The calls of all blocks and functions, and the blocks, in a text without comments and strings."""
+    visible = without_directives(code)
+    macros = {found["macro"] for found in DIRECTIVE.finditer(code)}
+    blocks = [one for one in _BLOCK.finditer(code) if one["parameter"] is None]
+    bodies = [(one.end(), _closing(code, one.end() - 1, "{", "}")) for one in blocks]
+    for block in blocks:
+        arguments = [one.strip() for one in block["arguments"].split(",")]
+        name, foreign = arguments[0], arguments[0] in _FOREIGN
+        exact = name == "TORCH_EXTENSION_NAME" or not (name.isupper() or name in macros)
+        certain = visible[block.start()] != " "
+        namespace = name if exact else ""
+        if name == "TORCH_EXTENSION_NAME" and not (block["kind"] or block["expanded"]):
+            namespace = f'"{name}"'  # which TORCH_LIBRARY does not expand
+        if not block["kind"]:
+            start = block.start("arguments")
+            yield _Call("library", start, start + len(name), "", foreign, namespace, "", certain)
+        key = arguments[-2] if block["kind"] == "_IMPL" and len(arguments) > 2 else ""  # noqa: PLR2004  (name, key, module)
+        pattern = _Call("", 0, 0, key, foreign, namespace, block["kind"] or "", certain)
+        yield from _calls_of(arguments[-1], code, visible, block.end(), pattern)
+    for block in _BLOCK.finditer(code):
+        scope = re.sub(r"\s", "", block["scope"] or "")
+        if block["parameter"] and (scope == "torch::" or (not scope and _OF_TORCH.search(visible))):
+            function = _FUNCTION.search(code, max(0, block.start() - 200), block.start())
+            called = re.compile(rf"\b{function['function']}\s*\(" if function else r"\Z.")
+            certain = visible[block.start()] != " " and any(
+                _is_straight(visible, start, call.start())
+                for start, end in bodies
+                for call in called.finditer(visible, start, end)
+            )
+            pattern = _Call("", 0, 0, "", foreign=False, namespace="", kind="", certain=certain)
+            yield from _calls_of(block["parameter"], code, visible, block.end(), pattern)
+
+
+def _calls_of(module: str, code: str, visible: str, start: int, pattern: _Call) -> Iterator[_Call]:
+    """The calls of a module in a body that begins at a place."""
     if not re.fullmatch(r"\w+", module):
         return
-    key = arguments[-2] if block["kind"] == "_IMPL" and len(arguments) > 2 else ""  # noqa: PLR2004  (name, key, module)
-    end = _closing(code, block.end() - 1, "{", "}")
-    for name in re.compile(rf"\b{module}\b").finditer(code, block.end(), end):
+    end = _closing(code, start - 1, "{", "}")
+    for name in re.compile(rf"\b{module}\b").finditer(code, start, end):
+        certain = pattern.certain and _is_straight(visible, start, name.start())
         at = name.end()
         while call := _CALL.match(code, at):
             at = _closing(code, call.end() - 1, "(", ")")
-            yield _Call(call["what"], call.end(), at, key, arguments[0] in _FOREIGN)
+            yield pattern._replace(what=call["what"], start=call.end(), end=at, certain=certain)
             at += 1
+
+
+def _is_straight(visible: str, start: int, at: int) -> bool:
+    """Whether what begins at a place of a body is a statement that is certainly run."""
+    before = visible[start:at]
+    if _LEAVES.search(before):  # a lambda among the arguments of an earlier call may return
+        while before != (shorter := re.sub(r"\([^()]*\)", "", before)):
+            before = shorter
+    balanced = all(before.count(one) == before.count(other) for one, other in (("{", "}"), ("(", ")")))
+    return balanced and before.rstrip()[-1:] in {"", ";", "}"} and visible[at] != " " and not _LEAVES.search(before)
 
 
 def _closing(code: str, start: int, opening: str, closing: str) -> int:
@@ -151,7 +225,9 @@ def _string(plain: str, start: int) -> tuple[str | None, tuple[int, ...], int]:
             places += range(*literal.span("raw"))
             continue
         for part in _PLAIN.finditer(plain, *literal.span("plain")):
-            shown = part["other"] or _ESCAPED.get(part["escaped"], part["escaped"])
+            shown = part["other"] or _ESCAPED.get(part["escaped"])
+            if shown is None:
+                return None, (), start
             text += shown
             places += [part.start()] * len(shown)
     return (text, (*places, at - 1), at) if at > start else (None, (), start)

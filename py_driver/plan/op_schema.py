@@ -40,6 +40,12 @@ _NUMBERS = frozenset((
 _NO_VALUES = {"true": "True", "false": "False", "null": "None", "nullptr": "None", "nullopt": "None", "none": "None"}
 """Words that are no value, with what is meant."""
 
+_WORDS = frozenset(("Mean", "complex", "contiguous_format", "float", "long", "strided"))
+"""The words that torch takes for a value of any type; for some types a release may know others."""
+
+_PLAIN = ("Generator", "Scalar", "SymInt", "Tensor", "bool", "float", "int", "str")
+"""Types for which there are no other words."""
+
 _OF_TORCH = ("aten", "prim")
 """Namespaces in whose schemas a word may stand for any type."""
 
@@ -182,7 +188,9 @@ class _Parser:
             self._need(":", "`:`")
             self._name("the name of the op")
         if self._take("."):
-            self._name("the name of the overload")
+            overload = self._name("the name of the overload")
+            if overload.text == "default" or overload.text.startswith("__"):
+                self._fail(f"torch keeps `{overload.text}` for itself; it cannot be the name of an overload", overload)
 
     def schema(self) -> None:
         """A name, arguments in brackets, and what is returned."""
@@ -211,24 +219,32 @@ class _Parser:
         if self._take("*"):
             self._by_keyword = True
             return
-        if self._take("..."):
+        if self._rest():
             return
         value = self._typed()
         name = self._name("the name of an argument")
         if self._take("="):
             self._has_default = True
             self._default(value)
-        elif self._has_default and not self._by_keyword and value and not value.endswith("[]"):
+        elif self._has_default and not self._by_keyword and value and not value.endswith("]"):
             self._fail(f"`{name.text}` needs a default, as an argument before it has one", name)
 
-    def _return(self) -> None:
+    def _rest(self) -> bool:
+        """Whether `...` was here: it is the last."""
         if not self._take("..."):
+            return False
+        if not self._is(")"):
+            self._fail(f"`...` must be the last, and {_shown(self._now)} follows")
+        return True
+
+    def _return(self) -> None:
+        if not self._rest():
             self._typed()
             if self._now.kind == "name":
                 self._next()
 
     def _typed(self) -> str:
-        """A type, also with the length of a list; its name if it has no length and no arguments."""
+        """A type, also with the length of a list, for which its name has `[N]`; without what has arguments."""
         name = self._type()
         if self._take("["):
             if self._now.kind != "number":
@@ -236,8 +252,7 @@ class _Parser:
             self._next()
             self._need("]", "the length")
             self._alias()
-            self._take("?")
-            return ""
+            return f"{name}[N]" + "?" * self._take("?")
         return name
 
     def _type(self) -> str:
@@ -303,16 +318,44 @@ class _Parser:
     def _default(self, of: str) -> None:
         if of in {"Tensor", "Generator"} and not self._is("None"):
             self._fail(f"a {of} can only be `None` by default, not {_shown(self._now)}")
-        if of.endswith("[]") and of.removesuffix("[]") not in {"", *_NUMBERS} and self._is("["):
+        if of.endswith("]"):
+            self._list_default(of, of.removesuffix("[]").removesuffix("[N]"))
+            return
+        word = self._now
+        if self._is("["):
+            self._fail("only a list without `?` can be `[...]` by default")
+        if word.kind == "name" and word.text not in {*_WORDS, *_NO_VALUES} and of.removesuffix("?") in _PLAIN:
+            self._fail(f"torch knows no value `{word.text}`")
+        self._constant()
+
+    def _list_default(self, of: str, base: str) -> None:
+        if base not in _NUMBERS:
             self._fail(f"torch takes no default for `{of}`")
         if self._take("["):
             if not self._take("]"):
-                self._constant()
+                self._element(base)
                 while self._take(","):
-                    self._constant()
+                    self._element(base)
                 self._need("]", "the values")
-        else:
-            self._constant()
+            return
+        number = " or a number" if of.endswith("[N]") else ""
+        if not number or (self._now.kind == "name" and self._now.text not in _NO_VALUES):
+            self._fail(f"`{of}` can only be `[...]`{number} by default, not {_shown(self._now)}")
+        self._element(base)
+
+    def _element(self, base: str) -> None:
+        """A value in a list: a number, `True`, `False` or a word."""
+        token = self._now
+        value = self._tokens[self._at + 1] if self._is("-") else token
+        truth = token.text in {"True", "False"}
+        wrong = token.kind == "string" or self._is("None")
+        wrong = wrong or (base == "bool" and not truth and token.text not in _NO_VALUES)
+        wrong = wrong or (base in {"int", "SymInt", "float"} and truth)
+        if value.kind == "number" and base in {"int", "SymInt"}:
+            wrong = wrong or "." in value.text or value.text.endswith("j")
+        if wrong:
+            self._fail(f"{_shown(value)} cannot be in a list of `{base}`", value)
+        self._constant()
 
     def _constant(self) -> None:
         minus = self._take("-")

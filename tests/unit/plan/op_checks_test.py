@@ -53,6 +53,25 @@ def said(project: Path, text: str) -> list[tuple[str, str]]:
         ('ops.def("f(str s=\\"a\\", double x) -> ()", &f);', "error: torch does not take", "double"),
         ('#if CUDA_VERSION > 1\nops.def("f(double x) -> ()", &f);\n#endif', "torch does not take the schema", "double"),
         ('#ifdef CUDA_KERNEL\nops.def("f(double x) -> ()", &f);\n#endif', "error: torch does not take", "double"),
+        (
+            'ops.def("f() -> ()", &f);\n}\nTORCH_LIBRARY_FRAGMENT(TORCH_EXTENSION_NAME, m) {\nm.def("f() -> ()", &f);',
+            "error: the op `f` is defined twice for",
+            "f",
+        ),
+        ('ops.def("mine::f(Tensor x) -> Tensor", &f);', "error: torch does not take the schema of `f`: its n", "mine"),
+        ('ops.def("f() -> ()", &f);\nops.impl("mine::f", &f);', "error: torch does not take the name of `f`", "mine"),
+        ("}\nTORCH_LIBRARY(a, m) {\n}\nTORCH_LIBRARY(a, m) {\n", "error: cuda has TORCH_LIBRARY for `a` twice", "a"),
+        (
+            '}\nTORCH_LIBRARY_IMPL(a, CPU, m) {\nm.def("f() -> ()", &f);',
+            "error: torch does not take the schema of `f`: `def` cannot stand in TORCH_LIBRARY_IMPL",
+            "f() -> ()",
+        ),
+        ('ops.def("f.default() -> ()", &f);', "error: torch does not take the schema of `f.default`", "default"),
+        ('ops.def("g(int x) -> int", [] { return (1); });\nops.def("f(double x) -> ()");', "error: torch", "double"),
+        ('if (c) ops.def("f(double x) -> ()");', "torch does not take the schema of `f`", "double"),
+        ('if (c) return;\nops.def("f(double x) -> ()");', "torch does not take the schema of `f`", "double"),
+        ('}\nvoid f(torch::Library& m) {\nm.def("f(double x) -> ()");', "torch does not take the schema", "double"),
+        ('}\n#define F TORCH_LIBRARY(a, m) { m.def("f(double)"); }\nint f() {', "torch does not take", "double"),
         ('ops.def("f() -> ()", &f);\nops.def("f(int x) -> ()", &f);', "error: the op `f` is defined twice for", "f"),
         ('ops.impl("f(int x) -> ()", &f);', "error: torch does not take the name of `f`: nothing may follow", "("),
         ('ops.def("f() -> ()");', "no `impl` implements `f` for cuda and cpu; a call with", "f"),
@@ -85,6 +104,17 @@ def test_what_is_wrong_is_named_where_it_stands(project: Path, body: str, messag
         'other.def("f(double x) -> ()");',
         '#ifdef ROCM_KERNEL\nops.def("f(double x) -> ()");\n#endif',
         'ops.class_<Foo>("Foo").def(torch::init<>()).def("f(double x)", &f);',
+        'ops.def("f() -> ()", &f);\n}\nTORCH_LIBRARY_FRAGMENT(shared, m) {\nm.def("shared::f() -> ()", &f);',
+        'if (c) ops.def("f() -> ()", &f); else ops.def("f() -> ()", &g);',
+        'if constexpr (c) {\nops.def("f() -> ()", &f);\n} else {\nops.def("f() -> ()", &g);\n}',
+        'ops.def("f() -> ()", &f);\n[](torch::Library& ops) { ops.def("f() -> ()", &f); };',
+        '}\nvoid a(torch::Library& m) { m.def("f() -> ()", &f); }\n'
+        'void b(torch::Library& m) { m.def("f() -> ()", &f); }\nTORCH_LIBRARY_FRAGMENT(x, m) {\nc ? a(m) : b(m);',
+        '}\nvoid a(my::Library& m) { m.def("f(double x) -> ()", &f); }\nvoid b(Library& m) { m.def("f(double)");',
+        'ops.def("f\\x28Tensor x\\51 -> ()", &f);',
+        "}\nTORCH_LIBRARY_FRAGMENT(a, m) {\n}\nTORCH_LIBRARY_FRAGMENT(a, m) {\n}\nTORCH_LIBRARY(a, m) {",
+        "}\n#ifdef CPU_KERNEL\nTORCH_LIBRARY(a, m) {\n}\n#else\nTORCH_LIBRARY(a, m) {\n}\n#endif\nvoid f() {",
+        '}\nTORCH_LIBRARY_EXPAND(NAME, m) {\nm.def("mine::f() -> ()", &f);',
         '// f\nops.def("f(Tensor x) -> (Tensor)", {at::Tag::pt2_compliant_tag}, &f);',
     ],
 )
@@ -96,7 +126,8 @@ def test_blocks_of_impl_and_functions_for_a_library(project: Path) -> None:
     head = 'void more(torch::Library& m) { m.def("g(double x) -> ()", &g); }\n'
     tail = 'TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CUDA, ops) { ops.impl("f", &f); }\n'
     other = 'TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("add.Tensor", &f); }\n'
-    assert [part for _, part in said(project, binding('ops.def("f() -> ()");', head))] == ["double"]
+    [(message, part)] = said(project, binding('ops.def("f() -> ()");\nmore(ops);', head))
+    assert (message.startswith("error"), part) == (True, "double")
     [(message, _)] = said(project, binding('ops.def("f() -> ()");') + tail + other)
     assert message == "`f` is implemented for CUDA only, in what is built for cpu"
     tail += 'STABLE_TORCH_LIBRARY_IMPL(TORCH_EXTENSION_NAME, CPU, m) { m.impl("f", TORCH_BOX(&f)); }\n'
@@ -130,6 +161,13 @@ def test_what_python_may_register_is_not_missed(project: Path) -> None:
         ("", "error"),
         (f"// {END}", "error"),
         ("PyMODINIT_FUNC PyInit_x() { return nullptr; }\n", None),
+        (f"#if 0\n{END}#endif\n", "error"),
+        (f"#define BIND {END}", "error"),
+        (f"#define C {END}int Cat;\n", "error"),
+        (f"#define A {END}#define B A\nB\n", None),
+        ("REGISTER_EXTENSION(relu)\n", "error"),
+        ("#define relu TORCH_EXTENSION_NAME\nREGISTER_EXTENSION(relu)\n", None),
+        (f"REGISTER_EXTENSION(relu)\n{END}", None),
         ("#define BIND REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\nBIND\n", None),
         ('#include "csrc/relu.h"\n', "note"),
         ("#include MORE\n", "note"),
@@ -144,7 +182,7 @@ def test_a_library_that_python_cannot_import(project: Path, text: str, found: st
 
 def test_places_of_escapes_and_raw_strings() -> None:
     text = 'TORCH_LIBRARY(a, m) { m.def("a\\"b\\\n" R"(c"d)"  "e"); }'
-    [one] = registrations(text).found
+    _, one = registrations(text).found
     assert one.text == 'a"bc"de'
     assert [text[place] for place in one.places[:-1]] == ["a", "\\", "b", "c", '"', "d", "e"]
 
@@ -153,4 +191,4 @@ def test_places_of_escapes_and_raw_strings() -> None:
     "text", ["TORCH_LIBRARY(", "TORCH_LIBRARY(a, m) {", 'TORCH_LIBRARY(a, m) { m.def("', "Library& m) {"]
 )
 def test_texts_that_do_not_end(text: str) -> None:
-    assert all(one.text is None for one in registrations(text).found)
+    assert all(one.text is None for one in registrations(text).found if one.what != "library")

@@ -17,4 +17,15 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("twice(Tensor input) -> Tensor", &twice);
 }
 
-REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
+TORCH_LIBRARY_FRAGMENT_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  ops.def("other::foreign(Tensor input) -> Tensor", &twice);
+  ops.def("dims(Tensor input, int[] dims=None) -> Tensor", &twice);
+}
+
+TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CUDA, ops) {
+  ops.def("late(Tensor input) -> Tensor", &twice);
+}
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {}
+
+REGISTER_EXTENSION(relu)
