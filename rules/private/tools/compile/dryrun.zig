@@ -66,6 +66,13 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
     return .{ .commands = commands.items, .temporary = temporary.items, .environment = environment };
 }
 
+/// The environment of this program, with the working directory for temporary files: Landlock lets a compiler open no other.
+pub fn environmentHere(allocator: std.mem.Allocator) !std.process.EnvMap {
+    var environment = try std.process.getEnvMap(allocator);
+    try environment.put("TMPDIR", ".");
+    return environment;
+}
+
 /// Runs one command, see `start`. Ends this program with the command's exit code if that is not 0.
 pub fn execute(
     directory: ?[]const u8,

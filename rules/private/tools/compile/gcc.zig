@@ -38,7 +38,7 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         if (common.is(word, "-fpreprocessed")) break false;
     } else true;
     if (reads) for ([_][]const u8{ "-MD", try inputs.listName(allocator, made), "-MT", "out" }) |word| try command.append(word);
-    const environment = try std.process.getEnvMap(allocator);
+    const environment = try dryrun.environmentHere(allocator);
     try dryrun.execute(null, allocator, command.items, &environment);
     if (reads) {
         try lookedFor(allocator, directory, made);

@@ -44,7 +44,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         } else return common.fail("guarded: no such flag: {s}", .{flag});
     }
     const command = arguments.items[arguments.at..];
-    const environment = try std.process.getEnvMap(allocator);
+    const environment = try dryrun.environmentHere(allocator);
     const out = try made(command);
     const all = try needed.full(allocator, command);
     try packs.layOut();
@@ -125,7 +125,7 @@ pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
     const after = try arguments.value("--read");
     if (!common.is(try arguments.value("either"), "--")) return common.fail("either: -- is missing", .{});
     const command = try needed.full(allocator, arguments.items[arguments.at..]);
-    const environment = try std.process.getEnvMap(allocator);
+    const environment = try dryrun.environmentHere(allocator);
     const is_there = (try common.read(allocator, text)).len > 0;
     if (is_there) {
         if (try dryrun.attempt(null, allocator, command, &environment))
@@ -141,7 +141,7 @@ pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
 /// Runs a compiler that reads a text which `run` has made, or an assembler.
 pub fn confined(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (!common.is(try arguments.value("confined"), "--")) return common.fail("confined: -- is missing", .{});
-    const environment = try std.process.getEnvMap(allocator);
+    const environment = try dryrun.environmentHere(allocator);
     const command = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
     try dryrun.execute(null, allocator, command, &environment);
 }
