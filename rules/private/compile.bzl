@@ -44,7 +44,10 @@ def phase_file(ctx, source, mnemonic, arch = None):
         File.
     """
     made = PHASES[mnemonic]["makes"]
-    name = "%s/%s" % (arch, made["arch"]) if arch else made["source"]
+    return _beside_phases(ctx, source, "%s/%s" % (arch, made["arch"]) if arch else made["source"])
+
+def _beside_phases(ctx, source, name):
+    """Declares a file in the directory of a source's phases."""
     return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
 
 def headers_file(ctx, source, name = "headers.txt"):
@@ -58,7 +61,7 @@ def headers_file(ctx, source, name = "headers.txt"):
     Returns:
         File.
     """
-    return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
+    return _beside_phases(ctx, source, name)
 
 def object_file(ctx, source):
     """Declares the object of a source.

@@ -273,7 +273,7 @@ test "lines of lld become shorter" {
     defer arena.deinit();
     const text =
         \\ld.lld: error: undefined symbol: scale(float*, long)
-        \\>>> referenced by a.cpp:5 (/work/a.cpp:5)
+        \\>>> referenced by a.cpp:5 (/src/a.cpp:5)
         \\>>>               out/a.o:(run(float*))
         \\>>> referenced by a.cpp
         \\>>>               out/a.o:(.data+0x0)
@@ -291,7 +291,7 @@ test "lines of lld become shorter" {
     var lines = std.ArrayList([]const u8).init(arena.allocator());
     try std.testing.expect(try shorten(arena.allocator(), blocks[0].lines, &lines));
     for ([_][]const u8{
-        "referenced by out/a.o at /work/a.cpp:5 in run(float*)",
+        "referenced by out/a.o at /src/a.cpp:5 in run(float*)",
         "referenced by out/a.o in .data+0x0",
         "did you mean: scale(float*, int), which out/b.o defines",
     }, lines.items) |expected, line| try std.testing.expectEqualStrings(expected, line);

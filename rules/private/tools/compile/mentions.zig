@@ -246,23 +246,29 @@ pub const Mentions = struct {
         found.value_ptr.* = self.observes() or (found.found_existing and found.value_ptr.*);
     }
 
+    /// Whether an operator is used somewhere; if `observed`, where more is asked for than a value.
+    fn usesWhere(self: *const Mentions, operator: []const u8, observed: bool) bool {
+        if (operator.len == 1) return self.hasMarks(.{ 0, operator[0] }, observed);
+        for (operator[0 .. operator.len - 1], operator[1..]) |first, second|
+            if (!self.hasMarks(.{ first, second }, observed)) return false;
+        return true;
+    }
+
+    fn hasMarks(self: *const Mentions, marks: [2]u8, observed: bool) bool {
+        const found = self.marks.get(marks) orelse return false;
+        return found or !observed;
+    }
+
     /// Whether an operator is used somewhere.
     pub fn uses(self: *const Mentions, operator: []const u8) bool {
-        if (operator.len == 1) return self.marks.contains(.{ 0, operator[0] });
-        for (operator[0 .. operator.len - 1], operator[1..]) |first, second| if (!self.marks.contains(.{ first, second })) return false;
-        return true;
+        return self.usesWhere(operator, false);
     }
 
     /// Whether a declaration can be seen by more than the value of a call.
     pub fn sees(self: *const Mentions, declaration: declarations.Declaration) bool {
-        const name = declaration.name;
         if (self.names.contains("requires")) return true;
-        if (declaration.what == .operator) {
-            if (name.len == 1) return self.marks.get(.{ 0, name[0] }) orelse false;
-            for (name[0 .. name.len - 1], name[1..]) |first, second| if (!(self.marks.get(.{ first, second }) orelse false)) return false;
-            return true;
-        }
-        const mentioned = self.names.get(name) orelse return false;
+        if (declaration.what == .operator) return self.usesWhere(declaration.name, true);
+        const mentioned = self.names.get(declaration.name) orelse return false;
         return mentioned.plain or mentioned.observed;
     }
 
