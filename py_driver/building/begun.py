@@ -71,18 +71,18 @@ def remembered(projects: Sequence[Beginning], base: Path | None) -> Iterator[Log
     log = Log(place / f"{os.getpid()}-{secrets.token_hex(4)}.log", set())
     with storage_errors(place):
         place.mkdir(parents=True, exist_ok=True)
-        for one in projects:
-            _recover(one.module)
-            said = {"version": _VERSION, "log": str(log.path), "base": str(base or ""), **one._asdict()}
-            write(place / f"{one.module}{_KIND}", json.dumps(said).encode())
+        for project in projects:
+            _recover(project.module)
+            said = {"version": _VERSION, "log": str(log.path), "base": str(base or ""), **project._asdict()}
+            write(place / f"{project.module}{_KIND}", json.dumps(said).encode())
     try:
         yield log
     finally:
-        for one in projects:
-            if one.module in log.known:
-                (place / f"{one.module}{_KIND}").unlink(missing_ok=True)
+        for project in projects:
+            if project.module in log.known:
+                (place / f"{project.module}{_KIND}").unlink(missing_ok=True)
             else:
-                _recover(one.module)
+                _recover(project.module)
         for part in place.glob(f"{log.path.name}*"):
             part.unlink(missing_ok=True)
 
@@ -158,9 +158,9 @@ def _with(history: History, begun: dict[str, Any]) -> History:
         if found:
             records.append(max(found, key=lambda record: sum(path in made for path in record["steps"])))
     traced = trace_steps(records, {}, spawns)
-    done = [one for one in places_of(count_steps(records, traced), traced) if one[1].path in made]
+    done = [placed for placed in places_of(count_steps(records, traced), traced) if placed[1].path in made]
     sources = {(place.split("|")[0], place.split("|")[1]) for place in history}
     new = learned(history, steps, done, sources | {(step.section, step.source) for step in steps})
     # How busy the machine was meanwhile, nobody knows.
-    known = {place: one.seconds for place, one in history.items() if one.seconds}
-    return {place: one._replace(seconds=known.get(place, one.seconds)) for place, one in new.items()}
+    known = {place: work.seconds for place, work in history.items() if work.seconds}
+    return {place: work._replace(seconds=known.get(place, work.seconds)) for place, work in new.items()}

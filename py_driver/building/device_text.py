@@ -74,19 +74,19 @@ def explained(
     name, text = said
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
-    file = next((one for one in project.plan.files if str(project.directory / one) == place.file), "")
-    with_name = {one: numbers for one in project.plan.files if (numbers := paths.lines_of(project, one, word))}
+    file = next((listed for listed in project.plan.files if str(project.directory / listed) == place.file), "")
+    with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
     if place.mnemonic == _HOST and not any(
-        _EXTERN.search(paths.text_of(project, one, number) or "")
-        for one, numbers in with_name.items()
+        _EXTERN.search(paths.text_of(project, listed, number) or "")
+        for listed, numbers in with_name.items()
         for number in numbers
     ):
         return None
     line = place.line or next(iter(with_name.get(file, ())), 0)
-    others = [str(project.directory / one) for one in with_name if one != file]
+    others = [str(project.directory / listed) for listed in with_name if listed != file]
     text += ": that takes relocatable device code (`-rdc=true`), which is not linked"
     where = f"{place.file}:{line}: " if line and place.file else f"{place.file}: " if place.file else ""
-    shown = [f"    {one.removeprefix(f'{place.file}: ')}" for one in lines]
+    shown = [f"    {shown_line.removeprefix(f'{place.file}: ')}" for shown_line in lines]
     also = [f"    {', '.join(others[:_FEW])} {'has' if len(others) == 1 else 'have'} it too"] if others else []
     return Explained(message=text, line=line, lines=(f"{where}{severity}: {text}", *shown, *also, _HELP))
 

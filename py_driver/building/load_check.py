@@ -59,21 +59,21 @@ def check_loads(cells: Sequence[Built], output: Output) -> None:
     Raises:
         DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    new = [(one, extension, mark) for one in cells for extension, mark in _extensions(one) if not mark.is_file()]
+    new = [(built, extension, mark) for built in cells for extension, mark in _extensions(built) if not mark.is_file()]
     if not new:
         return
     torches = [*_torches()]
     rest = 0
-    for one, extension, mark in new:
-        torch = next((torch for torch in torches if _fits(torch, one)), None)
+    for built, extension, mark in new:
+        torch = next((torch for torch in torches if _fits(torch, built)), None)
         loaded = None
         if torch is not None:
-            with output.task(f"loading {one.variant.name} in torch {torch.version} ({torch.backend})") as task:
-                loaded = _load(one, extension, torch)
+            with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
+                loaded = _load(built, extension, torch)
                 task.done("failed" if loaded.wrong else loaded.lacks or "done")
             if loaded.wrong:
-                message = f"{one.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
-                raise error(Code.LOAD_FAILED, message, help=f"it stays in {one.path}; do not publish it")
+                message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
+                raise error(Code.LOAD_FAILED, message, help=f"it stays in {built.path}; do not publish it")
         if loaded is None:
             rest += 1
             continue

@@ -96,12 +96,14 @@ class OpChecker:
         others = _EXTENSION.sub("", without_directives(code))
         if "REGISTER_EXTENSION" in macros or _binds(f"{others}\n{''.join(_defines(code))}"):
             return
-        found = [(path, one) for path, text in visible.items() for one in _EXTENSION.finditer(without_directives(text))]
-        if any(one["name"].isupper() or one["name"] in macros for _, one in found):
+        found = [
+            (path, match) for path, text in visible.items() for match in _EXTENSION.finditer(without_directives(text))
+        ]
+        if any(match["name"].isupper() or match["name"] in macros for _, match in found):
             return
-        for path, one in found:
-            message = f"Python imports TORCH_EXTENSION_NAME, not `{one['name']}`; write the macro's name here"
-            self._findings.add(Code.OP_REGISTRATION, message, self._files.place(path, *one.span("name")))
+        for path, match in found:
+            message = f"Python imports TORCH_EXTENSION_NAME, not `{match['name']}`; write the macro's name here"
+            self._findings.add(Code.OP_REGISTRATION, message, self._files.place(path, *match.span("name")))
 
     def check_ops(self) -> None:
         """Collect what is wrong with the ops."""
