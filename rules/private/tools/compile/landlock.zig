@@ -50,6 +50,7 @@ pub fn confine(allocator: std.mem.Allocator) !void {
     defer std.posix.close(rules.ruleset);
     if (reparents) try rules.add("/", refer);
     try rules.add(".", read_file);
+    rules.device = try rootDevice();
     try rules.walk(".");
     for (of_machine) |path| try rules.add(path, read_file);
     for (library_directories) |directory| {
@@ -65,9 +66,19 @@ fn expect(answer: usize) !void {
     if (code != .SUCCESS) return common.fail("cannot confine compilers to their inputs: {s}", .{@tagName(code)});
 }
 
+/// The device of the working directory if that is the root, as where an executor lays out inputs in a root of their own;
+/// null elsewhere.
+fn rootDevice() !?u64 {
+    var buffer: [std.fs.max_path_bytes]u8 = undefined;
+    if (!common.is(try std.posix.getcwd(&buffer), "/")) return null;
+    return (try std.posix.fstatat(std.fs.cwd().fd, ".", 0)).dev;
+}
+
 const Rules = struct {
     allocator: std.mem.Allocator,
     ruleset: std.posix.fd_t,
+    /// If it is not null, what is mounted from elsewhere, such as /proc, is no input.
+    device: ?u64 = null,
 
     /// `struct landlock_path_beneath_attr`, which is packed.
     const Beneath = extern struct { access: u64 align(4), parent: i32 };
@@ -94,6 +105,10 @@ const Rules = struct {
             if (entry.kind != .directory and entry.kind != .sym_link) continue;
             const path = try std.fs.path.join(self.allocator, &.{ directory, entry.name });
             if (entry.kind == .directory) {
+                if (self.device) |device| {
+                    const found = std.posix.fstatat(opened.fd, entry.name, linux.AT.SYMLINK_NOFOLLOW) catch continue;
+                    if (found.dev != device) continue;
+                }
                 try self.walk(path);
                 continue;
             }
