@@ -57,8 +57,9 @@ def test_a_build(project: Path) -> None:
         lines = terminal.shown()
         assert program.returncode == 0, lines
         assert lines[0].startswith("plan: 1 variant, 4 compile actions: at most ")
-        assert lines[1].split() == ["variant", "size", "GPU", "archs", "run", "shared", "cached", "seconds"]
-        assert [line.split()[0] for line in lines[2:]] == [CPU, "total", "1"]
+        table = [line for line in lines[1:] if not re.match(r"loading |1 variant not loaded ", line)]
+        assert table[0].split() == ["variant", "size", "GPU", "archs", "run", "shared", "cached", "seconds"]
+        assert [line.split()[0] for line in table[1:]] == [CPU, "total", "1"]
         assert terminal.screen.cursor.x == 0
         assert not terminal.screen.cursor.hidden
 
