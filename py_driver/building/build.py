@@ -24,10 +24,10 @@ from py_driver.building.history import read_calls, write_calls, write_history
 from py_driver.building.made import remember
 from py_driver.building.report_page import check_page, write_report
 from py_driver.building.rerun_reasons import calls_of
-from py_driver.building.selection import archives, choose, other_openmp, unsplit
+from py_driver.building.selection import archives, choose, made_from, other_openmp, unsplit
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
-from py_driver.building.variant_dir import BUILD, DEV, dev_directory
+from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
 from py_driver.building.workspace import one_at_a_time, workspace_for
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.installation import rules_digest
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from py_driver.building.estimate import History
     from py_driver.building.executed import CellStep, Place
     from py_driver.building.expected import Step
+    from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
@@ -242,7 +243,7 @@ def _build(prepared: Prepared, releases: Releases, options: Options, output: Out
         beginning = Beginning(plan.module, workspace.package, ahead.steps)
         with remembered([beginning], output_base(server.bazel, workspace.root)) as log:
             done, counted, done_steps = _run(server, project, ahead.estimate, options, output, log.path)
-            cells = collect_built(prepared, done.events.exec_root or workspace.root, counted)
+            cells = collect_built(prepared, releases.lock, done.events.exec_root or workspace.root, counted)
             placed = places_of(counted, done_steps)
             learn(prepared, ahead, without_load(placed, done.events.cpu))
             log.known.add(plan.module)
@@ -305,11 +306,12 @@ def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory:
     return Ahead(steps=steps, history=history, estimate=estimate(steps, history, jobs=choices.at_once(), memory=memory))
 
 
-def collect_built(prepared: Prepared, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
+def collect_built(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
     """Bring what was built of a project into its `build/`, or into the directory of builds for this machine alone.
 
     Args:
         prepared: what was built.
+        lock: what it was made from.
         root: of Bazel's outputs.
         counted: the steps of each variant.
 
@@ -320,7 +322,7 @@ def collect_built(prepared: Prepared, root: Path, counted: Sequence[CellSteps]) 
     cells = []
     for variant in prepared.chosen:
         with true_names(root / counts[variant.name].directory, prepared.plan) as made:
-            remember(made)
+            remember(made, made_from(prepared.plan, variant, read_metadata(made) or {}, lock))
             path, size = collect(made, prepared.place_of(made), variant.name)
         cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
     return tuple(cells)

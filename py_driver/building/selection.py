@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT
@@ -10,9 +10,10 @@ from py_driver.matrix.cells import CPUS, USUAL_CPU, spell
 from py_driver.matrix.releases import openmp_file
 from py_driver.matrix.select import ANY, means, narrow, select
 from py_driver.matrix.torch_openmp import RUNTIME, key_of, read_file
+from py_driver.plan.metadata import CXX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.lock import Lock
@@ -86,6 +87,18 @@ def archives(
     if linked and (gcc or any(group.openmp for group in linked)):
         found += lock.gcc_entries({variant.cell.cpu or USUAL_CPU for variant in chosen})
     return list({entry.key: entry for entry in found}.values())
+
+
+def made_from(plan: Plan, variant: Variant, metadata: Mapping[str, Any], lock: Lock) -> list[Entry]:
+    """The archives that a built variant was made from, if the lock is that of the build.
+
+    Args:
+        plan: of the project.
+        variant: of it.
+        metadata: what the metadata.json of the variant says.
+        lock: what is pinned.
+    """
+    return archives(plan, [variant], lock, gcc=CXX in metadata, read=True)
 
 
 def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from py_driver.bazel.servers import Server
     from py_driver.building.build import Ahead, Options, Prepared
     from py_driver.building.executed import CellStep, CellSteps
+    from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
@@ -193,7 +194,7 @@ def _build(
             others = [each.project.workspace.package for each in those if each is not one]
             failure = failure_of(one.project, others, done, built, teller)
             try:
-                results[directory] = failure or _collected(one, before, done, steps[directory], output)
+                results[directory] = failure or _collected(one, releases.lock, before, done, steps[directory], output)
                 if failure is None:
                     log.known.add(one.project.plan.module)
             except DriverError as refused:
@@ -279,8 +280,9 @@ def failure_of(
     return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *mine])
 
 
-def _collected(
+def _collected(  # noqa: PLR0913  (what, from what, and what became of it)
     one: Placed[Prepared],
+    lock: Lock,
     ahead: Ahead,
     done: Completed,
     steps: tuple[list[CellSteps], list[CellStep]],
@@ -288,7 +290,7 @@ def _collected(
 ) -> Build:
     """Bring what was built of a project into its `build/`, remember what that took, and write its report."""
     project, (totals, done_steps) = one.task, steps
-    cells = collect_built(project, done.events.exec_root or one.project.workspace.root, totals)
+    cells = collect_built(project, lock, done.events.exec_root or one.project.workspace.root, totals)
     placed = places_of(totals, done_steps)
     learn(project, ahead, without_load(placed, done.events.cpu))
     report(project, totals, placed, output)

@@ -86,7 +86,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
     with held(directory, plan, output):
         chosen = present(directory, plan, args.variant, words=words)
-        built = read_to_ship(directory, plan, chosen)
+        built = read_to_ship(directory, plan, chosen, releases.lock)
         path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
         if path in taken:
             message = f"{path} is the wheel of {taken[path]} already, and would be that of {directory} too"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.building.abi_check import build_program, check, expectations
-from py_driver.building.selection import archives
+from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import BUILD, present, read_metadata
 from py_driver.building.workspace import held
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.select import ANY
 from py_driver.output import counted
-from py_driver.plan.metadata import CXX, METADATA
+from py_driver.plan.metadata import METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.publishing.card import CARD, MADE, card_facts, make_card
@@ -137,13 +137,12 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
     with held(directory, plan, output):
         chosen = present(directory, plan, patterns, words=options.words)
-        built = read_to_ship(directory, plan, chosen)
+        built = read_to_ship(directory, plan, chosen, releases.lock)
         _check(directory, zip(chosen, built, strict=True), releases, output)
         about = [
             document
             for variant, one in zip(chosen, built, strict=True)
-            for used in [archives(plan, [variant], releases.lock, gcc=CXX in one.metadata, read=True)]
-            for document in documents(manifest, one, used, commit)
+            for document in documents(manifest, one, made_from(plan, variant, one.metadata, releases.lock), commit)
         ]
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
             message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"

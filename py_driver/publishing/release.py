@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
 from py_driver.bazel.invocation import Cxx
-from py_driver.building.made import was_made
+from py_driver.building.made import was_made, was_made_from_others
+from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import BUILD, BYTECODE, changed, files_of, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.manifest.model import Manifest
+    from py_driver.matrix.lock import Lock
     from py_driver.plan.plan import Plan, Variant
 
 _SHOWN = 5
@@ -144,6 +146,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
         directory: of the project.
         plan: of the project.
         chosen: variants of it that are in its `build/`.
+        lock: what is pinned.
 
     Raises:
         DriverError: CHANGED_BUILD, one diagnostic for each variant that is not what its metadata.json says, or is of
@@ -170,16 +173,17 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     return found
 
 
-def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant]) -> list[BuiltVariant]:
-    """Variants of a project that may leave this machine: something here has made each, as it is.
+def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: Lock) -> list[BuiltVariant]:
+    """Variants of a project that may leave this machine: a build here has made each, as it is, from what the lock pins.
 
-    A changed file with a changed digest looks like what a build makes. And what Python has left there would run in the
+    A changed file with a changed digest looks like what a build makes. What Python has left there would run in the
     place of what was looked at; it is removed.
 
     Args:
         directory: of the project.
         plan: of the project.
         chosen: variants of it that are in its `build/`.
+        lock: what is pinned.
 
     Raises:
         DriverError: CHANGED_BUILD, one diagnostic for each that is another; see `read_variants`.
@@ -187,12 +191,16 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant]) -> list
     for variant in chosen:
         remove_bytecode(directory / BUILD / variant.name)
     built, wrong = read_variants(directory, plan, chosen), []
-    for one in built:
+    for variant, one in zip(chosen, built, strict=True):
         [metadata] = [file for file in one.files if file.path == f"{BUILD}/{one.name}/{METADATA}"]
-        if not was_made(metadata.sha256):
-            message = f"no build here made {directory / BUILD / one.name} as it is, nor did `driver verify` see it"
-            advice = "build it again: driver build; or compare it with what its sources make: driver verify"
-            wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help=advice))
+        if was_made(metadata.sha256, made_from(plan, variant, one.metadata, lock)):
+            continue
+        place = directory / BUILD / one.name
+        message = f"no build here made {place} as it is, nor did `driver verify` see it"
+        if was_made_from_others(metadata.sha256):
+            message = f"{place} was made from other archives (compilers, torch, libraries) than the lock has now"
+        advice = "build it again: driver build; or compare it with what its sources make: driver verify"
+        wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help=advice))
     if wrong:
         raise DriverError(wrong)
     return built

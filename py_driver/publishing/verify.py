@@ -17,7 +17,7 @@ from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
 from py_driver.building.executed import read_records
 from py_driver.building.made import remember
-from py_driver.building.selection import choose
+from py_driver.building.selection import choose, made_from
 from py_driver.building.several import batches, failure_of, placed
 from py_driver.building.tell import Teller
 from py_driver.building.true_names import true_names
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from py_driver.building.build import Options
     from py_driver.building.several import Placed
     from py_driver.manifest.model import Manifest
+    from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
@@ -236,12 +237,12 @@ def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: 
         for one in there:
             roots.setdefault((one.project.workspace.root, one.task.cxx), []).append(one)
         for (root, _), those in roots.items():
-            results |= _built_anew(root, those, output, options)
+            results |= _built_anew(root, those, releases, output, options)
     return results
 
 
 def _built_anew(
-    root: Path, those: Sequence[Placed[Task]], output: Output, options: VerifyOptions
+    root: Path, those: Sequence[Placed[Task]], releases: Releases, output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
     """Build the projects of a workspace with a Bazel that knows nothing, and compare what it makes."""
     # What a build read of torch's headers must not matter: all of them make the same.
@@ -279,12 +280,13 @@ def _built_anew(
                 for label, name in project.variants.items()
             }
             results[task.directory] = [
-                _compared(task, name, path, diffoscope=options.diffoscope) for name, path in places.items()
+                _compared(task, name, path, releases.lock, diffoscope=options.diffoscope)
+                for name, path in places.items()
             ]
     return results
 
 
-def _compared(task: Task, variant: str, made: Path, *, diffoscope: bool) -> Verified:
+def _compared(task: Task, variant: str, made: Path, lock: Lock, *, diffoscope: bool) -> Verified:
     """Compare a variant, as Bazel has made it, with what was there."""
     place = task.place
     there = place.directory / BUILD / variant
@@ -294,7 +296,8 @@ def _compared(task: Task, variant: str, made: Path, *, diffoscope: bool) -> Veri
             remove_bytecode(there)  # what is published must have none
         found = differences(named, there)
         if not found:
-            remember(named)
+            [planned] = [one for one in task.chosen if one.name == variant]
+            remember(named, made_from(task.plan, planned, read_metadata(named) or {}, lock))
             return Verified(variant=variant, place=shown, differences=())
         hint = _hint(place.directory / statement_path(variant), task.here)
         report = _diffoscope(named, there) if diffoscope else ""

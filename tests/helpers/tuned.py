@@ -15,6 +15,7 @@ from hub import Hub
 
 from py_driver import __version__
 from py_driver.building.made import remember
+from py_driver.building.selection import made_from
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
@@ -73,7 +74,7 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
         "provenance": {"kernel-builder": {"version": f"rules_torch_kernels {__version__}"}},
     }
     (place / "metadata.json").write_text(json.dumps(metadata))
-    remember(place)
+    remember(place, made_from(plan, cell, metadata, Releases().lock))
 
 
 def environment(hub: Hub | str, project: Path) -> dict[str, str]:

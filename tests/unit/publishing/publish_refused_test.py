@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,9 @@ from tuned import (
 )
 
 from py_driver.building.made import remember
+from py_driver.building.selection import made_from
+from py_driver.matrix.releases import Releases
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,8 +198,28 @@ def test_file_that_was_changed_with_its_digest(hub: Hub, project: Path, command:
     assert f"error[E404]: no build here made {place} as it is" in said
     assert "torch-cuda" not in said
     assert hub.requests == []
-    remember(place)  # as a build does, or `driver verify`
+    _remember(place, project)  # as a build does, or `driver verify`
     publish(hub, project, "--dry-run")
+
+
+def _remember(place: Path, project: Path, *, but: int = 0) -> None:
+    """What a build does that makes a variant from all that the lock pins, but for some of it."""
+    plan = plan_directory(project, Releases())
+    [variant] = [planned for planned in plan.variants if planned.name == place.name]
+    remember(place, made_from(plan, variant, {}, Releases().lock)[but:])
+
+
+def test_archives_of_another_lock(hub: Hub, project: Path) -> None:
+    """What is told of the build names the archives of the lock; those of the build may be others."""
+    place = project / "build" / "torch-cpu"
+    with (place / "metadata.json").open("a") as metadata:  # so that no cache knows it
+        metadata.write(" " * (time.time_ns() % (1 << 20)))
+    _remember(place, project, but=1)
+    said = publish(hub, project, "--variant=torch-cpu", code=2).stderr
+    assert f"error[E404]: {place} was made from other archives (compilers, torch, libraries) than the lock has" in said
+    assert hub.requests == []
+    _remember(place, project)
+    publish(hub, project, "--variant=torch-cpu", "--dry-run")
 
 
 @pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py", "benchmarks/reports.json"])
