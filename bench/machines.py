@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from py_driver.building.cache_contents import size_of  # noqa: E402  (the checkout is no installed package)
+from py_driver.cache.contents import size_of  # noqa: E402  (the checkout is no installed package)
 from py_driver.output import Output  # noqa: E402
 
 _PACKAGES = "python3,python3-venv,ca-certificates,dash"

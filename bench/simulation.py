@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  (a program of its own)
 """What builds of many projects take on many machines, by simulation: python bench/simulation.py.
 
-The driver's own plan says which actions there are and which of them are one (py_driver/building/expected.py), and its
+The driver's own plan says which actions there are and which of them are one (py_driver/actions/expected.py), and its
 estimate runs them on as many workers as are given (estimate.py). simulation.json has the seconds of each action of the
 kernels below, as the driver measured them when it built one variant of each with `--jobs 1` and `--jobs 2`, and how
 long these builds took: by that the simulation is compared with what was. Builds on an engine with 1, 2 and 4 workers,
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from py_driver.building.estimate import History, Known, Work, together  # noqa: E402  (no installed package)
-from py_driver.building.expected import Settings, Step, expected_steps  # noqa: E402
+from py_driver.actions.estimate import History, Known, Work, together  # noqa: E402  (no installed package)
+from py_driver.actions.expected import Settings, Step, expected_steps  # noqa: E402
 from py_driver.matrix.releases import Releases  # noqa: E402
 from py_driver.output import Output  # noqa: E402
 from py_driver.plan.plan import plan_directory  # noqa: E402

@@ -1,1 +1,1 @@
-"""A build from beginning to end, and what is known of it before and afterwards."""
+"""A build from beginning to end."""

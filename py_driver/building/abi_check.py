@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from py_driver.actions.workspace import common_workspace
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import build
 from py_driver.bazel.servers import free_server
 from py_driver.building.variant_dir import read_metadata
-from py_driver.building.workspace import common_workspace
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import ARCH, BUILT
 from py_driver.matrix.cells import is_identifier, parse

@@ -8,27 +8,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py_driver.actions.author_paths import Project
+from py_driver.actions.begun import Beginning, known_history, remembered
+from py_driver.actions.estimate import Estimate, describe, doubt, estimate, learned, without_load
+from py_driver.actions.executed import CellSteps, cells_of, places_of
+from py_driver.actions.expected import Settings, expected_steps
+from py_driver.actions.history import read_calls, write_calls, write_history
+from py_driver.actions.rerun_reasons import calls_of
+from py_driver.actions.workspace import one_at_a_time, workspace_for
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results, without_check
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.run import output_base
 from py_driver.bazel.servers import free_server
-from py_driver.building.author_paths import Project
-from py_driver.building.begun import Beginning, known_history, remembered
 from py_driver.building.collect import check_place, collect
-from py_driver.building.estimate import Estimate, describe, doubt, estimate, learned, without_load
-from py_driver.building.executed import CellSteps, cells_of, places_of
-from py_driver.building.expected import Settings, expected_steps
-from py_driver.building.history import read_calls, write_calls, write_history
+from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.report_page import check_page, write_report
-from py_driver.building.rerun_reasons import calls_of
 from py_driver.building.selection import archives, choose, made_from, other_openmp, unsplit
-from py_driver.building.tell import Teller
-from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
-from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.diagnosing.messages import Teller
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
@@ -36,15 +35,16 @@ from py_driver.matrix.select import ANY
 from py_driver.output import counted
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
+from py_driver.reporting.report_page import check_page, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from py_driver.actions.estimate import History
+    from py_driver.actions.executed import CellStep, Place
+    from py_driver.actions.expected import Step
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
-    from py_driver.building.estimate import History
-    from py_driver.building.executed import CellStep, Place
-    from py_driver.building.expected import Step
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
@@ -63,7 +63,7 @@ class Options:
         report: page to write, with the same as JSON beside it; None writes neither.
         local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
         into: a directory beside the others for use on this machine, where it goes instead of one for its id.
-        change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.variation`.
+        change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.overrides`.
         checked: the server that has looked whether files of toolchains have changed, in a build just before this one.
         choices: how.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from py_driver.actions.estimate import Estimate, Part, Work, by_variant, together
 from py_driver.building.build import look_ahead, say_plan, say_untested
-from py_driver.building.estimate import Estimate, Part, Work, by_variant, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

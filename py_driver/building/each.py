@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py_driver.actions.author_paths import Project
+from py_driver.actions.executed import cells_of
+from py_driver.actions.workspace import one_at_a_time, workspace_for
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, building, without_check
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
 from py_driver.bazel.servers import free_server
-from py_driver.building.author_paths import Project
 from py_driver.building.build import Built
 from py_driver.building.collect import check_place, collect
-from py_driver.building.executed import cells_of
+from py_driver.building.file_names import true_names
 from py_driver.building.selection import archives
-from py_driver.building.tell import Teller
-from py_driver.building.true_names import true_names
-from py_driver.building.workspace import one_at_a_time, workspace_for
+from py_driver.diagnosing.messages import Teller
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.matrix.cells import spell
@@ -28,10 +28,10 @@ from py_driver.output import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from py_driver.actions.executed import CellSteps
     from py_driver.bazel.invocation import Choices
     from py_driver.bazel.run import Completed
     from py_driver.bazel.servers import Server
-    from py_driver.building.executed import CellSteps
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant

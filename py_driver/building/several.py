@@ -9,6 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from py_driver.actions.author_paths import Project
+from py_driver.actions.begun import Beginning, remembered
+from py_driver.actions.estimate import Work, together, without_load
+from py_driver.actions.executed import count_steps, places_of, read_records, trace_steps
+from py_driver.actions.workspace import is_busy, one_at_a_time, workspace_for
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, building
 from py_driver.bazel.invocation import build as build_targets
@@ -16,14 +21,9 @@ from py_driver.bazel.remote import reachable
 from py_driver.bazel.run import Completed, Stopped, output_base
 from py_driver.bazel.servers import free_server
 from py_driver.bazel.spawns import read_spawns
-from py_driver.building.author_paths import Project
-from py_driver.building.begun import Beginning, remembered
 from py_driver.building.build import Build, collect_built, learn, look_ahead, report, say_plan, say_untested
-from py_driver.building.estimate import Work, together, without_load
-from py_driver.building.executed import count_steps, places_of, read_records, trace_steps
 from py_driver.building.selection import archives
-from py_driver.building.tell import Teller
-from py_driver.building.workspace import is_busy, one_at_a_time, workspace_for
+from py_driver.diagnosing.messages import Teller
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.output import counted
@@ -31,9 +31,9 @@ from py_driver.output import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
+    from py_driver.actions.executed import CellStep, CellSteps
     from py_driver.bazel.servers import Server
     from py_driver.building.build import Ahead, Options, Prepared
-    from py_driver.building.executed import CellStep, CellSteps
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output

@@ -20,8 +20,8 @@ from py_driver.output import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from py_driver.actions.estimate import Estimate
     from py_driver.building.build import Build, Built, Options, Prepared
-    from py_driver.building.estimate import Estimate
     from py_driver.building.several import Result
     from py_driver.cli import Subparsers
     from py_driver.output import Output
@@ -281,9 +281,9 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     """
     from py_driver.building.build import prepare  # noqa: PLC0415
     from py_driver.building.load_check import check_loads  # noqa: PLC0415
-    from py_driver.building.report_page import own_page  # noqa: PLC0415
     from py_driver.building.several import build_several  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
+    from py_driver.reporting.report_page import own_page  # noqa: PLC0415
 
     releases, options = releases_of(args), options_of(args, several=True)
     check_user_lock(releases)

@@ -13,7 +13,7 @@ from py_driver.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from py_driver.building.cache_contents import Part
+    from py_driver.cache.contents import Part
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
@@ -80,11 +80,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Show, remove or serve; the exit code.
 
     Raises:
-        DriverError: see `py_driver.building.cache_contents.free` and `py_driver.bazel.cache_server.serve`.
+        DriverError: see `py_driver.cache.contents.free` and `py_driver.cache.server.serve`.
     """
     if args.action == "serve":
         return _serve(args, output)
-    from py_driver.building.cache_contents import contents, free  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.cache.contents import contents, free  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.system.cache import cache_root  # noqa: PLC0415
 
     root = cache_root()
@@ -120,7 +120,7 @@ def _made(part: Part) -> Sequence[Path]:
 
 def _described(part: Part) -> dict[str, object]:
     """A part of the cache as JSON."""
-    from py_driver.building.cache_contents import size_of  # noqa: PLC0415  (as above)
+    from py_driver.cache.contents import size_of  # noqa: PLC0415  (as above)
 
     return {
         "name": part.name,
@@ -132,7 +132,7 @@ def _described(part: Part) -> dict[str, object]:
 
 
 def _show(root: Path, parts: Sequence[Part], output: Output) -> None:
-    from py_driver.building.cache_contents import size_of  # noqa: PLC0415  (as above)
+    from py_driver.cache.contents import size_of  # noqa: PLC0415  (as above)
 
     spare, made = ([size_of(of(part)) for part in parts] for of in (_spare, _made))
     totals = [sum(part.size for part in parts), sum(spare), sum(spare) + sum(made)]
@@ -154,7 +154,7 @@ def _megabytes(size: int) -> str:
 def _serve(args: argparse.Namespace, output: Output) -> int:
     import os  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    from py_driver.bazel.cache_server import Serving, serve  # noqa: PLC0415
+    from py_driver.cache.server import Serving, serve  # noqa: PLC0415
     from py_driver.system.cache import cache_root  # noqa: PLC0415
 
     serving = Serving(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from py_driver.building.header_trial import Tried
+    from py_driver.authoring.header_trial import Tried
     from py_driver.cli import Subparsers
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
@@ -133,7 +133,7 @@ def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note
 
 def _smaller(directory: Path, releases: Releases, output: Output, *, fix: bool) -> Tried:
     """What smaller headers save, and with `fix` the sources have them."""
-    from py_driver.building.header_trial import apply, try_smaller_headers  # noqa: PLC0415  (only this compiles)
+    from py_driver.authoring.header_trial import apply, try_smaller_headers  # noqa: PLC0415  (only this compiles)
 
     tried = try_smaller_headers(directory, releases, output)
     if fix:

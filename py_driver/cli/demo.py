@@ -62,7 +62,7 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
     Raises:
         DriverError: UNSUPPORTED if all of it is for another CPU; see `run_example`.
     """
-    from py_driver.building.example import run_example  # noqa: PLC0415  (as above)
+    from py_driver.authoring.example import run_example  # noqa: PLC0415  (as above)
     from py_driver.building.installed_torch import python_for  # noqa: PLC0415
     from py_driver.system.machine import machine_cpu  # noqa: PLC0415
 

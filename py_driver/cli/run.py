@@ -115,7 +115,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     from py_driver.bazel.invocation import CudaCompile  # noqa: PLC0415
     from py_driver.cli.build import NATIVE  # noqa: PLC0415
     from py_driver.inspecting.instruments import DEBUG, LINES  # noqa: PLC0415
-    from py_driver.plan.variation import with_cuda_flags  # noqa: PLC0415
+    from py_driver.plan.overrides import with_cuda_flags  # noqa: PLC0415
 
     archs = () if args.archs == (NATIVE,) else args.archs or ()
     choices = local_choices(args)

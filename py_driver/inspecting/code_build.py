@@ -13,8 +13,8 @@ from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.backends import arch_order, version_of
 from py_driver.matrix.toolkits import numbers
+from py_driver.plan.overrides import with_cuda_flags, with_ptx
 from py_driver.plan.plan import plan_directory
-from py_driver.plan.variation import with_cuda_flags, with_ptx
 from py_driver.system.files import keep_from_git
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from py_driver.manifest.model import CPP, CURRENT, STABLE_SINCE, TORCH, TVM_FFI,
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.toolkits import numbers
-from py_driver.plan.units import archs_of, compiles
+from py_driver.plan.compile_groups import archs_of, compiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -12,8 +12,8 @@ from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import values
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT, owner_of
+from py_driver.plan.compile_groups import compiles
 from py_driver.plan.links import ADVICE
-from py_driver.plan.units import compiles
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import is_directory, is_file, is_lfs_pointer, is_readable
 

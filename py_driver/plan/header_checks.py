@@ -15,12 +15,12 @@ from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.paths import is_plain
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
+from py_driver.plan.compile_groups import REGISTRATION, compiles, listers, split
 from py_driver.plan.include_problems import NO_PYBIND11, PYBIND11, Seen, complain, note_source, problem
 from py_driver.plan.includes import PYTHON_HEADERS, first_use, use, uses_python
 from py_driver.plan.op_checks import OpChecker
 from py_driver.plan.project_files import ProjectFiles
 from py_driver.plan.section_search import ALWAYS, OPENMP, Section
-from py_driver.plan.units import REGISTRATION, compiles, listers, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.manifest.model import TVM_FFI, values
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
+from py_driver.plan.compile_groups import listers
 from py_driver.plan.staging import staged
-from py_driver.plan.units import listers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

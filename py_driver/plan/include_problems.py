@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Code
 from py_driver.manifest.model import TORCH, TVM_FFI
 from py_driver.manifest.paths import SOURCES
+from py_driver.plan.compile_groups import REGISTRATION
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS
 from py_driver.plan.toolchain_headers import may_be_of_a_toolchain
-from py_driver.plan.units import REGISTRATION
 
 if TYPE_CHECKING:
     from py_driver.manifest.section import Findings

@@ -13,13 +13,13 @@ from py_driver.matrix.cells import USUAL_CPU, Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
+from py_driver.plan.compile_groups import archs_of, compiles, split, united, units
 from py_driver.plan.cpus import sections_for
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
 from py_driver.plan.project import load
 from py_driver.plan.section_search import OPENMP
 from py_driver.plan.staging import own_names
-from py_driver.plan.units import archs_of, compiles, split, united, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Manifest
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
+    from py_driver.plan.compile_groups import Unit
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
-    from py_driver.plan.units import Unit
 
 
 class Group(NamedTuple):
@@ -83,7 +83,7 @@ class Variant(NamedTuple):
         archs: the GPU architectures that it has, sorted as text as upstream does, or None.
         identity: the name of the identity's target.
         metadata: what its metadata.json says besides the id and the digest.
-        suffix: what tells it from other variants of the cell, see `py_driver.plan.variation`; empty for most.
+        suffix: what tells it from other variants of the cell, see `py_driver.plan.overrides`; empty for most.
         more_flags: the name of one of its groups and further options for that, likewise.
     """
 
@@ -135,7 +135,7 @@ class Plan(NamedTuple):
         excluded: the cells that are not built although their backend is.
         notes: what is worth knowing and no error.
         only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
-        is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.variation`.
+        is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.overrides`.
         cpus: that are meant where none is named.
     """
 

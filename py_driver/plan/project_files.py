@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from py_driver.manifest.locate import Source
 from py_driver.manifest.paths import SOURCES, is_plain, path_problem
+from py_driver.plan.compile_groups import REGISTRATION
 from py_driver.plan.includes import is_opaque, scan
-from py_driver.plan.units import REGISTRATION
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import is_directory, is_file
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from py_driver.actions.workspace import held
 from py_driver.building.variant_dir import BUILD, SIGNATURE, present, read_metadata
-from py_driver.building.workspace import held
 from py_driver.errors import DriverError
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load

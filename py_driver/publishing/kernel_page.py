@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver import __version__
-from py_driver.building.pages import check_place, draw
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import BUILT, arch_order, backend_of
 from py_driver.matrix.cells import CPUS
 from py_driver.publishing.described import State
 from py_driver.publishing.release import BUILDER
+from py_driver.reporting.html import check_place, draw
 from py_driver.resources import resource
 from py_driver.system.files import is_file, reading, write
 

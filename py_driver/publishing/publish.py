@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from py_driver.actions.workspace import held
 from py_driver.building.abi_check import build_program, check, expectations
 from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import BUILD, present, read_metadata
-from py_driver.building.workspace import held
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.select import ANY
 from py_driver.output import counted

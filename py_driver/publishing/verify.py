@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
+from py_driver.actions.executed import read_records
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.invocation import KEEP_GOING, Cxx, Headers, apart, build, verifying
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.servers import build_turn
-from py_driver.building.executed import read_records
+from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
 from py_driver.building.selection import choose, made_from
 from py_driver.building.several import batches, failure_of, placed
-from py_driver.building.tell import Teller
-from py_driver.building.true_names import true_names
 from py_driver.building.variant_dir import BUILD, differences, present, read_metadata, remove_bytecode
+from py_driver.diagnosing.messages import Teller
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable

@@ -17,8 +17,8 @@ from py_driver.authoring.ceilings import gpu_facts
 from py_driver.authoring.dev_build import dev_build, dev_builds, local, python_for
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, DriverError, error
+from py_driver.plan.overrides import with_configurations
 from py_driver.plan.plan import plan_directory
-from py_driver.plan.variation import with_configurations
 from py_driver.system.files import reading, write
 from py_driver.tuning.picture import picture
 from py_driver.tuning.records import Record, Records, file_of, read_records, write_records

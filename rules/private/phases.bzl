@@ -1,6 +1,6 @@
 """The kinds of actions that compile: all that the rules and the driver both need to know of them, by mnemonic.
 
-The driver reads this file as text (py_driver/building/phases.py): `PHASES` is a literal, and nothing follows it.
+The driver reads this file as text (py_driver/actions/phases.py): `PHASES` is a literal, and nothing follows it.
 """
 
 # In the order in which a page shows them:

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from clone import free_port  # noqa: E402  (this may be a program of its own, and the checkout is no installed package)
 
-from py_driver.bazel.cache_server import programs  # noqa: E402
+from py_driver.cache.server import programs  # noqa: E402
 from py_driver.fetch.apt import Apt  # noqa: E402
 from py_driver.output import Output  # noqa: E402
 from py_driver.system.cache import cache_root  # noqa: E402

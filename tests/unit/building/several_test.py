@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 from sections import CPU, GENERAL, TORCH, make
 
+from py_driver.actions.workspace import workspace_for
 from py_driver.bazel.events import Events
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.run import Completed
 from py_driver.bazel.servers import Server
 from py_driver.building import several
 from py_driver.building.build import Build, Options, Prepared
-from py_driver.building.report_page import own_page
-from py_driver.building.workspace import workspace_for
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.plan.plan import plan_directory
+from py_driver.reporting.report_page import own_page
 from py_driver.system.cache import CACHE_VARIABLE
 
 if TYPE_CHECKING:

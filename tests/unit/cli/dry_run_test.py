@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from py_driver.building.workspace import one_at_a_time
+from py_driver.actions.workspace import one_at_a_time
 from py_driver.cli import run_command_line
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases

@@ -14,10 +14,11 @@ import pytest
 from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver import __main__
+from py_driver.actions.estimate import estimate
+from py_driver.actions.executed import CellSteps
+from py_driver.authoring import example
 from py_driver.building import build as building
-from py_driver.building import example, installed_torch, several
-from py_driver.building.estimate import estimate
-from py_driver.building.executed import CellSteps
+from py_driver.building import installed_torch, several
 from py_driver.errors import Code, error
 from py_driver.plan.projects import find_projects, is_project, projects_below
 from py_driver.publishing import verify

@@ -14,8 +14,8 @@ from sections import CPU, GENERAL, make
 from sections import TORCH as TORCH_SECTION
 
 from py_driver import __main__
+from py_driver.actions.workspace import workspace_for
 from py_driver.building.selection import archives
-from py_driver.building.workspace import workspace_for
 from py_driver.cli import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse

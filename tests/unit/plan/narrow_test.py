@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sections import CPU, CUDA, GENERAL, TORCH, make, names
 
+from py_driver.actions.workspace import workspace_for
 from py_driver.building.variant_dir import present
-from py_driver.building.workspace import workspace_for
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render

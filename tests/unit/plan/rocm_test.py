@@ -13,8 +13,8 @@ import kernels.validate  # type: ignore[import-untyped]
 import pytest
 from sections import GENERAL, TORCH, failure, make, names
 
-from py_driver.building.executed import CellStep, Did, place_of
-from py_driver.building.expected import Settings, expected_steps
+from py_driver.actions.executed import CellStep, Did, place_of
+from py_driver.actions.expected import Settings, expected_steps
 from py_driver.errors import Code
 from py_driver.manifest.flags import read_hip_flags
 from py_driver.manifest.locate import Source
@@ -26,7 +26,7 @@ from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 
 if TYPE_CHECKING:
-    from py_driver.building.expected import Step
+    from py_driver.actions.expected import Step
     from py_driver.plan.plan import Plan
 
 CELL = "torch213-cxx11-rocm72-x86_64-linux"

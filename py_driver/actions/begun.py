@@ -1,0 +1,166 @@
+"""What a build has begun, until it is known what became of it: no end of a build makes the driver forget."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.actions.estimate import learned
+from py_driver.actions.executed import count_steps, places_of, trace_steps
+from py_driver.actions.expected import Step
+from py_driver.actions.history import read_history, write_history
+from py_driver.actions.phases import TorchHeaders
+from py_driver.bazel.spawns import read_spawns
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from py_driver.actions.estimate import History
+
+_VERSION = 1
+_KIND = ".begun.json"
+
+
+class Beginning(NamedTuple):
+    """A project that a build has begun.
+
+    Attributes:
+        module: name of its Python package.
+        package: of it, in the workspace.
+        steps: that are expected.
+    """
+
+    module: str
+    package: str
+    steps: Sequence[Step]
+
+
+class Log(NamedTuple):
+    """Where Bazel writes what it runs.
+
+    Attributes:
+        path: of its execution log.
+        known: names of the projects of which the history has all that the log says.
+    """
+
+    path: Path
+    known: set[str]
+
+
+@contextmanager
+def remembered(projects: Sequence[Beginning], base: Path | None) -> Iterator[Log]:
+    """Have a place for the execution log of a build whose finished actions are remembered however it ends.
+
+    If this process is killed, the next build of a project, or its plan, reads the log.
+
+    Args:
+        projects: that are built; nobody else builds them now.
+        base: the output base of Bazel; None if nobody knows it.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    place = cache_root() / "history"
+    log = Log(place / f"{os.getpid()}-{secrets.token_hex(4)}.log", set())
+    with storage_errors(place):
+        place.mkdir(parents=True, exist_ok=True)
+        for project in projects:
+            _recover(project.module)
+            said = {"version": _VERSION, "log": str(log.path), "base": str(base or ""), **project._asdict()}
+            write(place / f"{project.module}{_KIND}", json.dumps(said).encode())
+    try:
+        yield log
+    finally:
+        for project in projects:
+            if project.module in log.known:
+                (place / f"{project.module}{_KIND}").unlink(missing_ok=True)
+            else:
+                _recover(project.module)
+        for part in place.glob(f"{log.path.name}*"):
+            part.unlink(missing_ok=True)
+
+
+def known_history(module: str) -> History:
+    """What builds of a project did, also one that goes on or was killed.
+
+    Args:
+        module: name of its Python package.
+    """
+    history = read_history(module)
+    begun = _read(module)
+    return _with(history, begun) if begun else history
+
+
+def _recover(module: str) -> None:
+    """Remember what a build of a project did that was not seen to its end, if there is one."""
+    begun = _read(module)
+    if begun is not None:
+        history = read_history(module)
+        known = _with(history, begun)
+        if known != history:
+            write_history(module, known)
+        place = cache_root() / "history"
+        (place / f"{module}{_KIND}").unlink(missing_ok=True)
+        others = (_read(path.name.removesuffix(_KIND)) for path in place.glob(f"*{_KIND}"))
+        if not any(other and other["log"] == begun["log"] for other in others):
+            for part in place.glob(f"{glob.escape(Path(begun['log']).name)}*"):
+                part.unlink(missing_ok=True)
+
+
+def _read(module: str) -> dict[str, Any] | None:
+    """What was written of a build that has begun; None if there is none, or it is none of ours."""
+    try:
+        said = json.loads((cache_root() / "history" / f"{module}{_KIND}").read_text(encoding="utf-8"))
+        if said["version"] != _VERSION:
+            return None
+        steps = [_step(*row) for row in said["steps"]]
+        return {"log": str(said["log"]), "base": str(said["base"]), "package": str(said["package"]), "steps": steps}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _step(*row: Any) -> Step:  # noqa: ANN401  (JSON)
+    """A step as JSON has it."""
+    variant, section, source, mnemonic, arch, part, reads, headers, templates = row
+    return Step(
+        variant=str(variant),
+        section=str(section),
+        source=str(source),
+        mnemonic=str(mnemonic),
+        arch=arch if arch is None else str(arch),
+        part=str(part),
+        reads=str(reads),
+        headers=TorchHeaders(headers),
+        templates=bool(templates),
+    )
+
+
+def _with(history: History, begun: dict[str, Any]) -> History:
+    """A history with the actions of a build that have a record in its log."""
+    steps: list[Step] = begun["steps"]
+    spawns = [*read_spawns(Path(begun["log"]))]
+    made = {path for spawn in spawns for path in spawn.outputs}
+    records = []
+    for variant in dict.fromkeys(step.variant for step in steps):
+        pattern = f"execroot/*/bazel-out/*/bin/{glob.escape(begun['package'])}/{glob.escape(variant)}.steps.json"
+        found = []
+        for path in Path(begun["base"]).glob(pattern) if begun["base"] else ():
+            with suppress(OSError, ValueError):
+                found.append(json.loads(path.read_text(encoding="utf-8")))
+        # Of other configurations there may be records of earlier builds.
+        if found:
+            records.append(max(found, key=lambda record: sum(path in made for path in record["steps"])))
+    traced = trace_steps(records, {}, spawns)
+    done = [placed for placed in places_of(count_steps(records, traced), traced) if placed[1].path in made]
+    sources = {(place.split("|")[0], place.split("|")[1]) for place in history}
+    new = learned(history, steps, done, sources | {(step.section, step.source) for step in steps})
+    # How busy the machine was meanwhile, nobody knows.
+    known = {place: work.seconds for place, work in history.items() if work.seconds}
+    return {place: work._replace(seconds=known.get(place, work.seconds)) for place, work in new.items()}

@@ -1,0 +1,368 @@
+"""What a build will do, before it does: steps that run and steps that are there, how long that takes, in what memory.
+
+A step that ends with what was there before spares those that follow it, which nobody can know beforehand: so no more
+steps run than are said here, unless the cache has lost some, and fewer may. Pure: what earlier builds did is a value
+(history.py).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.actions.executed import Did
+from py_driver.actions.phases import phases
+from py_driver.output import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from py_driver.actions.executed import CellStep, Place
+    from py_driver.actions.expected import Step
+
+_REMEMBERED = 8
+"""Of a step, what it read in so many builds is known."""
+
+
+class Known(NamedTuple):
+    """What earlier builds tell of a step.
+
+    Attributes:
+        reads: `Step.reads` of the last of them, the newest first; results of these are in the cache.
+        key: digest of command and inputs, by Bazel; equal for steps that did the same; empty if it named none.
+        seconds: how long it took when it ran; 0 if that is not known.
+    """
+
+    reads: tuple[str, ...]
+    key: str
+    seconds: float
+
+
+History = dict[str, Known]
+"""By `Step.place`."""
+
+
+class Estimate(NamedTuple):
+    """What a build will do.
+
+    Attributes:
+        run: steps that run, at most.
+        shared: steps that another cell of the build has too.
+        cached: steps whose result is there already.
+        seconds: how long that takes.
+        memory: megabytes that steps which run at once are taken for; None if they run elsewhere.
+        measured: whether at least half of the seconds are of steps that ran before.
+        templates: how many of those that run are of sources with the headers of CUTLASS or CuTe, and may take most.
+        most: megabytes that one of these has taken.
+    """
+
+    run: int
+    shared: int
+    cached: int
+    seconds: float
+    memory: int | None
+    measured: bool
+    templates: int = 0
+    most: int = 0
+
+
+class Work(NamedTuple):
+    """What a build does of a project.
+
+    Attributes:
+        project: name of its Python package.
+        steps: see `expected_steps`.
+        history: what earlier builds of it did.
+    """
+
+    project: str
+    steps: Sequence[Step]
+    history: History
+
+
+class _Judged(NamedTuple):
+    """A step of a project, what it will do, and what it takes if it runs.
+
+    Attributes:
+        project: name of its Python package.
+        step: which.
+        did: what it will do.
+        seconds: how long it runs.
+        memory: megabytes that it is taken for.
+        measured: whether the seconds are of it, or one that is like it.
+    """
+
+    project: str
+    step: Step
+    did: Did
+    seconds: float
+    memory: int
+    measured: bool
+
+
+def estimate(steps: Sequence[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
+    """What a build of some steps of one project will do; see `together`."""
+    return together([Work("", steps, history)], jobs=jobs, memory=memory)
+
+
+def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimate:
+    """What a build of some projects will do.
+
+    Steps of two projects are the same if they had the same key the last time. Of those that never ran nobody knows:
+    their outputs lie in the directory of the project, so they are taken for different ones.
+
+    Args:
+        works: its projects.
+        jobs: steps at once.
+        memory: megabytes that they may take together, None for as many as they like; a step that is taken for more runs
+            alone.
+    """
+    judged = [*_judged(works)]
+    counts = Counter(one.did for one in judged)
+    priced = [one for one in judged if one.did is Did.RUN]
+    measured = sum(one.seconds for one in priced if one.measured)
+    seconds, peak = _simulate(priced, jobs, memory)
+    most = max((_most(one.step) for one in priced if _is_large(one.step)), default=0)
+    return Estimate(
+        run=counts[Did.RUN],
+        shared=counts[Did.SHARED],
+        cached=counts[Did.CACHED],
+        seconds=seconds,
+        memory=peak if memory is not None else None,
+        measured=2 * measured >= sum(one.seconds for one in priced),
+        templates=sum(_is_large(one.step) and _most(one.step) == most for one in priced),
+        most=most,
+    )
+
+
+class Part(NamedTuple):
+    """What a build does for one variant of a project.
+
+    Attributes:
+        run: steps that run for it, at most.
+        shared: steps that a variant before it has too.
+        cached: steps whose result is there already.
+        seconds: what those that run take, added up.
+    """
+
+    run: int
+    shared: int
+    cached: int
+    seconds: float
+
+
+def by_variant(works: Iterable[Work]) -> dict[tuple[str, str], Part]:
+    """What a build does for each variant, by project and name; see `together`."""
+    found: dict[tuple[str, str], list[_Judged]] = {}
+    for one in _judged(works):
+        found.setdefault((one.project, one.step.variant), []).append(one)
+    parts = {}
+    for key, own in found.items():
+        counts = Counter(one.did for one in own)
+        seconds = sum(one.seconds for one in own if one.did is Did.RUN)
+        parts[key] = Part(counts[Did.RUN], counts[Did.SHARED], counts[Did.CACHED], seconds)
+    return parts
+
+
+def _judged(works: Iterable[Work]) -> Iterator[_Judged]:
+    """What each step of some projects will do, and what that takes."""
+    seen: set[str] = set()
+    for project, steps, history in works:
+        guess = _Seconds(history, steps)
+        for step in steps:
+            known = history.get(step.place)
+            # What did the same the last time is taken to do the same again, whatever has changed.
+            own = f"{project}|{step.place}|{step.reads}"
+            same = f"{step.mnemonic}|{step.arch}|{known.key}" if known and known.key else own
+            if same in seen:
+                did = Did.SHARED
+            elif known and step.reads in known.reads:
+                did = Did.CACHED
+            else:
+                did = Did.RUN
+            seen.add(same)
+            yield _Judged(project, step, did, guess.of(step), _memory(step), measured=guess.is_measured(step))
+
+
+def _is_large(step: Step) -> bool:
+    """Whether a step may take much more than others of its kind."""
+    return step.templates and bool(phases()[step.mnemonic].templates)
+
+
+def _most(step: Step) -> int:
+    """Megabytes that such a step has taken."""
+    return int(phases()[step.mnemonic].templates["most"])
+
+
+def _memory(step: Step) -> int:
+    """Megabytes that a step is taken for."""
+    phase = phases()[step.mnemonic]
+    usual = phase.memory[step.headers]
+    return max(usual, int(phase.templates["memory"])) if _is_large(step) else usual
+
+
+def doubt(ahead: Estimate, jobs: int, memory: int | None) -> str:
+    """A note for a machine that may have too little memory for a build; empty if it has enough.
+
+    Args:
+        ahead: what is expected.
+        jobs: steps at once.
+        memory: megabytes that they may take together; None if they run elsewhere.
+    """
+    if memory is None or not ahead.most or min(jobs, ahead.templates) * ahead.most <= memory:
+        return ""
+    fit = max(1, memory // ahead.most)
+    return (
+        f"note: {counted(ahead.templates, 'action')} compile headers of CUTLASS or CuTe; one alone has taken "
+        f"{ahead.most / 1000:.1f} GB and minutes, and there are {memory / 1000:.1f} GB for {jobs} at once. "
+        f"If a compiler is killed, build with --jobs {fit}"
+    )
+
+
+def describe(ahead: Estimate, variants: int, jobs: int) -> str:
+    """The plan of a build in a sentence.
+
+    Args:
+        ahead: what is expected.
+        variants: how many are built.
+        jobs: steps at once.
+    """
+    cells = counted(variants, "variant")
+    count = ahead.run + ahead.shared + ahead.cached
+    actions = counted(count, "compile action")
+    if not ahead.run:
+        said = f"{actions}: none has to run" if count else "nothing to compile"
+        return f"plan: {cells}, {said}"
+    minutes, seconds = divmod(round(ahead.seconds), 60)
+    took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return (
+        f"plan: {cells}, {actions}: at most {ahead.run} run, {ahead.shared} shared, "
+        f"{ahead.cached} cached; "
+        f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once"
+        + ("" if ahead.memory is None else f", in {ahead.memory / 1000:.1f} GB")
+    )
+
+
+class _Seconds:
+    """How long steps take: as the same one did, or one that is like it, or one of its kind."""
+
+    def __init__(self, history: History, steps: Iterable[Step] = ()) -> None:
+        self._large = {(step.section, step.source) for step in steps if step.templates}
+        taken: dict[tuple[str, ...], list[float]] = {}
+        for place, known in history.items():
+            if known.seconds:
+                for key in self._keys(place):
+                    taken.setdefault(key, []).append(known.seconds)
+        self._taken = {key: median(seconds) for key, seconds in taken.items()}
+
+    def _keys(self, place: str) -> list[tuple[str, ...]]:
+        """From the very step to all of its kind."""
+        section, source, mnemonic, arch, part = place.split("|")
+        kind = f"{mnemonic} for an architecture" if arch else mnemonic
+        return [
+            (section, source, mnemonic, arch, part),
+            (section, source, mnemonic, arch),
+            (section, source, kind),
+            (f"{kind} of templates" if (section, source) in self._large else kind,),
+        ]
+
+    def is_measured(self, step: Step) -> bool:
+        return any(key in self._taken for key in self._keys(step.place)[:3])
+
+    def of(self, step: Step) -> float:
+        for key in self._keys(step.place):
+            if key in self._taken:
+                return self._taken[key]
+        phase = phases()[step.mnemonic]
+        usual = phase.seconds[step.headers]
+        return max(usual, phase.templates["seconds"]) if _is_large(step) else usual
+
+
+def _simulate(steps: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[float, int]:
+    """The seconds until all steps have run, and the most memory that those which ran at once are taken for."""
+    followers, waiting = _order(steps)
+    ready = [at for at in range(len(steps)) if not waiting[at]]
+    running: list[tuple[float, int]] = []
+    now, used, peak = 0.0, 0, 0
+    most = math.inf if memory is None else memory
+    while ready or running:
+        while ready and len(running) < jobs and (not running or used + steps[ready[0]].memory <= most):
+            at = heapq.heappop(ready)
+            heapq.heappush(running, (now + steps[at].seconds, at))
+            used += steps[at].memory
+            peak = max(peak, used)
+        now, at = heapq.heappop(running)
+        used -= steps[at].memory
+        for follower in followers[at]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, follower)
+    return now, peak
+
+
+def _order(steps: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
+    """For each step, by its index, those that read what it makes, and how many it waits for."""
+    makers: dict[tuple[str, ...], list[int]] = {}
+    for at, (project, step, *_) in enumerate(steps):
+        makers.setdefault((project, step.variant, step.section, step.source, step.mnemonic), []).append(at)
+    followers: list[list[int]] = [[] for _ in steps]
+    waiting = [0] * len(steps)
+    for at, (project, step, *_) in enumerate(steps):
+        for mnemonic in phases()[step.mnemonic].after:
+            every = makers.get((project, step.variant, step.section, step.source, mnemonic), ())
+            # Of a kind that has one for the source and one for each architecture, its own alone.
+            own = [maker for maker in every if steps[maker].step.arch == step.arch]
+            for maker in own or [one for one in every if None in {step.arch, steps[one].step.arch}]:
+                followers[maker].append(at)
+                waiting[at] += 1
+    return followers, waiting
+
+
+def without_load(done: Sequence[tuple[Place, CellStep]], cpu: Mapping[str, float]) -> list[tuple[Place, CellStep]]:
+    """Steps with the seconds that they would have taken if nothing else had run on the machine.
+
+    Bazel tells how long each step took, and how long processors worked for all steps of a kind: the less of it, the
+    more they have waited for others.
+
+    Args:
+        done: what the steps of a build did, with what each compiles.
+        cpu: see `Events`.
+    """
+    took: defaultdict[str, float] = defaultdict(float)
+    for place, step in done:
+        if step.did is Did.RUN:
+            took[place.mnemonic] += step.seconds
+    share = {kind: min(1.0, cpu[kind] / seconds) for kind, seconds in took.items() if seconds and cpu.get(kind)}
+    return [(place, replace(step, seconds=step.seconds * share.get(place.mnemonic, 1.0))) for place, step in done]
+
+
+def learned(
+    history: History,
+    expected: Iterable[Step],
+    done: Iterable[tuple[Place, CellStep]],
+    sources: Collection[tuple[str, str]],
+) -> History:
+    """A history with what a build did; without the steps of files that the project no longer has.
+
+    Args:
+        history: up to this build.
+        expected: its steps.
+        done: what each of them did, with what it compiles.
+        sources: section and path of each source.
+    """
+    actual = {(s.variant, p.section, p.source, p.mnemonic, p.arch): s for p, s in done}
+    seconds = {step.key: step.seconds for step in actual.values() if step.did is Did.RUN}
+    new = {place: known for place, known in history.items() if tuple(place.split("|")[:2]) in sources}
+    for step in expected:
+        found = actual.get((step.variant, step.section, step.source, step.mnemonic, step.arch))
+        if found is None:
+            continue
+        old = new.get(step.place, Known(reads=(), key="", seconds=0.0))
+        reads = tuple(dict.fromkeys((step.reads, *old.reads)))[:_REMEMBERED]
+        key = found.spawn.key if found.spawn and found.spawn.key else old.key
+        new[step.place] = Known(reads=reads, key=key, seconds=round(seconds.get(found.key, 0.0), 3) or old.seconds)
+    return new

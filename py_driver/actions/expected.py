@@ -1,0 +1,241 @@
+"""The compile steps that a build will need, and digests of what each depends on. Pure: files are values."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.actions.phases import TorchHeaders, last_of, phases, way_of
+from py_driver.manifest.model import TORCH
+from py_driver.manifest.paths import OTHER_SOURCES
+from py_driver.matrix.backends import BUILT, version_of
+from py_driver.plan.identity import canonical
+from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
+from py_driver.plan.section_search import OPENMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from py_driver.plan.plan import Group, Plan, Variant
+
+_DIGITS = 20
+"""Of a digest, which tells what was built before and nothing more."""
+
+_DEFAULT_ABI = "cxx11"
+"""As in rules/private/transitions.bzl."""
+
+
+class Step(NamedTuple):
+    """A compile step that a cell will need.
+
+    Attributes:
+        variant: the cell's identifier.
+        section: the group that it belongs to.
+        source: path of the file that it compiles, within the project.
+        mnemonic: of its action.
+        arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
+        part: what of the cell it depends on: `2.13-cxx11 cu130`, or less.
+        reads: digest of the files, flags and settings that it depends on.
+        headers: which of torch's are in its sight.
+        templates: whether the source includes headers of CUTLASS or CuTe.
+    """
+
+    variant: str
+    section: str
+    source: str
+    mnemonic: str
+    arch: str | None
+    part: str
+    reads: str
+    headers: TorchHeaders
+    templates: bool = False
+
+    @property
+    def place(self) -> str:
+        """Names the step among those of the project, whatever it reads."""
+        return "|".join((self.section, self.source, self.mnemonic, self.arch or "", self.part))
+
+
+class Settings(NamedTuple):
+    """What decides besides the project which steps there are, and what they read.
+
+    Attributes:
+        split: whether nvcc compiles in phases.
+        whole: CUDA releases whose nvcc compiles as a whole nonetheless.
+        needed: whether only those of torch's headers are read that a source needs.
+        gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
+        standards: the C++ standard of each torch release.
+        toolchains: digests of what is pinned; see `Lock.toolchain_digests`.
+        rules: digest of the rules themselves.
+    """
+
+    split: bool
+    whole: tuple[str, ...]
+    needed: bool
+    gcc: bool
+    standards: Mapping[str, int]
+    toolchains: Mapping[str, str]
+    rules: str
+
+
+def expected_steps(plan: Plan, chosen: Iterable[Variant], files: Mapping[str, bytes], settings: Settings) -> list[Step]:
+    """The compile steps of cells, in their order.
+
+    Args:
+        plan: of the project.
+        chosen: the variants to build.
+        files: the content of all that they are made of, by path.
+        settings: see there.
+    """
+    groups = {group.name: group for group in plan.groups}
+    contents = _Contents(plan, files)
+    return [
+        step
+        for variant in chosen
+        for name in variant.groups
+        for step in _steps(variant, groups[name], contents, settings)
+    ]
+
+
+class _Content(NamedTuple):
+    """What a source is made of.
+
+    Attributes:
+        offered: digest of all that it may include.
+        included: digest of itself and what it does include of the project.
+        torch: whether it includes a header of torch, itself or through others of the project.
+        templates: whether it includes one of CUTLASS or CuTe, likewise.
+    """
+
+    offered: str
+    included: str
+    torch: bool
+    templates: bool
+
+
+class _Contents:
+    """What the sources of a project are made of, each looked at once."""
+
+    def __init__(self, plan: Plan, files: Mapping[str, bytes]) -> None:
+        self._files = files
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        self._identities = {
+            one.name: _digest([one.config, [[name, digests.get(name, "")] for name in one.files]])
+            for one in plan.identities
+        }
+        self._bare: dict[str, str] = {}
+        self._includes: dict[str, tuple[str, ...] | None] = {}
+        self._known: dict[tuple[str, str], _Content] = {}
+
+    def of(self, group: Group, source: str) -> _Content:
+        """Of a source of a group."""
+        key = group.name, source
+        if key not in self._known:
+            files = closure(source, group.headers, self._scanned)
+            includes = [path for name in files for path in self._scanned(name) or ()]
+            # hipify makes all files of a section at once, and what it made is offered to each of them.
+            own = group.sources if BUILT[group.backend].rewrites else (source,)
+            self._known[key] = _Content(
+                offered=_digest(self._of([*own, *group.headers])),
+                included=_digest(self._of(sorted(files))),
+                torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
+                templates=any(path.startswith(CUTLASS_FOLDERS) for path in includes),
+            )
+        return self._known[key]
+
+    def identity_of(self, group: Group) -> str:
+        """Digest of what the id of the kernel is made from; empty if the group does not see that."""
+        return self._identities.get(group.identity, "")
+
+    def _scanned(self, name: str) -> tuple[str, ...] | None:
+        """What a file includes; None if that cannot be told."""
+        if name not in self._includes:
+            text = self._files.get(name, b"").decode(errors="replace")
+            found = tuple(include.path for include in scan(text))
+            self._includes[name] = None if is_opaque(text) else found
+        return self._includes[name]
+
+    def _of(self, names: Sequence[str]) -> list[list[str]]:
+        """The digests of files, of their texts without comments."""
+        for name in names:
+            if name not in self._bare:
+                text = without_comments(self._files.get(name, b"").decode(errors="surrogateescape"))
+                self._bare[name] = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+        return [[name, self._bare[name]] for name in names]
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()[:_DIGITS]
+
+
+def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settings) -> Iterator[Step]:
+    """The steps of a group, for a cell."""
+    cell, needs = variant.cell, variant.needs
+    backend = cell.backend if BUILT[group.backend].prefix else group.backend
+    # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
+    torch = standard = needs.abi if needs.abi and needs.abi != _DEFAULT_ABI else ""
+    if TORCH in group.depends:
+        torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
+        standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
+    whole = not settings.split or version_of(backend) in settings.whole
+    archs = group.archs[backend].kept if backend in group.archs else ()
+    names = tuple(map(BUILT[group.backend].label, archs))
+    flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
+    compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
+    other = {TORCH: needs.torch or "", OPENMP: "gcc"}
+    pinned = [other.get(one, f"library {one}") for one in group.depends]
+    headers = [settings.toolchains.get(one) for one in pinned]
+    gcc = settings.gcc or group.openmp
+    narrow = settings.needed and not BUILT[group.backend].rewrites
+    for source in group.sources:
+        content = contents.of(group, source)
+        seen = TorchHeaders.NONE
+        if TORCH in group.depends and not cell.stable:
+            by_other = whole if source.endswith(BUILT[group.backend].sources) else gcc or source.endswith(OTHER_SOURCES)
+            seen = TorchHeaders.NEEDED if narrow and not by_other else TorchHeaders.FULL
+        way = way_of(source, BUILT[group.backend], whole=whole, headers=seen)
+        is_cxx = way == "cxx" and not source.endswith(OTHER_SOURCES)
+        used = [*compilers, settings.toolchains.get("gcc")] if gcc and is_cxx else compilers
+        at_once = way == "cxx" and not (is_cxx and group.identity)
+        for mnemonic, arch in _kinds(way, names, at_once=at_once):
+            phase = phases()[mnemonic]
+            # What does not read the headers itself depends on a torch release through its text only.
+            # With torch's stable ABI the text of a binding has the id in it.
+            first = not phase.after or phase.reads_headers or at_once or (way == "cxx" and cell.stable)
+            part = f"{torch if first or content.torch else standard} {backend}".strip()
+            read = [content.offered, headers] if first and not phase.reads_id else [content.included]
+            if phase.reads_id or (first and way != "cxx") or (cell.stable and phase.after):
+                read.append(contents.identity_of(group))
+            own = {
+                "": (),
+                "all": names,
+                "all+PTX": archs,
+                "last": names[-1:],
+            }["all" if way in phase.joined else phase.archs]
+            yield Step(
+                variant=variant.name,
+                section=group.name,
+                source=source,
+                mnemonic=mnemonic,
+                arch=arch,
+                part=part,
+                reads=_digest([flags, seen, used, group.name, source, mnemonic, arch, own, part, cell.cpu, read]),
+                headers=seen,
+                templates=content.templates and way != "cxx",
+            )
+
+
+def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[str, str | None]]:
+    """The mnemonics of the steps of a source, with the architecture that each is for, after those that it waits for."""
+
+    def until(mnemonic: str, arch: str | None) -> Iterator[tuple[str, str | None]]:
+        for before in () if at_once else phases()[mnemonic].after:
+            if way not in phases()[before].ways:
+                continue
+            phase = phases()[before]
+            only = arch if "arch" in phase.makes and way not in phase.joined else None
+            for one in [only] if only or "source" in phase.makes else archs:
+                yield from until(before, one)
+        yield mnemonic, arch
+
+    return dict.fromkeys(step for mnemonic in last_of(way) for step in until(mnemonic, None))

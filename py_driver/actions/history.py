@@ -1,0 +1,139 @@
+"""Where the driver keeps what its builds did: a file for each project, beside the cache of results."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py_driver.actions.estimate import History, Known
+from py_driver.bazel.events import Action
+from py_driver.bazel.spawns import Call
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from py_driver.actions.rerun_reasons import Calls
+
+VERSION = 1
+"""Of the shape of the file; one of another version is as good as none."""
+
+_CALLS = ".calls"
+_TOLD = ".told"
+_TOLD_ACTIONS = 1000
+_TOLD_LENGTH = 100_000
+"""Of what one action printed, in characters."""
+_BARS = 4  # in `Step.place`
+
+
+def _path(project: str, kind: str = "") -> Path:
+    return cache_root() / "history" / f"{project}{kind}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What is kept in a file; nothing if it is not one of ours."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        steps = content["steps"] if content["version"] == VERSION else {}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    return steps if isinstance(steps, dict) else {}
+
+
+def _write(path: Path, steps: Mapping[str, Any]) -> None:
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, json.dumps({"version": VERSION, "steps": steps}, separators=(",", ":")).encode())
+
+
+def read_history(project: str) -> History:
+    """What earlier builds of a project did; nothing if nobody knows, or the file is not one of ours.
+
+    Args:
+        project: name of its Python package.
+    """
+    try:
+        found = {
+            place: Known(reads=tuple(map(str, reads)), key=str(key), seconds=float(seconds))
+            for place, (reads, key, seconds) in _read(_path(project)).items()
+        }
+    except (ValueError, TypeError, OverflowError):
+        return {}
+    right = all(place.count("|") == _BARS and 0 <= one.seconds < math.inf for place, one in found.items())
+    return found if right else {}
+
+
+def write_history(project: str, history: History) -> None:
+    """Keep what builds of a project did.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    _write(_path(project), history)
+
+
+def read_told(project: str, root: Path | None) -> dict[str, Action]:
+    """What actions printed that made what is there, by their first outputs; nothing as above.
+
+    Args:
+        project: name of its Python package.
+        root: where outputs are.
+    """
+    kept = _read(_path(project, _TOLD)).get(str(root), {})
+    try:
+        return {
+            str(output): Action(
+                output=str(output),
+                label=str(label),
+                mnemonic=str(mnemonic),
+                succeeded=True,
+                exit_code=0,
+                command=(),
+                text=str(text),
+            )
+            for output, (label, mnemonic, text) in kept.items()
+        }
+    except (AttributeError, ValueError, TypeError):
+        return {}
+
+
+def write_told(project: str, root: Path | None, told: Mapping[str, Action]) -> None:
+    """Keep what actions printed, of the last that did; Bazel tells it only when they run.
+
+    Raises:
+        DriverError: see `write_history`.
+    """
+    path = _path(project, _TOLD)
+    before = _read(path)
+    last = list(told.values())[-_TOLD_ACTIONS:]
+    now = {one.output: (one.label, one.mnemonic, one.text[:_TOLD_LENGTH]) for one in last}
+    roots = {name: kept for name, kept in before.items() if Path(name).is_dir()}
+    if now or str(root) in roots:
+        _write(path, {**roots, str(root): now})
+
+
+def read_calls(project: str) -> Calls:
+    """How steps were called in the last builds that had a report; nothing as above.
+
+    Args:
+        project: name of its Python package.
+    """
+    try:
+        return {
+            key: Call(command=tuple(command), environment=dict(environment), inputs=dict(inputs))
+            for key, (command, environment, inputs) in _read(_path(project, _CALLS)).items()
+        }
+    except (ValueError, TypeError):
+        return {}
+
+
+def write_calls(project: str, calls: Calls) -> None:
+    """Keep how steps were called.
+
+    Raises:
+        DriverError: see `write_history`.
+    """
+    _write(_path(project, _CALLS), {key: (one.command, one.environment, one.inputs) for key, one in calls.items()})

@@ -1,0 +1,369 @@
+"""Smaller headers of torch in place of umbrella headers: what compiles, found by compiling, and what it saves."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import secrets
+import tempfile
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.actions.author_paths import AuthorPaths, Project
+from py_driver.actions.workspace import one_at_a_time, workspace_for
+from py_driver.authoring.smaller_headers import asked_macros, proposals, rewritten, unknown_macro
+from py_driver.bazel.find import find_bazel
+from py_driver.bazel.invocation import Choices, Headers, build, building
+from py_driver.bazel.servers import free_server
+from py_driver.bazel.spawns import read_spawns
+from py_driver.building.selection import archives
+from py_driver.diagnosing.messages import Teller
+from py_driver.errors import Code, error
+from py_driver.fetch.prefetch import fetch_all
+from py_driver.manifest.model import TORCH
+from py_driver.matrix.backends import arch_order
+from py_driver.matrix.toolkits import numbers
+from py_driver.output import counted
+from py_driver.plan.includes import closure, is_opaque, scan
+from py_driver.plan.narrow import narrowed
+from py_driver.plan.plan import plan_directory
+from py_driver.system.files import reading, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py_driver.authoring.smaller_headers import Edit
+    from py_driver.bazel.find import Bazel
+    from py_driver.bazel.run import Completed
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Group, Plan, Variant
+
+_WORTH = 0.9
+"""Of the time that a source takes, what it has to stay below: smaller differences may be the machine's."""
+
+
+class Seconds(NamedTuple):
+    """What the actions of a source take.
+
+    Attributes:
+        arch: those for a GPU architecture; 0 if there are none.
+        rest: all others.
+    """
+
+    arch: float
+    rest: float
+
+
+class Gain(NamedTuple):
+    """What other headers save.
+
+    Attributes:
+        source: path within the project.
+        before: what it takes with the headers that it includes.
+        after: what it takes with the others.
+    """
+
+    source: str
+    before: Seconds
+    after: Seconds
+
+    @property
+    def pays(self) -> bool:
+        """Whether that is more than what differs from run to run."""
+        return sum(self.after) < _WORTH * sum(self.before)
+
+
+class Tried(NamedTuple):
+    """Headers that do.
+
+    Attributes:
+        edits: what to include instead, by path within the project; none if nothing smaller compiles, or pays.
+        gains: the sources that compile faster with all of these, in their order.
+        variants: that were compiled; none if no file includes an umbrella header.
+        texts: the files as they were.
+        left: files that stay as they are, each with a macro that a source asks for and some header defines.
+    """
+
+    edits: Mapping[str, tuple[Edit, ...]]
+    gains: tuple[Gain, ...]
+    variants: tuple[str, ...]
+    texts: Mapping[str, str]
+    left: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as a value for JSON."""
+        edits = [(name, edit) for name, edits in self.edits.items() for edit in edits]
+        return {
+            "edits": [{"file": name, **edit._asdict(), "instead": [*edit.instead]} for name, edit in edits],
+            "gains": [
+                {"source": one.source, "before": one.before._asdict(), "after": one.after._asdict()}
+                for one in self.gains
+            ],
+            "variants": [*self.variants],
+            "left": [{"file": name, "macro": macro} for name, macro in self.left.items()],
+        }
+
+
+class _Outcome(NamedTuple):
+    """What came of compiling: the sources that failed, and what each takes that was compiled."""
+
+    failed: frozenset[str]
+    seconds: Mapping[str, Seconds]
+
+
+def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> Tried:
+    """Find headers in place of the umbrella headers that the files of a project include.
+
+    For each backend the newest and the oldest torch release are compiled, for one GPU architecture, with all of torch's
+    headers. Where the headers of single names do not compile, larger ones are tried. Nothing in the project is changed.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: whatever is wrong with the project, the machine or the sources.
+    """
+    with one_at_a_time(directory, plan_directory(directory, releases), output) as copy:
+        return _try(directory, releases, output, copy)
+
+
+def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Tried:
+    """See `try_smaller_headers`; nobody else builds the project meanwhile."""
+    plan = _for_one_arch(plan_directory(directory, releases))
+    newest, oldest = _variants(plan, {one.backend for one in releases.matrix.toolkits if not one.tested})
+    texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
+    trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts, copy=copy)
+    ways, stays = trial.ways()
+    if not newest or not ways:
+        return Tried(edits={}, gains=(), variants=(), texts={}, left=stays)
+    trial.umbrella.update(ways)
+    variants = {one.name: one for one in (*newest, *oldest)}
+    fetch_all(archives(plan, [*variants.values()], releases.lock), output)
+    before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
+    after: dict[str, Seconds] = {}
+    left = {name: [*those] for name, those in ways.items()}
+    edits = {name: those[0] for name, those in left.items()}
+    while edits:
+        title = f"trying other headers in {counted(len(edits), 'file')}"
+        outcome = trial.compiled(edits, newest, title)
+        # What an earlier round compiled with these headers did not run again, and says nothing in this one.
+        after |= outcome.seconds
+        failed = outcome.failed or trial.compiled(edits, oldest, title).failed
+        if not failed:
+            break
+        guilty = {name for source in failed for name in trial.reads(source)} & edits.keys()
+        for name in guilty or edits.keys():
+            left[name].pop(0)
+        edits = {name: those[0] for name, those in left.items() if those}
+    other = {one for one in before.keys() & after.keys() if trial.reads(one) & edits.keys()}
+    gains = (Gain(one, before[one], after[one]) for one in sorted(other))
+    pays = tuple(one for one in gains if one.pays)
+    worth = {name for one in pays for name in trial.reads(one.source)}
+    kept = {name: those for name, those in edits.items() if name in worth}
+    return Tried(edits=kept, gains=pays, variants=tuple(variants), texts=texts, left=stays)
+
+
+def apply(directory: Path, tried: Tried) -> None:
+    """Write other headers into the files of a project.
+
+    Args:
+        directory: of the project.
+        tried: what to write.
+
+    Raises:
+        DriverError: FOREIGN_FILE if a file has changed since, and PERMISSION if one must not be written; then none is
+            written. NO_SPACE or PERMISSION.
+    """
+    texts = {}
+    for name in tried.edits:
+        path = directory / name
+        if path.is_file():
+            with reading(path):
+                texts[name] = _decoded(path.read_bytes())
+        if texts.get(name) != tried.texts[name]:
+            message = f"{path} has changed while other headers were tried"
+            raise error(Code.FOREIGN_FILE, message, help="run the command again")
+        if not os.access(path, os.W_OK):
+            raise error(Code.PERMISSION, f"{path} is read-only", help="no file was changed; make it writable")
+    for name, edits in tried.edits.items():
+        write(directory / name, _encoded(rewritten(texts[name], edits)))
+
+
+@cache
+def _included(text: str) -> tuple[str, ...] | None:
+    """What a text includes; None if that cannot be told."""
+    return None if is_opaque(text) else tuple(one.path for one in scan(text))
+
+
+def _decoded(content: bytes) -> str:
+    return content.decode("utf-8", errors="surrogateescape")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def _files(group: Group) -> tuple[str, ...]:
+    return (*group.sources, *group.headers)
+
+
+def _for_one_arch(plan: Plan) -> Plan:
+    """A plan with device code for one architecture of each maker: the newest."""
+    kept = defaultdict[str, set[str]](set)
+    for group in plan.groups:
+        for archs in group.archs.values():
+            kept[group.backend].update(archs.kept)
+    newest = [max(archs, key=arch_order).removesuffix("+PTX") for archs in kept.values() if archs]
+    return narrowed(plan, newest) if newest else plan
+
+
+def _variants(plan: Plan, untested: set[str]) -> tuple[list[Variant], list[Variant]]:
+    """The variants for the newest torch release that each group is linked in, and those for the oldest.
+
+    Args:
+        plan: of the project.
+        untested: toolkits that nobody has compiled with; they are taken where there is no other.
+    """
+    found: list[list[Variant]] = []
+    for group in plan.groups:
+        those = [one for one in plan.variants if group.name in one.groups and one.cell.torch and not one.cell.stable]
+        if TORCH in group.depends and those:
+            found.append([one for one in those if one.cell.backend not in untested] or those)
+
+    def age(one: Variant) -> tuple[object, ...]:
+        return numbers(one.cell.torch or "0"), one.cell.abi == "cxx11", len(one.cell.backend), one.cell.backend
+
+    ends = [(max(those, key=age), min(those, key=age)) for those in found]
+    newest, oldest = ({one[place].name: one[place] for one in ends} for place in (0, 1))
+    return [*newest.values()], [*oldest.values()]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Trial:
+    """Compiles a project with other headers.
+
+    Attributes:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+        plan: of it.
+        texts: its files.
+        copy: of the workspace; see `one_at_a_time`.
+        umbrella: those for which other headers are tried.
+        nonce: makes what is compiled new, so that no cache has it, and it can be timed.
+    """
+
+    directory: Path
+    releases: Releases
+    output: Output
+    plan: Plan
+    texts: Mapping[str, str]
+    copy: int
+    umbrella: set[str] = field(default_factory=set)
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def reads(self, source: str) -> set[str]:
+        """The files of the project that a source is made of."""
+
+        def included(name: str) -> tuple[str, ...] | None:
+            return _included(self.texts[name])
+
+        groups = [one for one in self.plan.groups if source in one.sources]
+        return {name for one in groups for name in closure(source, one.headers, included)}
+
+    def ways(self) -> tuple[dict[str, tuple[tuple[Edit, ...], ...]], dict[str, str]]:
+        """What other headers files can have, and those files that stay as they are, each with a macro.
+
+        A file stays as it is, too, if it has several names, or another file has its name: it is not clear who reads it.
+        """
+        files = sorted({one for group in self.plan.groups if TORCH in group.depends for one in _files(group)})
+        names = Counter(posixpath.basename(one) for one in self.plan.files)
+        places = Counter((self.directory / one).resolve() for one in self.plan.files)
+        groups = [group for group in self.plan.groups if TORCH in group.depends]
+        flags = {flag for group in groups for flag in (*group.cxx_flags, *group.cuda_flags, *group.hip_flags)}
+        defined = {flag[2:].partition("=")[0] for flag in flags if flag.startswith("-D")}
+        asked = {source: self._asked(source) - defined for group in groups for source in group.sources}
+        found, left = {}, {}
+        for file in files:
+            if not proposals(self.texts[file]) or places[(self.directory / file).resolve()] > 1:
+                continue
+            if file not in asked and names[posixpath.basename(file)] > 1:
+                continue
+            macros = {one for source, those in asked.items() if file in self.reads(source) for one in those}
+            if unknown := unknown_macro(macros):
+                left[file] = unknown
+            else:
+                found[file] = proposals(self.texts[file], macros)
+        return found, left
+
+    def _asked(self, source: str) -> set[str]:
+        """The macros that a source and its headers ask for and do not define."""
+        texts = [self.texts[name] for name in self.reads(source)]
+        own = {name for text in texts for name in re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)", text)}
+        return {macro for text in texts for macro in asked_macros(text)} - own
+
+    def compiled(
+        self, edits: Mapping[str, tuple[Edit, ...]], chosen: Sequence[Variant], title: str, *, may_fail: bool = True
+    ) -> _Outcome:
+        """Compile variants with edits; what came of it.
+
+        Raises:
+            DriverError: it failed, and may not, or no compiler did.
+        """
+        with self._copy(edits) as edited:
+            workspace = workspace_for(edited, self.plan, self.releases, self.copy)
+            project = Project(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
+            done, outcome = self._build(project, find_bazel(workspace.root, self.output), title)
+        if done.failure is not None and (not may_fail or not outcome.failed):
+            raise done.failure
+        return outcome
+
+    def _build(self, project: Project, bazel: Bazel, title: str) -> tuple[Completed, _Outcome]:
+        choices = Choices(headers=Headers.FULL, keep_going=True)
+        teller = Teller(projects=[project], choices=choices, output=self.output)
+        root = project.workspace.root
+        with tempfile.TemporaryDirectory(prefix="driver-") as name, free_server(bazel, root, self.output) as server:
+            log = Path(name, "spawns.bin")
+            args = building(choices, server.running, Path(name), log, self.output)
+            done = build(
+                server.bazel,
+                root,
+                [*project.variants],
+                self.output,
+                title=title,
+                options=args,
+                check=False,
+                explain=teller.explain,
+            )
+            server.built_in(done.events.exec_root)
+            paths = AuthorPaths([project])
+            made = [paths.made(one.output) for one in done.events.told if not one.succeeded]
+            failed = frozenset(one.source for one in made if one)
+            times = defaultdict[str, list[float]](lambda: [0.0, 0.0])
+            for spawn in read_spawns(log):
+                made_of = next((one for path in spawn.outputs if (one := paths.made(path))), None)
+                if made_of and spawn.seconds is not None:
+                    times[made_of.source][0 if made_of.arch else 1] += spawn.seconds
+        return done, _Outcome(failed, {source: Seconds(*both) for source, both in times.items()})
+
+    @contextmanager
+    def _copy(self, edits: Mapping[str, tuple[Edit, ...]]) -> Iterator[Path]:
+        """The project in another directory, with other headers."""
+        sources = {one for group in self.plan.groups for one in group.sources if self.umbrella & self.reads(one)}
+        with tempfile.TemporaryDirectory(prefix="driver-") as name:
+            for file, text in self.texts.items():
+                new = rewritten(text, edits.get(file, ()))
+                if file in sources:
+                    new += f'\nstatic_assert(true, "{self.nonce}");\n'
+                path = Path(name, file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(_encoded(new))
+            yield Path(name)

@@ -1,0 +1,1 @@
+"""The driver's cache: its contents, and the server that shares it with other machines."""

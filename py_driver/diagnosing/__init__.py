@@ -1,0 +1,1 @@
+"""Output of compilers and checks, as messages about an author's files."""

@@ -1,0 +1,61 @@
+"""What the ABI check prints of an extension, with sources in the place of objects, and the lines that name a symbol."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from py_driver.actions.author_paths import AuthorPaths, Project
+
+OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
+"""The path of an object, in what a linker prints."""
+
+_SYMBOL: Final = re.compile(r"^  undefined-symbol: (.+?): \w")
+_BY: Final = re.compile(rf"^    referenced by (?P<object>{OBJECT.pattern})(?P<place> at \S+)?(?P<function> in .*)$")
+_WORD: Final = re.compile(r"([A-Za-z_]\w*)(?:\[[\w:]+\])*$")
+_FEW: Final = 4
+
+
+def told(lines: Iterable[str], paths: AuthorPaths, project: Project | None) -> Iterator[str]:
+    """The lines of the check for people.
+
+    Args:
+        lines: of rules/private/tools/abi_check/check.zig, the first one excepted.
+        paths: of the build.
+        project: that the extension is of.
+    """
+    word = ""
+    for line in lines:
+        if match := _SYMBOL.match(line):
+            word = _word(match[1])
+        if match := _BY.match(line):
+            yield _reference(match, word, paths, project)
+        else:
+            yield OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
+
+
+def _reference(match: re.Match[str], word: str, paths: AuthorPaths, project: Project | None) -> str:
+    """What refers to a symbol: the place that debug information tells, or else the lines that have its name."""
+    source = paths.source_of(match["object"]) or match["object"]
+    place = match["place"] or ""
+    if not place and (found := paths.lines_with(match["object"], word)):
+        few = ", ".join(map(str, found[:_FEW])) + (", ..." if len(found) > _FEW else "")
+        place = f" ({'line' if len(found) == 1 else 'lines'} {few})"
+    elif place:
+        place = paths.line(place, project)
+    return f"    referenced by {source}{place}{match['function']}"
+
+
+def _word(symbol: str) -> str:
+    """The identifier of a symbol in C++: `scale` of `ns::scale(float*, long)`."""
+    depth = 0
+    for at, sign in enumerate(symbol):
+        if sign == "(" and depth == 0 and at > 0:
+            symbol = symbol[:at]
+            break
+        depth += (sign == "<") - (sign == ">")
+    match = _WORD.search(re.sub(r"<.*>$", "", symbol))
+    return match[1] if match else ""

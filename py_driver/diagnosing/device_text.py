@@ -1,0 +1,118 @@
+"""What compilers of device code say of names that another source defines, which takes relocatable device code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.actions.author_paths import AuthorPaths, Project
+    from py_driver.diagnosing.compiler_text import Severity
+
+_CALLED: Final = re.compile(r"Unresolved extern (?:function|variable) '(?P<name>\w+)'")
+_COPIED: Final = re.compile(
+    r"extern declaration of the entity \"?(?P<name>[\w:]+)\"? is treated as a static definition", re.IGNORECASE
+)
+_LLD: Final = re.compile(r"undefined (?:\w+ )?symbol: (?P<name>.+)$")
+_TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
+_EXTERN: Final = re.compile(r"\bextern\b.*__(?:device|constant|managed)__")
+_HIP, _HOST = "HipLink", "CudaHostCompile"
+_FEW: Final = 3
+_HELP: Final = (
+    "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it into "
+    "the source that has it"
+)
+
+
+class Place(NamedTuple):
+    """Where a compiler said something.
+
+    Attributes:
+        project: that it compiled.
+        file: as the user knows it; empty if there is no place.
+        line: of that file; 0 if none was told.
+        mnemonic: of the action.
+    """
+
+    project: Project
+    file: str
+    line: int
+    mnemonic: str
+
+
+class Explained(NamedTuple):
+    """What it means.
+
+    Attributes:
+        message: in one line.
+        line: of the file.
+        lines: what is shown.
+    """
+
+    message: str
+    line: int
+    lines: tuple[str, ...]
+
+
+def explained(
+    message: str, severity: Severity, lines: Sequence[str], place: Place, paths: AuthorPaths
+) -> Explained | None:
+    """What a message about device code of another source means, with the author's names; None of any other.
+
+    Args:
+        message: of a compiler.
+        severity: of it.
+        lines: that are shown of it.
+        place: where it was said.
+        paths: of the build.
+    """
+    said = _said(message, place.mnemonic)
+    if said is None:
+        return None
+    name, text = said
+    word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
+    project = place.project
+    file = next((listed for listed in project.plan.files if str(project.directory / listed) == place.file), "")
+    with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
+    if place.mnemonic == _HOST and not any(
+        _EXTERN.search(paths.text_of(project, listed, number) or "")
+        for listed, numbers in with_name.items()
+        for number in numbers
+    ):
+        return None
+    line = place.line or next(iter(with_name.get(file, ())), 0)
+    others = [str(project.directory / listed) for listed in with_name if listed != file]
+    text += ": that takes relocatable device code (`-rdc=true`), which is not linked"
+    where = f"{place.file}:{line}: " if line and place.file else f"{place.file}: " if place.file else ""
+    shown = [f"    {shown_line.removeprefix(f'{place.file}: ')}" for shown_line in lines]
+    also = [f"    {', '.join(others[:_FEW])} {'has' if len(others) == 1 else 'have'} it too"] if others else []
+    return Explained(message=text, line=line, lines=(f"{where}{severity}: {text}", *shown, *also, _HELP))
+
+
+def _said(message: str, mnemonic: str) -> tuple[str, str] | None:
+    """The name that another source defines, and what that means here; None of another message."""
+    if match := (_LLD if mnemonic == _HIP else _CALLED).search(message):
+        name = plain(match["name"])
+        return name, f"`{name}` is device code that this source calls and does not define"
+    if match := _COPIED.search(message):
+        return match["name"], f"`{match['name']}` is another variable here, all zeros, and not that of another source"
+    if mnemonic == _HOST and (match := _TWICE.search(message)):
+        return match["name"], f"`{match['name']}` is a variable of device code that is declared `extern`"
+    return None
+
+
+def plain(name: str) -> str:
+    """A name without what C++ compilers make of it, as far as it has no parameters of templates: `ns::curve`."""
+    match = re.match(r"_Z(?:L?(?=\d)|N[rVKRO]*(?=\d))", name)
+    if match is None:
+        return name
+    parts, rest = [], name[match.end() :]
+    while digits := re.match(r"\d+", rest):
+        length, at = int(digits[0]), digits.end()
+        parts.append(rest[at : at + length])
+        rest = rest[at + length :]
+        if not name.startswith("_ZN"):
+            break
+    return "::".join(parts)

@@ -1,0 +1,334 @@
+"""What compilers said in a build: each thing once, whatever the number of variants in which they said it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from py_driver.actions.author_paths import section_of
+from py_driver.diagnosing.check_text import OBJECT, told
+from py_driver.diagnosing.compiler_text import Severity, parse, source_line
+from py_driver.diagnosing.device_text import Place, explained
+from py_driver.errors import Code, Diagnostic, Span
+from py_driver.matrix.backends import TOOLKITS
+from py_driver.output import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from py_driver.actions.author_paths import AuthorPaths, Made, Project
+    from py_driver.bazel.events import Action
+    from py_driver.diagnosing.compiler_text import Said
+
+WORK: Final = {
+    "CudaPreprocess": "preprocessing",
+    "CudaDeviceFrontend": "the device compile",
+    "CudaDeviceShare": "sharing the device code",
+    "CudaDeviceCompile": "the device compile",
+    "CudaAssemble": "assembling",
+    "CudaFatbinary": "bundling the device code",
+    "CudaFrontend": "the separation of host and device code",
+    "CudaHostCompile": "the host compile",
+    "CudaFallback": "nvcc",
+    "KernelCudaCompile": "nvcc",
+    "HipPreprocess": "preprocessing",
+    "HipDeviceCompile": "the device compile",
+    "HipAssemble": "assembling",
+    "HipLink": "linking the device code",
+    "HipBundle": "bundling the device code",
+    "HipHostCompile": "the host compile",
+    "KernelCxxName": "putting the id into the text",
+    "KernelCxxPreprocess": "preprocessing",
+    "KernelCxxCompile": "the compile",
+    "KernelLink": "linking",
+    "KernelCheck": "the ABI check",
+    "Hipify": "the translation into HIP",
+}
+"""What kinds of actions do, for people."""
+
+KILLED: Final = "was killed, or ran out of memory"
+"""How the message about a program ends that was."""
+
+_KILLED_CODE: Final = 137  # 128 and the signal's number
+
+_KILLED: Final = re.compile(
+    r"^step: killed by signal 9: |died due to signal 9\b|Killed signal terminated program"
+    r"|unable to execute command: Killed|LLVM ERROR: out of memory|: out of memory allocating "
+    r"|virtual memory exhausted|^terminate called after throwing an instance of 'std::bad_alloc'",
+    re.MULTILINE,
+)
+_CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
+"""What rules/private/tools/abi_check/check.zig says first."""
+_FEW: Final = 3
+_REWRITTEN: Final = "Hip"
+"""How the mnemonics of actions begin that compile what hipify made."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that compilers said, of all variants together.
+
+    Attributes:
+        severity: how bad it is.
+        code: which error it is.
+        message: what it is, in one line.
+        project: that it is about; None if that is unknown.
+        file: where, as the user knows it; empty if there is no place.
+        line: of that file; 0 if none was told.
+        column: of that line; 0 if none was told, or if it was of a line with its macros expanded.
+        lines: what the compiler printed, with paths that the user knows.
+        variants: in which it was said, in the order of the plan.
+        archs: the GPU architectures for which it was said, if it was said of device code alone.
+        sources: the files, other than `file`, that were compiled.
+    """
+
+    severity: Severity
+    code: Code
+    message: str
+    project: Project | None
+    file: str
+    line: int
+    column: int
+    lines: tuple[str, ...]
+    variants: tuple[str, ...]
+    archs: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def span(self) -> Span | None:
+        """Where it is, if there is a place."""
+        return Span(file=self.file, line=self.line, column=self.column) if self.file else None
+
+    def where(self, told: Telling) -> str:
+        """In which variants it was said, for which architectures; empty if that says nothing new."""
+        places = []
+        if self.variants and (self.project is None or len(self.project.chosen) > 1):
+            few = told.verbose or len(self.variants) <= _FEW
+            number = counted(len(self.variants), "variant")
+            places.append(f"in {number}{': ' + ', '.join(self.variants) if few else ''}")
+        if self.archs:
+            places.append(f"for {_listed(self.archs)}")
+        if places and told.stopped:
+            places[0] = f"first seen {places[0]}"
+        return "; ".join([*([f"compiling {_listed(self.sources)}"] if self.sources else []), *places])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Telling:
+    """How findings are told.
+
+    Attributes:
+        verbose: name all variants, however many they are.
+        stopped: whether the build stopped at the first error, so that others may have the same.
+    """
+
+    verbose: bool = False
+    stopped: bool = False
+
+
+def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """What actions said, each thing once, in the order in which it was first said.
+
+    Args:
+        actions: that failed or printed something.
+        paths: of the build.
+        variants: by the first output of an action, those that it is for.
+    """
+    found: dict[tuple[object, ...], list[tuple[Finding, Action]]] = {}
+    for action in actions:
+        seen: dict[tuple[object, ...], int] = {}
+        for one in _of_action(action, paths, tuple(variants.get(action.output, ()))):
+            prefix = one.project.prefix if one.project else ""
+            key: tuple[object, ...] = (
+                prefix,
+                one.severity,
+                _release_less(one.file),
+                one.line,
+                _release_less(one.message),
+            )
+            key += one.lines if one.code is not Code.BUILD_FAILED else ()
+            seen[key] = seen.get(key, 0) + 1
+            found.setdefault((*key, seen[key]), []).append((one, action))
+    return sorted((_merged(those) for those in found.values()), key=lambda one: (one.file, one.line, one.column))
+
+
+def _release_less(text: str) -> str:
+    """A text without the releases of toolchains in it."""
+    return re.sub(r"<(\w+) [^>]*>", r"<\1>", text)
+
+
+def _merged(those: Sequence[tuple[Finding, Action]]) -> Finding:
+    """One finding of several that are equal but for where they were made."""
+    first = max((one for one, _ in those), key=lambda one: one.column > 0)
+    names = {name for one, _ in those for name in one.variants}
+    order = [variant.name for variant in first.project.chosen] if first.project else sorted(names)
+    everywhere = any(not one.archs for one, _ in those)
+    return replace(
+        first,
+        variants=tuple(name for name in order if name in names),
+        archs=() if everywhere else tuple(sorted({arch for one, _ in those for arch in one.archs}, key=_natural)),
+        sources=tuple(dict.fromkeys(name for one, _ in those for name in one.sources)),
+    )
+
+
+def _natural(text: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(digits or 0), word) for digits, word in re.findall(r"(\d+)|(\D+)", text))
+
+
+def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) -> list[Finding]:
+    """What an action said; of one that failed without an error in a known form, all that it printed."""
+    project, made = paths.project_of(action.label), paths.made(action.output)
+    arch = _arch(made)
+    blank = Finding(
+        severity=Severity.ERROR,
+        code=Code.BUILD_FAILED,
+        message="",
+        project=project,
+        file=str(project.directory / made.source) if project and made else "",
+        line=0,
+        column=0,
+        lines=(),
+        variants=variants,
+        archs=(arch,) if arch else (),
+        sources=(),
+    )
+    if checked := _CHECK.search(action.text):
+        body = action.text[checked.end() :].rstrip().splitlines()
+        kept = told(body[1:], paths, project)
+        head = f"error[{Code.NOT_COMPLIANT.number}]: the extension fails the ABI check: {checked[1]}"
+        return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *kept))]
+    said, loose = parse(action.text)
+    killed = not action.succeeded and (action.exit_code == _KILLED_CODE or _KILLED.search(action.text))
+    if killed:
+        said = [
+            one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
+        ]
+    rewritten = action.mnemonic.startswith(_REWRITTEN)
+    made_of_these = [
+        _explained(_placed(blank, one, paths, project, rewritten=rewritten), action.mnemonic, paths) for one in said
+    ]
+    if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
+        work = WORK.get(action.mnemonic, action.mnemonic)
+        message = f"{work}{f' for {arch}' if arch else ''} "
+        message += KILLED if killed else f"failed with exit code {action.exit_code}"
+        head = f"{blank.file or section_of_label(action, paths)}: error: {message}"
+        rest = tuple(paths.line(line, project) for line in (loose if killed else action.text.splitlines()))
+        made_of_these = [*(made_of_these if killed else []), replace(blank, message=message, lines=(head, *rest))]
+    elif loose and action.succeeded:
+        head = f"{blank.file or section_of_label(action, paths)}: {loose[0]}"
+        rest = tuple(paths.line(line, project) for line in loose[1:])
+        made_of_these.append(replace(blank, severity=Severity.OTHER, message=loose[0], lines=(head, *rest)))
+    return made_of_these
+
+
+def _explained(one: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
+    """A finding, in other words if it is about device code of another source."""
+    if one.project is None:
+        return one
+    place = Place(project=one.project, file=one.file, line=one.line, mnemonic=mnemonic)
+    found = explained(one.message, one.severity, one.lines, place, paths)
+    return one if found is None else replace(one, message=found.message, line=found.line, lines=found.lines)
+
+
+def section_of_label(action: Action, paths: AuthorPaths) -> str:
+    """What stands for an action that is about no source: the section, or the variant."""
+    target = action.label.rpartition(":")[2]
+    project = paths.project_of(action.label)
+    if project is None or target in {variant.name for variant in project.plan.variants}:
+        return target
+    return section_of(project, target)
+
+
+def _is_bare(shown: str, text: str) -> bool:
+    """Whether a line that a compiler shows is one of a source, where comments may have become blanks."""
+    return len(shown) <= len(text) and all(one in (other, " ") for one, other in zip(shown, text, strict=False))
+
+
+def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | None, *, rewritten: bool) -> Finding:
+    """What was said, at the place that the author knows; the line that hipify rewrote is shown as it was written."""
+    before = tuple(paths.line(line, project) for line in said.before)
+    after = tuple(_after(line, paths, project) for line in said.after)
+    if not said.file:
+        file = blank.file or next((one for line in said.after if (one := _object_source(line, paths))), "")
+        own = re.sub(r"^step: ", "error: ", said.head)
+        head = f"{file}: {own}" if file else own
+        return replace(blank, severity=said.severity, message=said.message, file=file, lines=(*before, head, *after))
+    file = paths.shown(said.file, project)
+    column = said.column
+    if (found := paths.file(said.file, project)) and (shown := source_line(said)) is not None:
+        text = paths.text_of(*found, said.line)
+        if text is None or not _is_bare(shown.expandtabs().rstrip(), text.expandtabs()):
+            column = 0
+            if text is not None and rewritten:
+                pointers = len(after) > 1 and re.fullmatch(r" *\|[ ^~]*", after[1]) is not None
+                after = (f"{said.line:5} | {text}", *after[1 + pointers :])
+    place = f"{file}:{said.line}" + (f":{column}" if column else "")
+    head = f"{place}: {said.what}: {said.message}"
+    message = said.message
+    sources = (blank.file,) if blank.file and blank.file != file else ()
+    return replace(
+        blank,
+        severity=said.severity,
+        message=message,
+        file=file,
+        line=said.line,
+        column=column,
+        lines=(*before, head, *after),
+        sources=sources,
+    )
+
+
+def _after(line: str, paths: AuthorPaths, project: Project | None) -> str:
+    """A line that follows, with objects named as what they are made of."""
+    if line.startswith(">>>"):
+        line = OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
+    return paths.line(line, project)
+
+
+def _object_source(line: str, paths: AuthorPaths) -> str:
+    """The source of the object that a line of the linker names."""
+    match = OBJECT.search(line)
+    made = paths.made(match[0]) if match else None
+    found = next(((one, made.source) for one in paths.projects if made and made.source in one.plan.files), None)
+    return str(found[0].directory / found[1]) if found else ""
+
+
+def _arch(made: Made | None) -> str:
+    """The GPU architecture that something is made for, as build.toml names it."""
+    if made is None or not made.arch:
+        return ""
+    if match := re.fullmatch(r"(\d+)(\d)([af]?)", made.arch):
+        return f"{match[1]}.{match[2]}{match[3]}"
+    return TOOLKITS[1].arch_of_directory(made.arch) if made.arch.startswith("gfx") else made.arch
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Words as a sentence lists them."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic, ...]:
+    """Errors among findings, as those of the driver.
+
+    Args:
+        found: what compilers said.
+        told: how.
+    """
+    return tuple(
+        Diagnostic(
+            code=one.code,
+            message=one.message,
+            span=one.span,
+            text=text_of(one, told),
+            variants=one.variants,
+        )
+        for one in found
+        if one.severity is Severity.ERROR
+    )
+
+
+def text_of(one: Finding, told: Telling) -> str:
+    """A finding as it is printed: the compiler's lines, and where it was said."""
+    where = one.where(told)
+    return "\n".join([*one.lines, *([f"  ({where})"] if where else [])])

@@ -1,0 +1,277 @@
+"""What a build tells its author: errors and warnings of compilers, in the paths that the author knows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.actions.author_paths import AuthorPaths
+from py_driver.actions.executed import read_records
+from py_driver.actions.history import read_told, write_told
+from py_driver.bazel.run import Explained
+from py_driver.diagnosing.compiler_text import Severity
+from py_driver.diagnosing.findings import KILLED, Telling, as_diagnostics, findings, text_of
+from py_driver.diagnosing.plain_names import plain_sources, plainly_defined
+from py_driver.output import annotation, counted
+from py_driver.system.memory import machine_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from py_driver.actions.author_paths import Project
+    from py_driver.bazel.events import Action, Events
+    from py_driver.bazel.invocation import Choices
+    from py_driver.diagnosing.findings import Finding
+    from py_driver.errors import Diagnostic
+    from py_driver.output import Output
+
+_ALL: Final = "--keep-going shows all errors, and all variants that have them"
+_COMMANDS: Final = "--verbose shows the commands"
+_MEMORY: Final = (
+    "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
+    "once with --jobs"
+)
+_MASK: Final = "The mask must be a 64-bit integer"
+"""How HIP's own headers refuse the mask of a CUDA source (amd_warp_sync_functions.h)."""
+_MASKS: Final = (
+    "a warp of an AMD GPU has up to 64 lanes: for `USE_ROCM` write a mask of 64 bits, `0xffffffffffffffffull`, or "
+    "call `__shfl_xor`, `__ballot` and their kin without one; see docs/rocm.md"
+)
+_SHOWN: Final = 5
+_UNDEFINED: Final = re.compile(r"^  undefined-symbol: (.+): no library defines it$", re.MULTILINE)
+_ADD_SOURCE: Final = re.compile(r"^    help: add the source that defines it to `src`.*\n?", re.MULTILINE)
+_CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
+_ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
+"""That of every action: rules/private/actions.bzl."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Teller:
+    """Tells of a build.
+
+    Attributes:
+        projects: that are built.
+        choices: what the author wants to be told.
+        output: where.
+    """
+
+    projects: Sequence[Project]
+    choices: Choices
+    output: Output
+
+    def explain(self, events: Events, blocks: Sequence[str]) -> Explained:
+        """The errors of actions as those of the driver; what Bazel wrote besides is shown.
+
+        Args:
+            events: of the build.
+            blocks: what Bazel wrote of each error.
+        """
+        build = _build(events, self.projects)
+        failed = build.failed(events, blocks)
+        errors = as_diagnostics(build.findings(failed), self._telling)
+        said = self._warnings(build, events)
+        if self.choices.warnings:
+            self._show(said)
+        for block in blocks:
+            if self.choices.verbose or not any(one.text and _is_of(block, one) for one in failed):
+                self.output.say(block)
+        if self.choices.verbose:
+            for one in failed:
+                self.output.say(_command(one, events.exec_root))
+        more = [*([] if self.choices.keep_going else [_ALL]), *([] if self.choices.verbose else [_COMMANDS])]
+        more = [*([_MASKS] if any(_MASK in one.message for one in errors) else []), *more]
+        advice = "; ".join(more) if errors else ""
+        summary = self._summary(events, self.projects)
+        if any(one.message.endswith(KILLED) for one in errors):
+            summary += "; a compiler was killed"
+            advice = _MEMORY.format(machine_memory() // 1024)
+        return Explained(errors=errors, summary=summary, help=advice)
+
+    @property
+    def _telling(self) -> Telling:
+        return Telling(verbose=self.choices.verbose, stopped=not self.choices.keep_going)
+
+    def failure(self, project: Project, events: Events) -> tuple[tuple[Diagnostic, ...], str]:
+        """The errors of the actions of one of several projects, and which variants of it failed.
+
+        Args:
+            project: one of those that are built.
+            events: of the build.
+        """
+        build = _build(events, [project])
+        errors = as_diagnostics(build.findings(build.failed(events, ())), self._telling)
+        return errors, self._summary(events, [project], f"the build of {project.directory}")
+
+    def failure_of(self, project: Project, label: str, events: Events) -> tuple[Diagnostic, ...]:
+        """The errors of the actions that kept one variant from being built.
+
+        Args:
+            project: of the variant.
+            label: of it.
+            events: of the build.
+        """
+        build = _build(events, [project])
+        causes = {output for name, some in events.causes.items() if name.lstrip("@") == label for output in some}
+        return as_diagnostics(
+            build.findings(one for one in build.failed(events, ()) if one.output in causes), self._telling
+        )
+
+    def warn(self, events: Events) -> None:
+        """Show what compilers printed in a build that did not fail, or say that they did.
+
+        Args:
+            events: of the build.
+        """
+        found = self._warnings(_build(events, self.projects), events)
+        if self.choices.warnings:
+            self._show(found)
+        elif found:
+            count = _count(one.severity for one in found)
+            self.output.say(f"{count}; --warnings shows {'it' if len(found) == 1 else 'them'}")
+
+    def _show(self, found: Iterable[Finding]) -> None:
+        for one in found:
+            self.output.quote(text_of(one, Telling(verbose=self.choices.verbose)))
+            if self.output.annotates:
+                self.output.data(
+                    annotation("warning" if one.severity is Severity.WARNING else "notice", one.message, one.span)
+                )
+
+    def _warnings(self, build: _Build, events: Events) -> list[Finding]:
+        """What compilers printed that is no error: in this build, or when they made what was there before it."""
+        said = {one.output: one for one in events.told if one.text}
+        every: list[Action] = []
+        for project in self.projects:
+            kept = {**read_told(project.plan.module, events.exec_root)}
+            for output in (*events.completed, *said):
+                kept.pop(output, None)
+            now = {name: one for name, one in said.items() if build.paths.project_of(one.label) is project}
+            kept |= {name: one for name, one in now.items() if one.succeeded}
+            write_told(project.plan.module, events.exec_root, kept)
+            every += (one for name, one in {**kept, **now}.items() if name in now or name in build.variants)
+        return [one for one in build.findings(every) if one.severity is not Severity.ERROR]
+
+    def _summary(self, events: Events, projects: Sequence[Project], build: str = "the build") -> str:
+        """Which variants failed, and how many were not finished; empty if none is known to have failed."""
+        labels = {label: name for one in projects for label, name in one.variants.items()}
+        of_bazel = {label.lstrip("@") for label in events.failed}
+        failed = [name for label, name in labels.items() if label in of_bazel]
+        unfinished = sum(label.lstrip("@") in labels for label in events.unfinished)
+        if not failed:
+            return ""
+        names = failed if self.choices.verbose else failed[:_SHOWN]
+        more = f" and {len(failed) - len(names)} more" if len(names) < len(failed) else ""
+        others = f"; {unfinished} more {'was' if unfinished == 1 else 'were'} not finished" if unfinished else ""
+        return f"{build} failed: {', '.join(names)}{more}{others}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Build:
+    """What is known of a build that has ended.
+
+    Attributes:
+        paths: of its projects.
+        records: what its variants are made of, by label.
+        causes: see `Events`.
+    """
+
+    paths: AuthorPaths
+    records: Mapping[str, Any]
+    causes: Mapping[str, Sequence[str]]
+
+    @cached_property
+    def variants(self) -> dict[str, list[str]]:
+        """By the first output of an action, the variants that it is for, in the order of the plans."""
+        causes = {label.lstrip("@"): outputs for label, outputs in self.causes.items()}
+        known: dict[str, dict[str, None]] = {}
+        for project in self.paths.projects:
+            for label, name in project.variants.items():
+                steps = self.records.get(label, {}).get("steps", ())
+                hipified = (f"{step.partition('.objects/')[0]}.hipified" for step in steps)
+                for output in (*steps, *hipified, *causes.get(label, ())):
+                    known.setdefault(output, {})[name] = None
+        return {output: list(names) for output, names in known.items()}
+
+    def failed(self, events: Events, blocks: Sequence[str]) -> list[Action]:
+        """The actions of the projects that failed, with all that is known of what they printed.
+
+        Args:
+            events: of the build.
+            blocks: what Bazel wrote of each error.
+        """
+        ours = [one for one in events.told if not one.succeeded and self.paths.project_of(one.label)]
+        return [self._with_plain_names(_with_text(one, blocks)) for one in ours]
+
+    def findings(self, actions: Iterable[Action]) -> list[Finding]:
+        """What actions said, each thing once."""
+        return findings(actions, self.paths, self.variants)
+
+    def _with_plain_names(self, action: Action) -> Action:
+        """An ABI check, with the files that have the names of undefined symbols in C, or are not compiled."""
+        symbols = _UNDEFINED.findall(action.text)
+        project = self.paths.project_of(action.label) if symbols else None
+        if project is None:
+            return action
+        others = plain_sources(project)
+
+        def more(match: re.Match[str]) -> str:
+            return "\n".join([match[0], *(f"    {line}" for line in plainly_defined(match[1], others))])
+
+        text = _UNDEFINED.sub(more, action.text)
+        explained = all(plainly_defined(symbol, others) for symbol in symbols)
+        return replace(action, text=_ADD_SOURCE.sub("", text) if explained else text)
+
+
+def _build(events: Events, projects: Sequence[Project]) -> _Build:
+    """What is known of a build that has ended.
+
+    Args:
+        events: of it.
+        projects: that are asked about.
+    """
+    records = read_records(events.groups.get("steps", ()))
+    return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes)
+
+
+def _count(severities: Iterable[Severity]) -> str:
+    """How many there are of each: `2 warnings, 1 message`."""
+    counts = Counter(severities)
+    return ", ".join(counted(counts[one], one) for one in Severity if counts[one])
+
+
+def _with_text(action: Action, blocks: Sequence[str]) -> Action:
+    """An action with what it printed; where the events do not have that, as Bazel wrote it."""
+    if action.text:
+        return action
+    block = next((one for one in blocks if _is_of(one, action)), "")
+    return replace(action, text=block.partition("\n")[2].lstrip("\n"))
+
+
+def _is_of(block: str, action: Action) -> bool:
+    """Whether Bazel wrote it of an action."""
+    return (
+        re.search(rf" {action.mnemonic} command \(from target @*{re.escape(action.label.lstrip('@'))}\)", block)
+        is not None
+    )
+
+
+def _command(action: Action, exec_root: Path | None) -> str:
+    """The command of an action, to be copied into a shell.
+
+    Where it names outputs without their configuration, the command has that which they are under.
+    """
+    own = action.output.split("/")[1]
+
+    def place(match: re.Match[str]) -> str:
+        made = sorted(exec_root.glob(f"bazel-out/*/{match[1]}")) if exec_root else []
+        there = [one.relative_to(exec_root).as_posix() for one in made] if exec_root else []
+        mine = f"bazel-out/{own}/{match[1]}"
+        return mine if mine in there or not there else there[0]
+
+    command = shlex.join(_CONFIGURATION.sub(place, word) for word in action.command)
+    return f"command: cd {shlex.quote(str(exec_root or '.'))} && {_ENVIRONMENT} {command}"

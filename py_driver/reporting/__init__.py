@@ -1,0 +1,1 @@
+"""Reports of a build, for people and for programs."""

@@ -1,0 +1,137 @@
+"""The page of a build's report, and the same as JSON beside it: where they go, and how the page is drawn."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from py_driver.actions.executed import Did
+from py_driver.bazel.invocation import kept_results
+from py_driver.errors import Code, error
+from py_driver.output import printable
+from py_driver.reporting.html import check_place, draw
+from py_driver.resources import resource
+from py_driver.system.files import is_file, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.actions.executed import CellStep, CellSteps
+    from py_driver.actions.rerun_reasons import Calls
+    from py_driver.output import Output
+    from py_driver.reporting.report import Part, Report, Step
+
+
+def check_page(page: Path) -> None:
+    """Make the directory of a report, and refuse a place that cannot hold one, before anything is built.
+
+    Raises:
+        DriverError: FOREIGN_FILE or PERMISSION.
+    """
+    facts = page.with_suffix(".json")
+    if is_file(facts) and not is_file(page):
+        message = f"{facts} exists, and {page} does not: it may not be a report"
+        raise error(Code.FOREIGN_FILE, message, help="move it away, or choose another name for the report")
+    check_place(page, facts)
+
+
+def own_page(page: Path, project: str, taken: set[Path]) -> Path:
+    """The page of one of several projects, beside that which the user names: `build-relu.html`.
+
+    Args:
+        page: that the user names.
+        project: name of its Python package.
+        taken: pages of others; this one is added.
+
+    Raises:
+        DriverError: see `check_page`.
+    """
+    names = (f"{page.stem}-{project}{more}" for more in ("", *(f"-{number}" for number in range(2, len(taken) + 3))))
+    own = next(one for name in names if (one := page.with_stem(name)) not in taken)
+    taken.add(own)
+    check_page(own)
+    return own
+
+
+def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, and what says so)
+    page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], earlier: Calls, output: Output
+) -> None:
+    """Write a page, and the same as JSON beside it.
+
+    Args:
+        page: its path.
+        name: of the project.
+        cells: what was counted of each.
+        steps: of all cells.
+        earlier: calls of the last build with a report.
+        output: where the paths are said.
+
+    Raises:
+        DriverError: see `system.files.write`.
+    """
+    from py_driver.reporting.report import as_json, make_report  # noqa: PLC0415  (few builds need it)
+
+    made = make_report(name, cells, steps, _action_output, earlier)
+    facts = page.with_suffix(".json")
+    write(page, as_html(made, resource("report.html.j2")).encode())
+    write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())
+    output.say(f"wrote {printable(str(page))} and {printable(str(facts))}")
+
+
+def _action_output(digest: str) -> bytes | None:
+    """The content of a file that an action made, by its SHA-256; None if it is not kept."""
+    try:
+        return (kept_results() / "cas" / digest[:2] / digest).read_bytes()
+    except OSError:
+        return None
+
+
+def columns(report: Report) -> list[str]:
+    """The cells, each beside that of the others with which it shares most steps."""
+    has: dict[str, set[int]] = {cell.variant: set() for cell in report.cells}
+    for at, step in enumerate(report.steps):
+        for part in step.cells:
+            has[part.variant].add(at)
+    left = list(has)
+    placed = left[:1]
+    while left := [name for name in left if name not in placed]:
+        placed.append(max(left, key=lambda name: len(has[name] & has[placed[-1]])))
+    return placed
+
+
+def runs(step: Step, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
+    """What a step did, by the index of the column; columns that stand beside each other are in one list."""
+    parts = {part.variant: part for part in step.cells}
+    own = [(at, parts[name]) for at, name in enumerate(names) if name in parts]
+    return [[pair for _, pair in group] for _, group in groupby(enumerate(own), lambda pair: pair[1][0] - pair[0])]
+
+
+def as_html(report: Report, template: str) -> str:
+    """A report as a page that needs nothing else.
+
+    Args:
+        report: of a build.
+        template: `resources/report.html.j2`.
+    """
+    names = columns(report)
+    drawn = [(step, runs(step, names)) for step in report.steps]
+    line = report.timeline
+    return draw(
+        template,
+        report=report,
+        columns=names,
+        drawn=drawn,
+        kinds=list(Did),
+        ticks=ticks(line.seconds) if line else [],
+        critical=[bar for bar in line.bars if bar.critical] if line else [],
+    )
+
+
+def ticks(seconds: float) -> list[float]:
+    """Points of a time line to write a number at, from 0: at most eight, at 1, 2 or 5 of a power of ten."""
+    pace = next(
+        pace for power in range(-3, 9) for pace in (10**power, 2 * 10**power, 5 * 10**power) if pace * 7 >= seconds
+    )
+    return [at * pace for at in range(8) if at * pace <= seconds]
