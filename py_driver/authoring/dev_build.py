@@ -11,11 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.local_variant import local_variant, usable_archs
-from py_driver.building.build import Options, build
-from py_driver.building.each import build_each
+from py_driver.building.batches import placed
+from py_driver.building.build import Built, Options, Prepared, build
+from py_driver.building.collect import check_place, collect
+from py_driver.building.file_names import true_names
 from py_driver.building.installed_torch import Torch, importable_torch, python_on, python_with
+from py_driver.building.session import session
 from py_driver.building.variant_dir import DEV, read_metadata
 from py_driver.errors import Code, DriverError, error
+from py_driver.matrix.cells import spell
+from py_driver.output import counted
 from py_driver.plan.narrow import narrowed, served
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.bazel.invocation import Choices
-    from py_driver.building.build import Built
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.cells import Cell
     from py_driver.matrix.releases import Releases
@@ -285,19 +289,39 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
         DriverError: what keeps all of them from being built.
     """
     start, root = time.monotonic(), of.directory / DEV
-    done = build_each(
-        of.directory, of.plan, releases, output, choices, lambda one: root / into / one.suffix.removeprefix("-")
-    )
+    task = Prepared(directory=of.directory, plan=of.plan, chosen=of.plan.variants)
+    with placed([task], releases, output, gcc=lambda _: choices.gcc) as (groups, failures):
+        for failure in failures.values():
+            raise failure
+        [[there]] = groups
+        project, title = there.project, f"building {counted(len(of.plan.variants), 'configuration')} of {of.plan.name}"
+        with session(there.bazel, project.workspace.root, output) as bazel:
+            batch = bazel.build([project], replace(choices, keep_going=True), title=title)
+            batch.raise_interruption()
+            [outcome] = batch.outcomes()
+            built, failed = {counts.variant: counts for counts in outcome.counts}, batch.failed(project)
+            found: dict[Variant, Built | DriverError] = {}
+            for variant in of.plan.variants:
+                if label := failed.get(variant.name):
+                    if (why := batch.variant_failure(project, label)) is None:
+                        raise batch.completed.failure or AssertionError(label)
+                    found[variant] = why
+                    continue
+                place, counts = root / into / variant.suffix.removeprefix("-"), built[variant.name]
+                check_place(place)
+                with true_names(batch.root / counts.directory, of.plan) as named:
+                    path, size = collect(named, place, spell(variant.cell))
+                found[variant] = Built(variant=variant, path=path, size=size, steps=counts)
     seconds = time.monotonic() - start
     with writing(root):
         keep_from_git(root)
-    results: dict[str, DevBuild | DriverError] = {}
-    for variant in of.plan.variants:
-        result = done.results[variant.name]
-        results[variant.suffix.removeprefix("-")] = (
-            result if isinstance(result, DriverError) else _made(of.directory, of.project, of.plan, result, seconds)
-        )
-    return DevBuilds(results=results, actions=done.actions)
+    results = {
+        variant.suffix.removeprefix("-"): result
+        if isinstance(result, DriverError)
+        else _made(of.directory, of.project, of.plan, result, seconds)
+        for variant, result in found.items()
+    }
+    return DevBuilds(results=results, actions=sum(counts.run for counts in outcome.counts))
 
 
 def python_for(of: Local, machine: Machine, releases: Releases, output: Output) -> str:

@@ -18,11 +18,9 @@ from py_driver.actions.author_paths import AuthorPaths, Project
 from py_driver.actions.workspace import one_at_a_time, workspace_for
 from py_driver.authoring.smaller_headers import asked_macros, proposals, rewritten, unknown_macro
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import Choices, Headers, build, building
-from py_driver.bazel.servers import free_server
-from py_driver.bazel.spawns import read_spawns
+from py_driver.bazel.invocation import Choices, Headers
 from py_driver.building.selection import archives
-from py_driver.diagnosing.messages import Teller
+from py_driver.building.session import session
 from py_driver.errors import Code, error
 from py_driver.fetch.prefetch import fetch_all
 from py_driver.manifest.model import TORCH
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.authoring.smaller_headers import Edit
-    from py_driver.bazel.find import Bazel
-    from py_driver.bazel.run import Completed
+    from py_driver.building.session import Batch
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Group, Plan, Variant
@@ -115,6 +112,18 @@ class _Outcome(NamedTuple):
 
     failed: frozenset[str]
     seconds: Mapping[str, Seconds]
+
+
+def _outcome(batch: Batch, paths: AuthorPaths) -> _Outcome:
+    """What came of the sources of a project."""
+    objects = [paths.made(action.output) for action in batch.completed.events.told if not action.succeeded]
+    times = defaultdict[str, list[float]](lambda: [0.0, 0.0])
+    for spawn in batch.spawns:
+        compiled = next((known for path in spawn.outputs if (known := paths.made(path))), None)
+        if compiled and spawn.seconds is not None:
+            times[compiled.source][0 if compiled.arch else 1] += spawn.seconds
+    failed = frozenset(known.source for known in objects if known)
+    return _Outcome(failed, {source: Seconds(*both) for source, both in times.items()})
 
 
 def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> Tried:
@@ -321,38 +330,13 @@ class _Trial:
         with self._copy(edits) as edited:
             workspace = workspace_for(edited, self.plan, self.releases, self.copy)
             project = Project(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
-            done, outcome = self._build(project, find_bazel(workspace.root, self.output), title)
-        if done.failure is not None and (not may_fail or not outcome.failed):
-            raise done.failure
+            with session(find_bazel(workspace.root, self.output), workspace.root, self.output) as bazel:
+                batch = bazel.build([project], Choices(headers=Headers.FULL, keep_going=True), title=title)
+        batch.raise_interruption()
+        outcome = _outcome(batch, AuthorPaths([project]))
+        if batch.completed.failure is not None and (not may_fail or not outcome.failed):
+            raise batch.completed.failure
         return outcome
-
-    def _build(self, project: Project, bazel: Bazel, title: str) -> tuple[Completed, _Outcome]:
-        choices = Choices(headers=Headers.FULL, keep_going=True)
-        teller = Teller(projects=[project], choices=choices, output=self.output)
-        root = project.workspace.root
-        with tempfile.TemporaryDirectory(prefix="driver-") as name, free_server(bazel, root, self.output) as server:
-            log = Path(name, "spawns.bin")
-            args = building(choices, server.running, Path(name), log, self.output)
-            done = build(
-                server.bazel,
-                root,
-                [*project.variants],
-                self.output,
-                title=title,
-                options=args,
-                check=False,
-                explain=teller.explain,
-            )
-            server.built_in(done.events.exec_root)
-            paths = AuthorPaths([project])
-            made = [paths.made(one.output) for one in done.events.told if not one.succeeded]
-            failed = frozenset(one.source for one in made if one)
-            times = defaultdict[str, list[float]](lambda: [0.0, 0.0])
-            for spawn in read_spawns(log):
-                made_of = next((one for path in spawn.outputs if (one := paths.made(path))), None)
-                if made_of and spawn.seconds is not None:
-                    times[made_of.source][0 if made_of.arch else 1] += spawn.seconds
-        return done, _Outcome(failed, {source: Seconds(*both) for source, both in times.items()})
 
     @contextmanager
     def _copy(self, edits: Mapping[str, tuple[Edit, ...]]) -> Iterator[Path]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.actions.workspace import common_workspace
 from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import build
-from py_driver.bazel.servers import free_server
+from py_driver.building.session import session
 from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import ARCH, BUILT
@@ -162,10 +161,8 @@ def build_program(output: Output) -> Path:
         DriverError: there is no Bazel, or it fails.
     """
     workspace = common_workspace()
-    bazel = find_bazel(workspace, output)
-    with free_server(bazel, workspace, output) as server:
-        done = build(server.bazel, workspace, [_PROGRAM], output, title="building the ABI check")
-    return next(file for files in done.events.outputs.values() for file in files)
+    with session(find_bazel(workspace, output), workspace, output) as bazel:
+        return bazel.tool(_PROGRAM, "building the ABI check")
 
 
 def check(program: Path, library: Path, options: Mapping[str, str], releases: Releases) -> Checked:

@@ -1,34 +1,27 @@
-"""One build from beginning to end: plan, fetch, Bazel, copy, count, report."""
+"""A build from beginning to end: plan, fetch, Bazel, copy, count, report."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.actions.author_paths import Project
 from py_driver.actions.begun import Beginning, known_history, remembered
-from py_driver.actions.estimate import Estimate, describe, doubt, estimate, learned, without_load
-from py_driver.actions.executed import CellSteps, cells_of, places_of
+from py_driver.actions.estimate import Estimate, Work, describe, doubt, estimate, learned, together, without_load
+from py_driver.actions.executed import CellSteps, places_of
 from py_driver.actions.expected import Settings, expected_steps
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
-from py_driver.actions.workspace import one_at_a_time, workspace_for
-from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import HEADERS, Choices, Headers, building, kept_results, without_check
-from py_driver.bazel.invocation import build as build_targets
-from py_driver.bazel.remote import reachable
-from py_driver.bazel.run import output_base
-from py_driver.bazel.servers import free_server
+from py_driver.bazel.invocation import HEADERS, Choices, Headers, kept_results
+from py_driver.building.batches import batches, free_first, placed
 from py_driver.building.collect import check_place, collect
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.selection import archives, choose, made_from, other_openmp, unsplit
+from py_driver.building.selection import choose, made_from, other_openmp, unsplit
+from py_driver.building.session import session
 from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
-from py_driver.diagnosing.messages import Teller
-from py_driver.fetch.prefetch import fetch_all
+from py_driver.errors import DriverError
 from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
@@ -43,8 +36,8 @@ if TYPE_CHECKING:
     from py_driver.actions.estimate import History
     from py_driver.actions.executed import CellStep, Place
     from py_driver.actions.expected import Step
-    from py_driver.bazel.run import Completed
-    from py_driver.bazel.servers import Server
+    from py_driver.building.batches import Placed
+    from py_driver.building.session import Batch, Outcome
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
@@ -122,7 +115,7 @@ class Build:
         estimate: what it was expected to do.
         bytes_fetched: of archives, from the network.
         seconds: from beginning to end.
-        server: of Bazel, that built it; empty if several projects were built at once.
+        server: of Bazel, that built it.
     """
 
     directory: Path
@@ -165,6 +158,10 @@ class Prepared:
         return self.directory / DEV / self.into if self.into else dev_directory(self.directory, made)
 
 
+Result = Build | DriverError
+"""What came of a project."""
+
+
 def build(
     directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options | None = None
 ) -> Build:
@@ -183,9 +180,35 @@ def build(
     """
     options = options or Options()
     prepared = prepare(directory, patterns, releases, output, options)
-    say_untested(prepared.chosen, releases, output, options)
-    with one_at_a_time(directory, prepared.plan, output) as copy:
-        return _build(prepared, releases, options, output, copy)
+    [result] = build_all([prepared], releases, output, options).values()
+    if isinstance(result, DriverError):
+        raise result
+    return result
+
+
+def build_all(projects: Sequence[Prepared], releases: Releases, output: Output, options: Options) -> dict[Path, Result]:
+    """Build projects into the `build/` of each; Bazel is called once for all that can be built at once.
+
+    Args:
+        projects: each in a directory of its own.
+        releases: to build for.
+        output: where progress is shown.
+        options: how; which reports are written, the projects say.
+
+    Returns:
+        What came of each, by its directory.
+
+    Raises:
+        DriverError: what is wrong for all of them: there is no Bazel, say; INTERRUPTED.
+    """
+    results: dict[Path, Result] = {}
+    say_untested([variant for project in projects for variant in project.chosen], releases, output, options)
+    for batch in (part for every in batches(projects) for part in free_first(every)):
+        with placed(batch, releases, output, gcc=lambda _: options.choices.gcc) as (groups, failures):
+            results |= failures
+            for group in groups:
+                results |= _build(group, releases, output, options)
+    return results
 
 
 def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
@@ -224,65 +247,66 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
         output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
 
 
-def _build(prepared: Prepared, releases: Releases, options: Options, output: Output, copy: int) -> Build:
-    directory, plan, chosen = prepared.directory, prepared.plan, prepared.chosen
-    start = time.monotonic()
-    workspace = workspace_for(directory, plan, releases, copy)
-    bazel = find_bazel(workspace.root, output)
-    fetched = fetch_all(archives(plan, chosen, releases.lock, gcc=options.choices.gcc), output)
-    with free_server(bazel, workspace.root, output) as server:
-        jobs, memory = options.choices.at_once(), options.choices.memory(server.running)
-        if memory is not None and options.choices.ram is None and server.running > 1:
+def _build(
+    group: Sequence[Placed[Prepared]], releases: Releases, output: Output, options: Options
+) -> dict[Path, Result]:
+    """Build projects with one call of Bazel."""
+    choices, root, results = options.choices, group[0].project.workspace.root, dict[Path, Result]()
+    with session(group[0].bazel, root, output) as bazel:
+        jobs, memory = choices.at_once(), choices.memory(bazel.running)
+        if memory is not None and choices.ram is None and bazel.running > 1:
             output.say(
-                f"{server.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
+                f"{bazel.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
             )
-        ahead = look_ahead(prepared, releases, options.choices, memory)
+        ahead = [look_ahead(entry.task, releases, choices, memory) for entry in group]
+        modules = [entry.project.plan.module for entry in group]
+        works = [Work(module, own.steps, own.history) for module, own in zip(modules, ahead, strict=True)]
+        expected = ahead[0].estimate if len(works) == 1 else together(works, jobs=jobs, memory=memory)
         if not options.local:  # a build for daily work takes seconds, and says what it did
-            say_plan(ahead.estimate, len(chosen), jobs, memory, output)
-        project = Project(directory=directory, plan=plan, chosen=chosen, workspace=workspace)
-        beginning = Beginning(plan.module, workspace.package, ahead.steps)
-        with remembered([beginning], output_base(server.bazel, workspace.root)) as log:
-            done, counted, done_steps = _run(server, project, ahead.estimate, options, output, log.path)
-            cells = collect_built(prepared, releases.lock, done.events.exec_root or workspace.root, counted)
-            placed = places_of(counted, done_steps)
-            learn(prepared, ahead, without_load(placed, done.events.cpu))
-            log.known.add(plan.module)
-    report(prepared, counted, placed, output)
+            say_plan(expected, sum(len(entry.project.chosen) for entry in group), jobs, memory, output)
+        beginnings = [
+            Beginning(entry.project.plan.module, entry.project.workspace.package, own.steps)
+            for entry, own in zip(group, ahead, strict=True)
+        ]
+        with remembered(beginnings, bazel.base) as log:
+            batch = bazel.build(
+                [entry.project for entry in group],
+                choices,
+                title=f"building {group[0].task.plan.name if len(group) == 1 else counted(len(group), 'project')}",
+                log=log.path,
+                calls=any(entry.task.report for entry in group),
+                planned=expected.seconds,
+                checked=options.checked,
+            )
+            for entry, own, outcome in zip(group, ahead, batch.outcomes(), strict=True):
+                try:
+                    if outcome.failure:
+                        raise outcome.failure
+                    done = _collected(entry, releases.lock, own, batch, outcome)
+                except DriverError as failure:
+                    results[entry.task.directory] = failure
+                    continue
+                log.known.add(entry.task.plan.module)
+                results[entry.task.directory] = replace(done, server=bazel.name)
+        batch.raise_interruption()
+    return results
+
+
+def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, outcome: Outcome) -> Build:
+    """Bring what was built of a project into its place, remember what that took, and write its report."""
+    prepared = entry.task
+    cells = _collect_all(prepared, lock, batch.root, outcome.counts)
+    actions = places_of(outcome.counts, outcome.actions)
+    _learn(prepared, ahead, without_load(actions, batch.completed.events.cpu))
+    _report(prepared, outcome.counts, actions, batch.teller.output)
     return Build(
-        directory=directory,
-        plan=plan,
+        directory=prepared.directory,
+        plan=prepared.plan,
         estimate=ahead.estimate,
         cells=cells,
-        bytes_fetched=sum(one.bytes_fetched for one in fetched),
-        seconds=time.monotonic() - start,
-        server=server.name,
+        bytes_fetched=entry.bytes_fetched,
+        seconds=time.monotonic() - entry.start,
     )
-
-
-def _run(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown and logged)
-    server: Server, project: Project, ahead: Estimate, options: Options, output: Output, log: Path
-) -> tuple[Completed, list[CellSteps], list[CellStep]]:
-    """Let Bazel build variants; what came of it, and the steps of each."""
-    teller = Teller(projects=[project], choices=options.choices, output=output)
-    with tempfile.TemporaryDirectory(prefix="driver-") as name, reachable(options.choices.remote) as remote:
-        choices = replace(options.choices, remote=remote)
-        args = building(choices, server.running, Path(name), log, output)
-        args += without_check(server.bazel) if server.name == options.checked else []
-        title = f"building {project.plan.name}"
-        root, explain = project.workspace.root, teller.explain
-        done = build_targets(
-            server.bazel,
-            root,
-            [*project.variants],
-            output,
-            title=title,
-            options=args,
-            explain=explain,
-            planned=ahead.seconds,
-        )
-        teller.warn(done.events)
-        server.built_in(done.events.exec_root)
-        return done, *cells_of(done.events, [*project.variants.values()], log, calls=options.report is not None)
 
 
 def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
@@ -306,7 +330,7 @@ def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory:
     return Ahead(steps=steps, history=history, estimate=estimate(steps, history, jobs=choices.at_once(), memory=memory))
 
 
-def collect_built(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
+def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
     """Bring what was built of a project into its `build/`, or into the directory of builds for this machine alone.
 
     Args:
@@ -328,7 +352,7 @@ def collect_built(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[
     return tuple(cells)
 
 
-def learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, CellStep]]) -> None:
+def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, CellStep]]) -> None:
     """Remember what a build did, for the estimates of later ones.
 
     Args:
@@ -341,7 +365,7 @@ def learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, CellSt
         write_history(prepared.plan.module, known)
 
 
-def report(
+def _report(
     prepared: Prepared, counted: Sequence[CellSteps], placed: Sequence[tuple[Place, CellStep]], output: Output
 ) -> None:
     """Write the report of a project that was built, if it is to have one.

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from py_driver.actions.estimate import Estimate
-    from py_driver.building.build import Build, Built, Options, Prepared
-    from py_driver.building.several import Result
+    from py_driver.building.build import Build, Built, Options, Prepared, Result
     from py_driver.cli import Subparsers
     from py_driver.output import Output
 
@@ -279,9 +278,8 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     Raises:
         DriverError: what is wrong for all of them.
     """
-    from py_driver.building.build import prepare  # noqa: PLC0415
+    from py_driver.building.build import build_all, prepare  # noqa: PLC0415
     from py_driver.building.load_check import check_loads  # noqa: PLC0415
-    from py_driver.building.several import build_several  # noqa: PLC0415
     from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
     from py_driver.reporting.report_page import own_page  # noqa: PLC0415
 
@@ -294,7 +292,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
         return replace(ready, report=own_page(page, ready.plan.module, pages) if page else None)
 
     planned = each(projects, prepared, output)
-    results = build_several([one.value for one in planned if one.value], releases, output, options)
+    results = build_all([one.value for one in planned if one.value], releases, output, options)
 
     def loaded(one: Prepared) -> Build:
         done = _built(results[one.directory])

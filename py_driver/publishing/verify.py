@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver import __version__
-from py_driver.actions.executed import read_records
-from py_driver.bazel.find import find_bazel
-from py_driver.bazel.invocation import KEEP_GOING, Cxx, Headers, apart, build, verifying
+from py_driver.bazel.invocation import Cxx, Headers, apart
 from py_driver.bazel.run import run as run_bazel
-from py_driver.bazel.servers import build_turn
+from py_driver.building.batches import batches, placed
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
 from py_driver.building.selection import choose, made_from
-from py_driver.building.several import batches, failure_of, placed
+from py_driver.building.session import session_without_results
 from py_driver.building.variant_dir import BUILD, differences, present, read_metadata, remove_bytecode
-from py_driver.diagnosing.messages import Teller
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
@@ -39,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.bazel.find import Bazel
+    from py_driver.building.batches import Placed
     from py_driver.building.build import Options
-    from py_driver.building.several import Placed
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
@@ -231,62 +228,38 @@ def _joined(before: Result, after: Result) -> Result:
 
 def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
     """Verify projects that have different names."""
-    with placed(tasks, releases, output, lambda one: one.cxx is Cxx.GCC) as (there, failures):
-        results: dict[Path, Result] = {**failures}
-        roots: dict[tuple[Path, Cxx | None], list[Placed[Task]]] = {}
-        for one in there:
-            roots.setdefault((one.project.workspace.root, one.task.cxx), []).append(one)
-        for (root, _), those in roots.items():
-            results |= _built_anew(root, those, releases, output, options)
+    gcc = Cxx.GCC
+    with placed(tasks, releases, output, gcc=lambda task: task.cxx is gcc, apart=lambda task: task.cxx) as groups:
+        results: dict[Path, Result] = {**groups[1]}
+        for group in groups[0]:
+            results |= _built_anew(group, releases, output, options)
     return results
 
 
 def _built_anew(
-    root: Path, those: Sequence[Placed[Task]], releases: Releases, output: Output, options: VerifyOptions
+    group: Sequence[Placed[Task]], releases: Releases, output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
-    """Build the projects of a workspace with a Bazel that knows nothing, and compare what it makes."""
+    """Build projects with a Bazel that knows nothing, and compare what it makes."""
     # What a build read of torch's headers must not matter: all of them make the same.
     headers = options.build.choices.headers or Headers.FULL
-    choices = replace(options.build.choices, cxx=those[0].task.cxx, headers=headers)
-    teller = Teller(
-        projects=[one.project for one in those],
-        choices=replace(choices, keep_going=choices.keep_going or len(those) > 1),
-        output=output,
-    )
-    what = those[0].task.plan.name if len(those) == 1 else f"{len(those)} projects"
-    results: dict[Path, Result] = {}
-    with _nothing_kept(find_bazel(root, output), root, output) as bazel:
-        with build_turn(output) as mine:
-            args = [*verifying(choices, mine.running, output), *([KEEP_GOING] if len(those) > 1 else [])]
-            every = [label for one in those for label in one.project.variants]
-            title = f"building {what} without any cache"
-            explain = teller.explain
-            done = build(bazel, root, every, output, title=title, options=args, check=False, explain=explain)
-        if done.failure is not None and done.failure.diagnostics[0].code is Code.INTERRUPTED:
-            raise done.failure
-        if done.failure is None:
-            teller.warn(done.events)
-        records = read_records(done.events.groups.get("steps", ()))
-        for task, project, *_ in those:
-            others = [one.project.workspace.package for one in those if one.project is not project]
-            failure = done.failure
-            if len(those) > 1:
-                failure = failure_of(project, others, done, records, teller)
-            if failure:
-                results[task.directory] = failure
-                continue
-            places = {
-                name: (done.events.exec_root or root) / records[label]["directory"]
-                for label, name in project.variants.items()
-            }
-            results[task.directory] = [
-                _compared(task, name, path, releases.lock, diffoscope=options.diffoscope)
-                for name, path in places.items()
+    choices = replace(options.build.choices, cxx=group[0].task.cxx, headers=headers)
+    what = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
+    root, results = group[0].project.workspace.root, dict[Path, Result]()
+    with _nothing_kept(group[0].bazel, root, output) as own:
+        with session_without_results(own, root, output) as bazel:
+            projects = [entry.project for entry in group]
+            batch = bazel.build(projects, choices, title=f"building {what} without any cache")
+        batch.raise_interruption()
+        for entry, outcome in zip(group, batch.outcomes(), strict=True):
+            task = entry.task
+            results[task.directory] = outcome.failure or [
+                _compared(task, counts.variant, batch.root / counts.directory, releases.lock, options)
+                for counts in outcome.counts
             ]
     return results
 
 
-def _compared(task: Task, variant: str, made: Path, lock: Lock, *, diffoscope: bool) -> Verified:
+def _compared(task: Task, variant: str, made: Path, lock: Lock, options: VerifyOptions) -> Verified:
     """Compare a variant, as Bazel has made it, with what was there."""
     place = task.place
     there = place.directory / BUILD / variant
@@ -300,7 +273,7 @@ def _compared(task: Task, variant: str, made: Path, lock: Lock, *, diffoscope: b
             remember(named, made_from(task.plan, planned, read_metadata(named) or {}, lock))
             return Verified(variant=variant, place=shown, differences=())
         hint = _hint(place.directory / statement_path(variant), task.here)
-        report = _diffoscope(named, there) if diffoscope else ""
+        report = _diffoscope(named, there) if options.diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 
 

@@ -18,7 +18,7 @@ from py_driver.actions.estimate import estimate
 from py_driver.actions.executed import CellSteps
 from py_driver.authoring import example
 from py_driver.building import build as building
-from py_driver.building import installed_torch, several
+from py_driver.building import installed_torch
 from py_driver.errors import Code, error
 from py_driver.plan.projects import find_projects, is_project, projects_below
 from py_driver.publishing import verify
@@ -163,11 +163,11 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The projects that were built, in their order, by a build that compiles nothing and fails for `group/b`."""
     done: list[str] = []
 
-    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, several.Result]:
+    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, building.Result]:
         done.extend(str(one.directory) for one in projects)
         return {one.directory: result(one) for one in projects}
 
-    def result(one: building.Prepared) -> several.Result:
+    def result(one: building.Prepared) -> building.Result:
         if one.directory.name == "b":
             return error(Code.BUILD_FAILED, "the build failed: //projects/b")
         cells = tuple(
@@ -179,7 +179,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             directory=one.directory, plan=one.plan, estimate=ahead, cells=cells, bytes_fetched=0, seconds=1.0
         )
 
-    monkeypatch.setattr(several, "build_several", instead)
+    monkeypatch.setattr(building, "build_all", instead)
     return done
 
 
@@ -223,11 +223,11 @@ def test_each_project_has_a_page_of_its_own(
 ) -> None:
     asked: dict[str, Path | None] = {}
 
-    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, several.Result]:
+    def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, building.Result]:
         asked.update({str(one.directory): one.report for one in projects})
         return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
 
-    monkeypatch.setattr(several, "build_several", instead)
+    monkeypatch.setattr(building, "build_all", instead)
     (repository / "x-re_lu.html").mkdir()
     build("group", "a", "--report=x.html", capsys=capsys, code=2)
     assert asked == {"a": Path("x-re_lu-2.html")}

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from py_driver import __main__
-from py_driver.building import build
+from py_driver.building import batches, build
 from py_driver.errors import Code, error
 from py_driver.fetch import prefetch
 
@@ -42,10 +42,10 @@ def no_bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise error(Code.BUILD_FAILED, "this is enough")
 
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(build, "find_bazel", lambda *_: None)
-    monkeypatch.setattr(build, "free_server", lambda *_: nullcontext(SimpleNamespace(running=1)))
+    monkeypatch.setattr(batches, "find_bazel", lambda *_: None)
+    monkeypatch.setattr(build, "session", lambda *_: nullcontext(SimpleNamespace(running=1)))
     monkeypatch.setattr(build, "estimate", enough)
-    for module in (build, prefetch):
+    for module in (batches, prefetch):
         monkeypatch.setattr(module, "fetch_all", lambda *_, **__: [])
 
 

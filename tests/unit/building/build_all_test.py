@@ -16,8 +16,8 @@ from py_driver.bazel.events import Events
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.run import Completed
 from py_driver.bazel.servers import Server
-from py_driver.building import several
-from py_driver.building.build import Build, Options, Prepared
+from py_driver.building import batches, session
+from py_driver.building.build import Build, Options, Prepared, Result, build_all
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
@@ -54,7 +54,8 @@ class Said:
     def build(self, _bazel: Bazel, _root: Path, labels: list[str], _output: Output, **options: object) -> Completed:
         """As `invocation.build`."""
         assert options["check"] is False
-        assert "--keep_going" in [*map(str, options["options"])]  # type: ignore[call-overload]
+        several = len({label.partition(":")[0] for label in labels}) > 1
+        assert options["options"] == (["--keep_going"] if several else [])
         self.calls.append(labels)
         records: list[Path] = []
         for label in labels:
@@ -84,11 +85,11 @@ def bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Said:
         yield Server(bazel=found, running=1, base=tmp_path, first=tmp_path)
 
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(several, "find_bazel", lambda *_: found)
-    monkeypatch.setattr(several, "fetch_all", lambda *_: [])
-    monkeypatch.setattr(several, "free_server", server)
-    monkeypatch.setattr(several, "building", lambda *_: [])
-    monkeypatch.setattr(several, "build_targets", said.build)
+    monkeypatch.setattr(batches, "find_bazel", lambda *_: found)
+    monkeypatch.setattr(batches, "fetch_all", lambda *_: [])
+    monkeypatch.setattr(session, "free_server", server)
+    monkeypatch.setattr(session, "building", lambda choices, *_: ["--keep_going"] if choices.keep_going else [])
+    monkeypatch.setattr(session, "build_targets", said.build)
     return said
 
 
@@ -106,8 +107,8 @@ def project(tmp_path: Path) -> Callable[..., Prepared]:
     return prepared
 
 
-def build(*projects: Prepared) -> list[several.Result]:
-    results = several.build_several(projects, RELEASES, Output(), Options())
+def build(*projects: Prepared) -> list[Result]:
+    results = build_all(projects, RELEASES, Output(), Options())
     return [results[one.directory] for one in projects]
 
 
@@ -128,7 +129,7 @@ def test_files_get_their_own_names_back(bazel: Said, project: Callable[..., Prep
     assert json.loads((made / "metadata.json").read_text())["digest"]["files"] == {"my util.py": "x"}
 
 
-def failures(result: several.Result) -> list[str]:
+def failures(result: Result) -> list[str]:
     assert isinstance(result, DriverError)
     return [one.message for one in result.diagnostics]
 
@@ -178,7 +179,7 @@ def test_what_others_build_is_waited_for_last(
     bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projects = [project("one"), project("two"), project("three")]
-    monkeypatch.setattr(several, "is_busy", lambda directory, _: directory == projects[0].directory)
+    monkeypatch.setattr(batches, "is_busy", lambda directory, _: directory == projects[0].directory)
     assert all(isinstance(one, Build) for one in build(*projects))
     names = [[label.rpartition(":")[0] for label in labels] for labels in bazel.calls]
     assert names == [["//projects/two", "//projects/three"], ["//projects/one"]]
@@ -213,7 +214,7 @@ def test_one_that_has_no_workspace(
             raise error(Code.STALE_BUILD_FILE, "stale")
         return workspace_for(directory, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(several, "workspace_for", workspace)
+    monkeypatch.setattr(batches, "workspace_for", workspace)
     failed, built = build(project("one"), project("two"))
     assert failures(failed) == ["stale"]
     assert isinstance(built, Build)
@@ -226,7 +227,7 @@ def test_an_interrupt_while_archives_come(
     def fetch(*_: object) -> list[object]:
         raise error(Code.INTERRUPTED, "interrupted")
 
-    monkeypatch.setattr(several, "fetch_all", fetch)
+    monkeypatch.setattr(batches, "fetch_all", fetch)
     with pytest.raises(DriverError, match="interrupted"):
         build(project("one"), project("two"))
     assert bazel.calls == []

@@ -1,0 +1,133 @@
+"""Projects that can be built at once, each in its workspace, with nobody else building it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+from py_driver.actions.author_paths import Project
+from py_driver.actions.workspace import is_busy, one_at_a_time, workspace_for
+from py_driver.bazel.find import find_bazel
+from py_driver.building.selection import archives
+from py_driver.errors import Code, DriverError
+from py_driver.fetch.prefetch import fetch_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from py_driver.bazel.find import Bazel
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan, Variant
+
+
+class _Planned(Protocol):
+    """What is planned of a project."""
+
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of it."""
+
+    @property
+    def chosen(self) -> Sequence[Variant]:
+        """The variants to build."""
+
+
+P = TypeVar("P", bound=_Planned)
+
+
+class Placed(NamedTuple, Generic[P]):
+    """A project in its workspace.
+
+    Attributes:
+        task: what is to be done with it.
+        project: as it is built.
+        bazel: that builds it.
+        bytes_fetched: of archives, from the network.
+        start: since when no other run builds it, in seconds of `time.monotonic`.
+    """
+
+    task: P
+    project: Project
+    bazel: Bazel
+    bytes_fetched: int
+    start: float
+
+
+def batches(projects: Iterable[P]) -> Iterator[list[P]]:
+    """Projects that can be built at once: in a workspace a project has its name alone, so no two of the same name."""
+    left = list(projects)
+    while left:
+        now = {project.plan.module: project for project in reversed(left)}
+        batch = [project for project in left if now[project.plan.module] is project]
+        yield batch
+        left = [project for project in left if now[project.plan.module] is not project]
+
+
+def free_first(batch: Sequence[P]) -> Iterator[list[P]]:
+    """Parts of a batch: what nobody else builds now, and then each project that must be waited for, alone."""
+    busy = [is_busy(project.directory, project.plan) for project in batch]
+    if free := [project for project, waits in zip(batch, busy, strict=True) if not waits]:
+        yield free
+    yield from ([project] for project, waits in zip(batch, busy, strict=True) if waits)
+
+
+@contextmanager
+def placed(
+    batch: Sequence[P],
+    releases: Releases,
+    output: Output,
+    *,
+    gcc: Callable[[P], bool],
+    apart: Callable[[P], Hashable] = lambda _: None,
+) -> Iterator[tuple[list[list[Placed[P]]], dict[Path, DriverError]]]:
+    """Projects in their workspaces, with the archives they need, by workspace; no other run builds them meanwhile.
+
+    Args:
+        batch: projects of different names.
+        releases: to build for.
+        output: where progress is shown.
+        gcc: whether gcc compiles all C++ of a project.
+        apart: equal for projects that one call of Bazel can build, if they have the same workspace.
+
+    Returns:
+        The projects that one call of Bazel can build, in lists, and why others cannot be built.
+
+    Raises:
+        DriverError: there is no Bazel; INTERRUPTED.
+    """
+    failures: dict[Path, DriverError] = {}
+    groups: dict[Hashable, list[Placed[P]]] = {}
+    found: dict[Path, Bazel] = {}
+    with ExitStack() as stack:
+        # In the order of their names, so that no two runs wait for each other.
+        copies = {
+            task.directory: stack.enter_context(one_at_a_time(task.directory, task.plan, output))
+            for task in sorted(batch, key=lambda task: task.plan.module)
+        }
+        start = time.monotonic()
+        for task in batch:
+            try:
+                workspace = workspace_for(task.directory, task.plan, releases, copies[task.directory])
+            except DriverError as failure:
+                failures[task.directory] = failure
+                continue
+            root = workspace.root
+            found[root] = found.get(root) or find_bazel(root, output)
+            try:
+                fetched = fetch_all(archives(task.plan, task.chosen, releases.lock, gcc=gcc(task)), output)
+            except DriverError as failure:
+                if failure.diagnostics[0].code is Code.INTERRUPTED:
+                    raise
+                failures[task.directory] = failure
+                continue
+            project = Project(directory=task.directory, plan=task.plan, chosen=task.chosen, workspace=workspace)
+            bytes_fetched = sum(part.bytes_fetched for part in fetched)
+            groups.setdefault((root, apart(task)), []).append(Placed(task, project, found[root], bytes_fetched, start))
+        yield [*groups.values()], failures

@@ -1,0 +1,268 @@
+"""One call of Bazel for all variants of some projects: which server does it, how, and what came of each variant."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.actions.executed import CellStep, CellSteps, count_steps, read_records, trace_steps
+from py_driver.bazel.invocation import Choices, building, verifying, without_check
+from py_driver.bazel.invocation import build as build_targets
+from py_driver.bazel.remote import reachable
+from py_driver.bazel.run import Completed, Stopped, output_base
+from py_driver.bazel.servers import build_turn, free_server
+from py_driver.bazel.spawns import read_spawns
+from py_driver.diagnosing.messages import Teller
+from py_driver.errors import Code, Diagnostic, DriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py_driver.actions.author_paths import Project
+    from py_driver.bazel.find import Bazel
+    from py_driver.bazel.servers import Server
+    from py_driver.bazel.spawns import Spawn
+    from py_driver.output import Output
+
+
+class Outcome(NamedTuple):
+    """What came of a project.
+
+    Attributes:
+        project: which.
+        counts: of the actions of each variant that was built.
+        actions: of these variants, one by one.
+        failure: why the project was not built; None if all of its variants were.
+    """
+
+    project: Project
+    counts: list[CellSteps]
+    actions: list[CellStep]
+    failure: DriverError | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """What a call of Bazel built.
+
+    Attributes:
+        projects: that it built.
+        completed: what Bazel reported.
+        root: of its outputs.
+        records: what each variant that was built is made of, by label.
+        spawns: processes that ran, or whose results a cache had; none without an execution log.
+        interruption: why Bazel stopped early, if it was told to; None if it was not.
+        teller: of its errors.
+    """
+
+    projects: Sequence[Project]
+    completed: Completed
+    root: Path
+    records: Mapping[str, Any]
+    spawns: Sequence[Spawn]
+    interruption: KeyboardInterrupt | DriverError | None
+    teller: Teller
+
+    def outcomes(self) -> list[Outcome]:
+        """What came of each project, in their order."""
+        records = [
+            [self.records[label] for label in project.variants if label in self.records] for project in self.projects
+        ]
+        # An action that two projects share is counted for the first of them. The actions come in the records' order.
+        flat = [record for own in records for record in own]
+        traced = iter(trace_steps(flat, self.completed.events.completed, self.spawns))
+        found = []
+        for project, own in zip(self.projects, records, strict=True):
+            actions = [next(traced) for record in own for _ in record["steps"]]
+            found.append(Outcome(project, count_steps(own, actions), actions, self._failure(project)))
+        return found
+
+    def raise_interruption(self) -> None:
+        """Go on with Ctrl-C, once what was finished is in its place.
+
+        Raises:
+            KeyboardInterrupt: this process was told to stop.
+            DriverError: INTERRUPTED; Bazel was.
+        """
+        if self.interruption is not None:
+            raise self.interruption
+
+    def failed(self, project: Project) -> dict[str, str]:
+        """The variants of a project that were not built: their labels, by name."""
+        failed = {label.lstrip("@") for label in self.completed.events.failed}
+        return {name: label for label, name in project.variants.items() if label in failed or label not in self.records}
+
+    def variant_failure(self, project: Project, label: str) -> DriverError | None:
+        """Why one variant was not built: the errors of its actions; None if there are none.
+
+        Args:
+            project: of the variant.
+            label: of it.
+        """
+        errors = self.teller.failure_of(project, label, self.completed.events)
+        return DriverError(errors) if errors else None
+
+    def _failure(self, project: Project) -> DriverError | None:
+        """Why a project was not built; None if it was. An error of another project is not its own."""
+        failure = self.completed.failure
+        if failure is None or not (wrong := self.failed(project)):
+            return None
+        whole = next((diagnostic for diagnostic in failure.diagnostics if not diagnostic.text), None)
+        if len(self.projects) == 1 or whole is None or whole.code is not Code.BUILD_FAILED:
+            return failure
+        others = [f"/{other.workspace.package}/" for other in self.projects if other is not project]
+        rest = [
+            diagnostic
+            for diagnostic in failure.diagnostics
+            if not diagnostic.text
+            and diagnostic is not whole
+            and not any(package in diagnostic.message for package in others)
+        ]
+        errors, summary = self.teller.failure(project, self.completed.events)
+        message = summary or f"the build of {project.directory} failed: {', '.join(wrong.values())}"
+        return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *rest])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A Bazel that does nothing else meanwhile.
+
+    Attributes:
+        bazel: which.
+        root: of the workspace.
+        running: how many builds run, this one included.
+        output: where progress and errors are shown.
+        server: of that Bazel; None if it keeps nothing and takes nothing from a cache.
+    """
+
+    bazel: Bazel
+    root: Path
+    running: int
+    output: Output
+    server: Server | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells its server from others, also in later sessions."""
+        return self.server.name if self.server else ""
+
+    @property
+    def base(self) -> Path | None:
+        """Where Bazel keeps what it builds; None if that is unknown."""
+        return output_base(self.bazel, self.root)
+
+    def tool(self, label: str, title: str) -> Path:
+        """Build a program of the rules.
+
+        Args:
+            label: of its target.
+            title: what the work is called.
+
+        Raises:
+            DriverError: Bazel failed; see `py_driver.bazel.run`.
+        """
+        done = build_targets(self.bazel, self.root, [label], self.output, title=title)
+        return next(file for files in done.events.outputs.values() for file in files)
+
+    def build(  # noqa: PLR0913  (what, how, and what is kept of it)
+        self,
+        projects: Sequence[Project],
+        choices: Choices,
+        *,
+        title: str,
+        log: Path | None = None,
+        calls: bool = False,
+        planned: float = 0.0,
+        checked: str = "",
+    ) -> Batch:
+        """Build all variants of projects; of several, one that fails does not stop the others.
+
+        Args:
+            projects: in this workspace.
+            choices: how.
+            title: what the work is called.
+            log: where Bazel writes its execution log; a place of its own if None.
+            calls: whether to keep how each process was called.
+            planned: seconds that the actions are expected to take; 0 if that is not known.
+            checked: name of the session that looked just before this one whether files of toolchains have changed.
+
+        Raises:
+            DriverError: Bazel could not be started; what fails later is in the result.
+        """
+        choices = replace(choices, keep_going=choices.keep_going or len(projects) > 1)
+        teller = Teller(projects=projects, choices=choices, output=self.output)
+        interruption: KeyboardInterrupt | DriverError | None = None
+        with tempfile.TemporaryDirectory(prefix="driver-") as scratch, reachable(choices.remote) as remote:
+            log = log or Path(scratch, "spawns.bin")
+            try:
+                completed = build_targets(
+                    self.bazel,
+                    self.root,
+                    [label for project in projects for label in project.variants],
+                    self.output,
+                    title=title,
+                    options=self._options(replace(choices, remote=remote), Path(scratch), log, checked),
+                    check=False,
+                    explain=teller.explain,
+                    planned=planned,
+                )
+            except Stopped as stopped:
+                failure = DriverError([Diagnostic(code=Code.INTERRUPTED, message="interrupted")])
+                completed, interruption = Completed(stdout="", events=stopped.events, failure=failure), stopped
+            spawns = list(read_spawns(log, calls=calls)) if self.server else []
+        if completed.failure is None:
+            teller.warn(completed.events)
+        elif interruption is None and completed.failure.diagnostics[0].code is Code.INTERRUPTED:
+            interruption = completed.failure
+        if self.server is not None:
+            self.server.built_in(completed.events.exec_root)
+        return Batch(
+            projects=projects,
+            completed=completed,
+            root=completed.events.exec_root or self.root,
+            records=read_records(completed.events.groups.get("steps", ())),
+            spawns=spawns,
+            interruption=interruption,
+            teller=teller,
+        )
+
+    def _options(self, choices: Choices, scratch: Path, log: Path, checked: str) -> list[str]:
+        if self.server is None:
+            return verifying(choices, self.running, self.output)
+        options = building(choices, self.running, scratch, log, self.output)
+        return [*options, *(without_check(self.bazel) if checked and checked == self.name else [])]
+
+
+@contextmanager
+def session(bazel: Bazel, root: Path, output: Output) -> Iterator[Session]:
+    """A Bazel of a workspace, which takes results from caches, and that no other build has as long as this lasts.
+
+    Args:
+        bazel: which.
+        root: of the workspace.
+        output: where progress and errors are shown.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    with free_server(bazel, root, output) as server:
+        yield Session(bazel=server.bazel, root=root, running=server.running, output=output, server=server)
+
+
+@contextmanager
+def session_without_results(bazel: Bazel, root: Path, output: Output) -> Iterator[Session]:
+    """The same for a Bazel that has built nothing and takes no result from anywhere.
+
+    Args:
+        bazel: see `py_driver.bazel.invocation.apart`.
+        root: of the workspace.
+        output: where progress and errors are shown.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    with build_turn(output) as turn:
+        yield Session(bazel=bazel, root=root, running=turn.running, output=output)
