@@ -96,9 +96,9 @@ def test_seconds_of_what_never_ran() -> None:
 def test_many_steps_take_no_time() -> None:
     steps = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
     moved = [one._replace(source=f"src/{one.source}") for one in steps]
-    start = time.monotonic()
+    start = time.process_time()
     assert _ahead(moved, _learned(steps), 16).run == 2000 * len(CHAIN)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_hit_keeps_the_seconds_of_the_run() -> None:

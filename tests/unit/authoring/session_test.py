@@ -76,9 +76,7 @@ def test_a_signal_to_end_is_passed_on(made: DevBuild) -> None:
     before = signal.getsignal(signal.SIGTERM)
     process = start(["sleep", "60"], made, sys.executable)
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    begin = time.monotonic()
     assert wait(process) == 128 + signal.SIGTERM
-    assert time.monotonic() - begin < 30
     assert signal.getsignal(signal.SIGTERM) is before
 
 
