@@ -162,18 +162,48 @@ const Reader = struct {
         }
     }
 
-    fn directive(self: *Reader) !void {
+    /// The directive whose `#` has been read, without blanks around it.
+    fn line(self: *Reader) []const u8 {
         const start = self.at;
         while (self.at < self.text.len and (self.text[self.at] != '\n' or self.text[self.at - 1] == '\\')) self.at += 1;
-        const line = std.mem.trimLeft(u8, self.text[start..self.at], " \t");
-        if (std.mem.startsWith(u8, line, "if")) {
+        return std.mem.trim(u8, self.text[start..self.at], " \t\r");
+    }
+
+    fn directive(self: *Reader) !void {
+        const text = self.line();
+        if (isNever(text)) self.passBranch();
+        if (std.mem.startsWith(u8, text, "if")) {
             try self.branches.append(self.allocator, try self.allocator.dupe([]const u8, self.scopes.items));
-        } else if (std.mem.startsWith(u8, line, "el") and self.branches.items.len > 0) {
+        } else if (std.mem.startsWith(u8, text, "el") and self.branches.items.len > 0) {
             self.scopes.clearRetainingCapacity();
             try self.scopes.appendSlice(self.branches.getLast());
-        } else if (std.mem.startsWith(u8, line, "endif")) _ = self.branches.pop();
+        } else if (std.mem.startsWith(u8, text, "endif")) _ = self.branches.pop();
+    }
+
+    /// Passes over what an `#if 0` leaves out; the directive that ends it is read next.
+    fn passBranch(self: *Reader) void {
+        var depth: usize = 0;
+        while (self.next()) |token| {
+            if (!common.is(token, "#")) continue;
+            const start = self.at - 1;
+            const text = self.line();
+            if (std.mem.startsWith(u8, text, "if")) depth += 1;
+            if (depth == 0 and (std.mem.startsWith(u8, text, "el") or std.mem.startsWith(u8, text, "endif"))) {
+                self.at = start;
+                return;
+            }
+            if (std.mem.startsWith(u8, text, "endif")) depth -= 1;
+        }
     }
 };
+
+/// Whether no compiler reads the branch that a directive begins.
+fn isNever(directive: []const u8) bool {
+    if (!std.mem.startsWith(u8, directive, "if ") and !std.mem.startsWith(u8, directive, "elif ")) return false;
+    const rest = directive[std.mem.indexOfScalar(u8, directive, ' ').?..];
+    const condition = std.mem.trim(u8, rest[0 .. std.mem.indexOfScalar(u8, rest, '/') orelse rest.len], " \t");
+    return common.is(condition, "0") or common.is(condition, "false");
+}
 
 fn quoted(text: []const u8) usize {
     var i: usize = 1;
@@ -203,6 +233,14 @@ test "what a text defines" {
         \\#else
         \\namespace c10 {
         \\#endif
+        \\#if 0  // before torch 2
+        \\namespace c10 { struct Dead {
+        \\#if B
+        \\struct Deader { };
+        \\#endif
+        \\#else
+        \\struct Living { };
+        \\#endif
         \\class TORCH_API [[maybe_unused]] Marked : public Base { };
         \\}
         \\namespace torch { inline namespace v1 { union U { int a; }; } }
@@ -213,8 +251,9 @@ test "what a text defines" {
         \\struct { int a; } unnamed;
     , &found);
     const expected = [_][]const u8{
-        "Mine",         "Mine::Kind",  "Mine::Inner",         "Generic",      "at::native::Params",  "c10::Marked",
-        "torch::v1::U", "std::hash<>", "short_name::Outside", "c10::Wrapped", "std::hash<>::Within", "c10::{}::Local",
+        "Mine",           "Mine::Kind",   "Mine::Inner", "Generic",             "at::native::Params", "c10::Marked",
+        "c10::Living",    "torch::v1::U", "std::hash<>", "short_name::Outside", "c10::Wrapped",       "std::hash<>::Within",
+        "c10::{}::Local",
     };
     for (expected) |name| {
         if (!found.contains(name)) std.debug.print("not found: {s}\n", .{name});
