@@ -108,10 +108,12 @@ class Batch:
     def _failure(self, project: Project) -> DriverError | None:
         """Why a project was not built; None if it was. An error of another project is not its own."""
         failure = self.completed.failure
-        if failure is None or not (wrong := self.failed(project)):
+        if failure is None or len(self.projects) == 1:
+            return failure
+        if not (wrong := self.failed(project)):
             return None
         whole = next((diagnostic for diagnostic in failure.diagnostics if not diagnostic.text), None)
-        if len(self.projects) == 1 or whole is None or whole.code is not Code.BUILD_FAILED:
+        if whole is None or whole.code is not Code.BUILD_FAILED:
             return failure
         others = [f"/{other.workspace.package}/" for other in self.projects if other is not project]
         rest = [
