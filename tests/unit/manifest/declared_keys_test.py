@@ -154,7 +154,7 @@ def test_every_declared_key_is_read(edition: int, framework: str) -> None:
         if key.kind is not Kind.TABLE and (place.declared, key.name) not in READ_AND_DROPPED
         if not is_read(values, place, key)
     ]
-    assert unread == []
+    assert not unread, "\n".join(unread)
 
 
 def test_every_declared_table_stands_in_a_file() -> None:
