@@ -28,7 +28,6 @@ CHECKERS: Final = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 GDB: Final = "gdb"
 NSYS: Final = "nsys"
-INSTRUMENTS: Final = (*CHECKERS, GDB, NSYS)
 
 LINES: Final = ("-lineinfo",)
 """Flags of nvcc with which machine code says from which lines it comes; it is the same otherwise."""
@@ -74,7 +73,7 @@ def instrumented(
     """A command, to be run under a tool.
 
     Args:
-        tool: one of `INSTRUMENTS`.
+        tool: one of `CHECKERS`, `GDB` or `NSYS`.
         command: of the user's.
         made: the variant that it uses.
         output: where progress is shown.

@@ -30,13 +30,11 @@ class Best:
     """What is best on a case.
 
     Attributes:
-        case: which.
         configuration: the fastest.
         record: of it.
         ties: the others that may be as fast, the fastest first.
     """
 
-    case: Case
     configuration: Configuration
     record: Record
     ties: tuple[Configuration, ...]
@@ -49,7 +47,7 @@ def best(records: Records, case: Case) -> Best | None:
         return None
     (first, record), *others = found
     ties = tuple(one for one, other in others if _ties(record, other))
-    return Best(case=case, configuration=first, record=record, ties=ties)
+    return Best(configuration=first, record=record, ties=ties)
 
 
 def _ties(fastest: Record, other: Record) -> bool:

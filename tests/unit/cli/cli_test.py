@@ -288,12 +288,6 @@ def test_help_loads_no_command() -> None:
     assert done.stderr == "[]\n"
 
 
-def test_every_error_of_the_manifest_has_a_project() -> None:
-    shown = {path.name.partition("-")[0] for path in INVALID}
-    numbers = {code.number for code in Code if code.number < "E200"} | {"E202", "E203", "E204"}
-    assert shown == numbers
-
-
 def test_unknown_command_is_a_driver_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DriverError):
         cli.run_command_line(["frobnicate"], Output())

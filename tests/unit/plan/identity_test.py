@@ -1,4 +1,4 @@
-"""The unique id changes with all that can change a binary, and with nothing else that build.toml says."""
+"""What each field of the model changes: the BUILD file, and the unique id if it can change a binary, or neither."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from py_driver.manifest.model import Framework, Kernel, Manifest
+from py_driver.manifest import model
+from py_driver.manifest.model import Located
 from py_driver.matrix.releases import Releases
+from py_driver.plan.buildfile import render
 from py_driver.plan.identity import Identity, canonical, label_order
 from py_driver.plan.plan import plan_directory
 
@@ -79,7 +81,18 @@ class Case(NamedTuple):
     ids: str = ""
     text: str = COMPILED
 
+    @property
+    def changed(self) -> str:
+        """The text after the change."""
+        text = self.text
+        for old, new in self.changes.items():
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        return text
 
+
+KERNEL_DEPENDS = 'kernel-depends = [{ repo-id = "a/b", version = 1 }, { repo-id = "c/d", revision = "x" }]'
+DEPENDING = COMPILED.replace("version = 2", f"version = 2\n{KERNEL_DEPENDS}")
 SECTION = '[kernel.n]\nbackend = "cpu"\ndepends = []\nsrc = ["d.cpp"]\n'
 ALL = "cpu cuda rocm"
 CASES = [
@@ -92,6 +105,7 @@ CASES = [
     Case("Kernel.src", {'"g/b.cu", "g/a.cu"': '"g/a.cu", "g/b.cu"'}),
     Case("Kernel.include", {'["g", "h"]\ncxx-flags = ["-DC"': '["g"]\ncxx-flags = ["-DC"'}, "cuda"),
     Case("Kernel.include", {'["g", "h"]\ncxx-flags = ["-DC"': '["h", "g"]\ncxx-flags = ["-DC"'}, "cuda"),
+    Case("Kernel.include", {'["g", "h"]\ncxx-flags = ["-DC"': '["g", "."]\ncxx-flags = ["-DC"'}, "cuda"),
     Case("Kernel.cxx_flags", {'["-DC", "-DD"]': '["-DC"]'}, "cuda"),
     Case("Kernel.cxx_flags", {'["-DC", "-DD"]': '["-DD", "-DC"]'}, "cuda"),
     Case("Kernel.cuda_flags", {'["-DE", "-DF"]': '["-DE"]'}, "cuda"),
@@ -117,6 +131,7 @@ CASES = [
     Case("Framework.src", {'"torch-ext/b.h", "torch-ext/b.cpp"': '"torch-ext/b.cpp", "torch-ext/b.h"'}),
     Case("Framework.include", {'["g", "h"]\ncxx-flags = ["-DA"': '["h", "g"]\ncxx-flags = ["-DA"'}, ALL),
     Case("Framework.include", {'["g", "h"]\ncxx-flags = ["-DA"': '["g"]\ncxx-flags = ["-DA"'}, ALL),
+    Case("Framework.include", {'["g", "h"]\ncxx-flags = ["-DA"': '["g", "."]\ncxx-flags = ["-DA"'}, ALL),
     Case("Framework.pyext", {"[torch]\n": '[torch]\npyext = ["py", "json"]\n'}, ALL),
     Case("Framework.cxx_flags", {'["-DA", "-DB"]': '["-DA"]'}, ALL),
     Case("Framework.cxx_flags", {'["-DA", "-DB"]': '["-DB", "-DA"]'}, ALL),
@@ -135,8 +150,17 @@ CASES = [
     Case("Manifest.kernels", {"[kernel.c]": f"{SECTION}[kernel.c]"}, "cpu"),
     Case("Manifest.kernels", {"[kernel.c]": SECTION.replace("kernel.n", "kernel.c") + "[kernel.n]"}, "cpu"),
     Case("Manifest.depends", {"version = 2": 'version = 2\npython-depends = ["einops"]'}),  # metadata.json
-    Case("Manifest.cuda", {"[torch]": '[general.cuda]\nminver = "13.0"\n[torch]'}),  # cells, and none differs
+    Case("Manifest.cuda", {"[torch]": '[general.cuda]\nmaxver = "13.0"\n[torch]'}),  # cells, and none differs
     Case("Manifest.hub", {"[torch]": '[general.hub]\nrepo-id = "me/relu"\n[torch]'}),
+    Case("Hub.repo_id", {"[torch]": '[general.hub]\nrepo-id = "me/relu"\n[torch]'}),
+    Case("Hub.branch", {"[torch]": '[general.hub]\nbranch = "next"\n[torch]'}),
+    Case("Bounds.minver", {"[torch]\n": '[torch]\nminver = "2.13"\n'}),
+    Case("Bounds.maxver", {"[torch]\n": '[torch]\nmaxver = "2.12"\n'}),
+    Case("Depends.python", {"version = 2": 'version = 2\npython-depends = ["einops"]'}),
+    Case("Depends.kernels", {"version = 2": f"version = 2\n{KERNEL_DEPENDS}"}),
+    Case("KernelDepend.repo_id", {"a/b": "a/c"}, "", DEPENDING),
+    Case("KernelDepend.version", {"version = 1": "version = 4"}, "", DEPENDING),
+    Case("KernelDepend.revision", {'"x"': '"y"'}, "", DEPENDING),
 ]  # fmt: skip
 ELSEWHERE = {
     "Kernel.language": "a section that is not C++ is an error",
@@ -144,6 +168,18 @@ ELSEWHERE = {
     "Manifest.framework": "each field of Framework for itself",
     "Manifest.python_root": "where the files are that the ids have by name: see below",
 }
+"""Fields without a case, each with the reason."""
+
+NOT_BUILT = {
+    "Kernel.span": "for messages",
+    "Kernel.sycl_flags": "nothing is built for XPUs",
+    "Framework.span": "for messages",
+    "Manifest.edition": "for messages, and for `driver upgrade`",
+    "Manifest.hub": "for `driver publish`",
+    "Hub.repo_id": "for `driver publish`",
+    "Hub.branch": "for `driver publish`",
+}
+"""Fields that change nothing of the BUILD file, each with what they are for instead."""
 
 
 def make(directory: Path, text: str) -> Plan:
@@ -164,18 +200,39 @@ def ids(directory: Path, text: str) -> dict[str, str]:
     }
 
 
-def test_every_field_of_the_model_is_asked_for() -> None:
-    fields = {f"{kind.__name__}.{name}" for kind in (Kernel, Framework, Manifest) for name in kind._fields}
-    assert fields == {case.field for case in CASES} | set(ELSEWHERE)
+def fields() -> set[str]:
+    """All fields of the model, such as `Kernel.src`."""
+    own = (kind for kind in vars(model).values() if isinstance(kind, type) and kind.__module__ == model.__name__)
+    return {f"{kind.__name__}.{name}" for kind in own if kind is not Located for name in getattr(kind, "_fields", ())}
+
+
+def build_file(plan: Plan) -> str:
+    """The BUILD file of a plan, without what the ids are made from: that alone builds nothing in another way."""
+    return render(plan._replace(identities=tuple(one._replace(settings={}) for one in plan.identities)), "")
+
+
+def test_every_field_of_the_model_has_a_case() -> None:
+    known = {case.field for case in CASES} | set(ELSEWHERE)
+    faults = [f"{field} has no case here: what does it change?" for field in sorted(fields() - known)]
+    faults += [f"{field} is no field of the model" for field in sorted(known - fields())]
+    assert not faults, "\n".join(faults)
+
+
+def test_every_field_of_the_model_changes_the_build_file(tmp_path: Path) -> None:
+    changing = {
+        case.field
+        for case in CASES
+        if build_file(make(tmp_path, case.text)) != build_file(make(tmp_path, case.changed))
+    }
+    still = {case.field for case in CASES} - changing
+    faults = [f"{field} changes nothing of the BUILD file: who reads it?" for field in sorted(still - set(NOT_BUILT))]
+    faults += [f"{field} changes the BUILD file" for field in sorted(set(NOT_BUILT) - still)]
+    assert not faults, "\n".join(faults)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{number}-{case.field}" for number, case in enumerate(CASES)])
 def test_the_ids_that_a_change_of_build_toml_changes(tmp_path: Path, case: Case) -> None:
-    changed = case.text
-    for old, new in case.changes.items():
-        assert changed.count(old) == 1, old
-        changed = changed.replace(old, new)
-    before, after = ids(tmp_path, case.text), ids(tmp_path, changed)
+    before, after = ids(tmp_path, case.text), ids(tmp_path, case.changed)
     differing = {one for one in {*before, *after} if before.get(one) != after.get(one)}
     assert differing == {*case.ids.split()}
 
