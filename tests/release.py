@@ -25,7 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from py_driver import __version__  # noqa: E402  (the checkout is no installed package)
+from docs.changelog import released  # noqa: E402  (the checkout is no installed package)
+from py_driver import __version__  # noqa: E402
 from py_driver.errors import Code, DriverError, ExitCode, error  # noqa: E402
 from py_driver.matrix.releases import Releases  # noqa: E402
 from py_driver.output import Output  # noqa: E402
@@ -39,8 +40,8 @@ EPOCH = 1577836800
 _MODULE = ("MODULE.bazel", "BUILD.bazel", "LICENSE", "README.md", "rules", "toolchains", "py_driver")
 """What the module's archive has: what a build with Bazel alone reads, and the license."""
 
-_TREE = (*_MODULE, ".bcr", ".bazelrc", ".bazelversion", "CHANGELOG.md", "pyproject.toml")
-"""What the packages for pip are made of."""
+_TREE = (*_MODULE, ".bcr", ".bazelrc", ".bazelversion", "CHANGELOG.md", "docs/news", "pyproject.toml")
+"""What the packages for pip and the registry's entry are made of."""
 
 
 def main() -> int:
@@ -81,6 +82,8 @@ def release(out: Path, url: str, output: Output) -> None:
     with tempfile.TemporaryDirectory() as place, output.task("making the release") as task:
         tree = Path(place, "tree")
         _check_out(tree)
+        news = released(tree, __version__, _git("show", "--no-patch", "--format=%cs", "HEAD").strip())
+        (tree / "CHANGELOG.md").write_text(news, encoding="utf-8")
         task.update("wheel and source archive")
         _packages(tree, out, output)
         task.update("module")
