@@ -101,7 +101,8 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[st
         output: for progress.
 
     Raises:
-        DriverError: NO_NETWORK or SET_UP if the environment or buildifier cannot be installed.
+        DriverError: NO_NETWORK or SET_UP if the environment or buildifier cannot be installed; USAGE if lint has no
+            command with one of the words.
     """
     name, extras = {"unit": _ONE_TEST, "pages": _DRIVER, "release": _DRIVER}.get(tier, _ALL)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -119,11 +120,13 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[st
         case "release":
             return [[python, "tests/release.py", "dist/release"]]
         case "lint":
-            return [
-                command
-                for command in lint(python, output)
-                if not arguments or any(word in " ".join(command) for word in arguments)
+            found = lint(python, output)
+            chosen = [
+                command for command in found if not arguments or any(word in " ".join(command) for word in arguments)
             ]
+            if not chosen:
+                raise error(Code.USAGE, f"lint has no command with {' or '.join(map(repr, arguments))} in it")
+            return chosen
         case _:
             return [
                 *lint(python, output),
