@@ -142,6 +142,10 @@ def _text(node: ast.expr | None) -> str:
     return text
 
 
+def _strings(node: ast.expr) -> list[str]:
+    return list(ast.literal_eval(node))
+
+
 def _call(node: ast.expr) -> ast.Call:
     if not isinstance(node, ast.Call):
         message = f"line {node.lineno}: `{ast.unparse(node)}` is no call"
@@ -169,10 +173,11 @@ def _attribute(name: str, call: ast.Call) -> str:
     if isinstance(providers := keywords.get("providers"), ast.List):
         facts.append("of targets with " + ", ".join(f"`{ast.unparse(provider)}`" for provider in providers.elts))
     if "values" in keywords:
-        values = ast.literal_eval(keywords["values"])
-        facts.append("one of " + ", ".join(f"`{value}`" if value else "empty" for value in values))
-    suffixes = ast.literal_eval(keywords["allow_files"]) if "allow_files" in keywords else False
-    facts += ["files: " + ", ".join(f"`{suffix}`" for suffix in suffixes)] if isinstance(suffixes, list) else []
+        facts.append(
+            "one of " + ", ".join(f"`{value}`" if value else "empty" for value in _strings(keywords["values"]))
+        )
+    if not isinstance(suffixes := keywords.get("allow_files"), ast.Constant | None):
+        facts.append("files: " + ", ".join(f"`{suffix}`" for suffix in _strings(suffixes)))
     return f"- `{name}` ({'; '.join(facts)}). {_text(keywords.get('doc'))}"
 
 
