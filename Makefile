@@ -1,7 +1,7 @@
 # `make demo` shows the product at work, `make test` proves it; CONTRIBUTING.md has the other tiers. All set up what they need.
 # Needed on the machine: Linux on x86_64 (or Arm), Python 3.11 or newer with venv, make; Bazel(isk) or Debian's package tools.
 
-.PHONY: demo test test-ci test-all lint site bench release
+.PHONY: demo test test-ci test-all lint pages site bench release
 
 demo:
 	@./driver gen examples/relu
@@ -20,6 +20,10 @@ test-all:
 
 lint:
 	@python3 tests/run.py lint
+
+# The generated pages, and the generated parts of others, written anew.
+pages:
+	@python3 tests/run.py pages
 
 # The pages as a searchable site, in docs/_build/html.
 site:

@@ -25,7 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from py_driver import __version__  # noqa: E402  (the checkout is no installed package)
+from docs.changelog import released  # noqa: E402  (the checkout is no installed package)
+from py_driver import __version__  # noqa: E402
 from py_driver.errors import Code, DriverError, ExitCode, error  # noqa: E402
 from py_driver.matrix.releases import Releases  # noqa: E402
 from py_driver.output import Output  # noqa: E402
@@ -39,20 +40,8 @@ EPOCH = 1577836800
 _MODULE = ("MODULE.bazel", "BUILD.bazel", "LICENSE", "README.md", "rules", "toolchains", "py_driver")
 """What the module's archive has: what a build with Bazel alone reads, and the license."""
 
-_TREE = (*_MODULE, ".bazelrc", ".bazelversion", "CHANGELOG.md", "pyproject.toml")
-"""What the packages for pip are made of."""
-
-_PRESUBMIT = """\
-matrix:
-  platform: [debian11, ubuntu2204]
-  bazel: [7.x]
-tasks:
-  load:
-    name: Load the rules
-    platform: ${{ platform }}
-    bazel: ${{ bazel }}
-    build_targets: ["@rules_torch_kernels//rules/..."]
-"""
+_TREE = (*_MODULE, ".bcr", ".bazelrc", ".bazelversion", "CHANGELOG.md", "docs/news", "pyproject.toml")
+"""What the packages for pip and the registry's entry are made of."""
 
 
 def main() -> int:
@@ -93,12 +82,14 @@ def release(out: Path, url: str, output: Output) -> None:
     with tempfile.TemporaryDirectory() as place, output.task("making the release") as task:
         tree = Path(place, "tree")
         _check_out(tree)
+        news = released(tree, __version__, _git("show", "--no-patch", "--format=%cs", "HEAD").strip())
+        (tree / "CHANGELOG.md").write_text(news, encoding="utf-8")
         task.update("wheel and source archive")
         _packages(tree, out, output)
         task.update("module")
         archive = out / f"{NAME}-module-{__version__}.tar.gz"
         archive.write_bytes(_module(tree))
-        _registry(archive, out / "registry", f"{url}/{archive.name}")
+        write_registry(tree, archive, out / "registry", f"{url}/{archive.name}")
         (out / f"{NAME}-{__version__}.cdx.json").write_text(_text(_bill(commit)), encoding="utf-8")
         files = sorted(path for path in out.rglob("*") if path.is_file())
         sums = [f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.relative_to(out)}\n" for one in files]
@@ -155,8 +146,15 @@ def _module(tree: Path) -> bytes:
     return packed.getvalue()
 
 
-def _registry(archive: Path, registry: Path, url: str) -> None:
-    """A registry of Bazel modules with this one alone."""
+def write_registry(tree: Path, archive: Path, registry: Path, url: str) -> None:
+    """Write a registry of Bazel modules with this one alone.
+
+    Args:
+        tree: the files of the commit.
+        archive: the module's archive.
+        registry: the directory to make.
+        url: where the archive will be.
+    """
     module = registry / "modules" / NAME
     place = module / __version__
     place.mkdir(parents=True)
@@ -176,8 +174,8 @@ def _registry(archive: Path, registry: Path, url: str) -> None:
     (registry / "bazel_registry.json").write_text("{}\n", encoding="utf-8")
     (module / "metadata.json").write_text(_text(metadata), encoding="utf-8")
     (place / "source.json").write_text(_text(source), encoding="utf-8")
-    (place / "presubmit.yml").write_text(_PRESUBMIT, encoding="utf-8")
-    shutil.copyfile(ROOT / "MODULE.bazel", place / "MODULE.bazel")
+    shutil.copyfile(tree / ".bcr" / "presubmit.yml", place / "presubmit.yml")
+    shutil.copyfile(tree / "MODULE.bazel", place / "MODULE.bazel")
 
 
 def _bill(commit: str) -> dict[str, Any]:

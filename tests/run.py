@@ -1,6 +1,11 @@
 """Runs the project's checks, with everything they need installed into the user's cache: `make test` and friends.
 
-python3 tests/run.py [lint | test | ci | all | release]
+python3 tests/run.py [test | ci | all]        a tier, with lint before it
+python3 tests/run.py lint [WORDS ...]         lint; with WORDS only the commands that have one of them, e.g. `ruff`
+python3 tests/run.py unit [ARGUMENTS ...]     pytest for unit tests, with these arguments
+python3 tests/run.py e2e [ARGUMENTS ...]      pytest for end-to-end tests, likewise
+python3 tests/run.py pages [--check]          the generated pages
+python3 tests/run.py release                  dist/release; tests nothing
 """
 
 from __future__ import annotations
@@ -28,8 +33,11 @@ _PROGRAMS = Path("rules", "private", "tools")
 _STARLARK = ("*.bzl", "*.bazel")
 # A unit test of a private function has to load it from where it is.
 _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
-# The end-to-end tests of each tier, as pytest marks them; lint runs no test at all.
-_E2E = {"lint": "", "test": "core and not slow", "ci": "e2e and not slow", "all": "e2e or slow"}
+_UNIT = "not e2e and not slow"
+# The end-to-end tests of each tier, as pytest marks them.
+_E2E = {"test": "core and not slow", "ci": "e2e and not slow", "all": "e2e or slow"}
+# The Python environments: their names, and the extras of pyproject.toml that they have.
+_DRIVER, _ONE_TEST, _ALL = ("driver", ()), ("unit", ("unit",)), ("dev", ("unit", "test", "lint"))
 
 
 def buildifier(output: Output) -> str:
@@ -79,37 +87,67 @@ def lint(python: str, output: Output) -> list[list[str]]:
         [*check, "-warnings=all", *starlark],
         [*check, "-warnings=-bzl-visibility", _PRIVATE_LOADS],
         *zig(python),
+        [python, "docs/pages.py", "--check"],
         *([str(ROOT / "driver"), "gen", "--check", f"examples/{name}"] for name in ("relu", "row_sum")),
     ]
 
 
+def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[str]]:
+    """The commands of a tier; its environment is set up.
+
+    Args:
+        tier: its name.
+        arguments: what follows it on the command line.
+        output: for progress.
+
+    Raises:
+        DriverError: NO_NETWORK or SET_UP if the environment or buildifier cannot be installed; USAGE if lint has no
+            command with one of the words.
+    """
+    name, extras = {"unit": _ONE_TEST, "pages": _DRIVER, "release": _DRIVER}.get(tier, _ALL)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    requirements = [*project["dependencies"], *(entry for extra in extras for entry in optional[extra])]
+    python = str(ensure_venv(name, requirements, output))
+    pytest = [python, "-m", "pytest", "-q"]
+    match tier:
+        case "unit":
+            return [[*pytest, "-m", _UNIT, *(arguments or ["-n", "2", "--dist", "worksteal"])]]
+        case "e2e":
+            return [[*pytest, *(arguments or ["-m", _E2E["test"]])]]
+        case "pages":
+            return [[python, "docs/pages.py", *arguments]]
+        case "release":
+            return [[python, "tests/release.py", "dist/release"]]
+        case "lint":
+            found = lint(python, output)
+            chosen = [
+                command for command in found if not arguments or any(word in " ".join(command) for word in arguments)
+            ]
+            if not chosen:
+                raise error(Code.USAGE, f"lint has no command with {' or '.join(map(repr, arguments))} in it")
+            return chosen
+        case _:
+            return [
+                *lint(python, output),
+                [*pytest, "-n", "2", "--dist", "worksteal", "-m", _UNIT],
+                [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
+                [*pytest, "--durations=10", "-m", _E2E[tier]],
+            ]
+
+
 def main() -> int:
     """Run what the command line asks for; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "tier",
-        nargs="?",
-        choices=[*_E2E, "release"],
-        default="test",
-        help="which end-to-end tests to run; lint; or release, which makes dist/release and tests nothing",
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tier", nargs="?", choices=[*_E2E, "lint", "unit", "e2e", "pages", "release"], default="test")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="see above")
     args = parser.parse_args()
     output = Output()
     try:
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        wanted = [*extras["dependencies"], *(r for g in ("test", "lint") for r in extras["optional-dependencies"][g])]
-        python = str(ensure_venv("dev", wanted, output))
-        commands = [[python, "tests/release.py", "dist/release"]] if args.tier == "release" else lint(python, output)
+        commands = commands_of(args.tier, args.arguments, output)
     except DriverError as failure:
         output.fail(failure)
         return failure.exit_code
-    pytest = [python, "-m", "pytest", "-q"]
-    if e2e := _E2E.get(args.tier):
-        commands += [
-            [*pytest, "-n", "2", "--dist", "worksteal", "-m", "not e2e and not slow"],
-            [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
-            [*pytest, "--durations=10", "-m", e2e],
-        ]
     failed = []
     for command in commands:
         name = " ".join([Path(command[0]).name, *command[1:4]])

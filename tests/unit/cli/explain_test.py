@@ -1,9 +1,8 @@
-"""`driver explain`, and docs/errors.md, which is made from the same texts; UPDATE_EXPECTED=1 writes it anew."""
+"""`driver explain`, and its texts, which docs/errors.md has too."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from py_driver.matrix.releases import Releases
 from py_driver.plan.checks import check
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "errors.md"
 RESOURCE = ROOT / "py_driver" / "resources" / "codes.toml"
 TABLES = tomli.loads(RESOURCE.read_text(encoding="utf-8"))
 TEXTS = {
@@ -28,13 +26,6 @@ TEXTS = {
 }
 """The text of each error that has one; tests/unit/errors_test.py says which has none."""
 RELEASES = Releases()
-
-INTRODUCTION = """\
-# Errors
-
-Written from `py_driver/resources/codes.toml` by `tests/unit/cli/explain_test.py`; edit that instead.
-`driver explain E003` prints one of them, `driver explain` the table.
-"""
 
 EXAMPLE = re.compile(r"^(Wrong|Right)(?:, [^\n]*)?:\n\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BASE: dict[str, Any] = {
@@ -51,17 +42,6 @@ SAID_BY_THE_MANIFEST = [
 def examples(code: Code) -> list[tuple[str, str, str]]:
     """The examples of a text: whether it is `Wrong` or `Right`, the language, and the code."""
     return EXAMPLE.findall(TEXTS[code]["text"])
-
-
-def render() -> str:
-    lines = [INTRODUCTION, "| code | name | exit code | meaning |", "|---|---|---|---|"]
-    for code in TEXTS:
-        anchor = f"{code.number}-{spell(code)}".lower()
-        exit_code = f"{code.exit_code.value} {code.exit_code.name}"
-        lines.append(f"| [{code.number}](#{anchor}) | `{spell(code)}` | {exit_code} | {TEXTS[code]['title']} |")
-    for code in TEXTS:
-        lines += ["", f"## {code.number} {spell(code)}", "", f"**{TEXTS[code]['title']}**", "", TEXTS[code]["text"]]
-    return "\n".join(lines) + "\n"
 
 
 def as_toml(value: Any) -> str:  # noqa: ANN401
@@ -81,12 +61,6 @@ def codes_of(example: str) -> set[Code]:
         return {one.code for one in failure.diagnostics}
     check(manifest, RELEASES, findings)
     return {one.code for one in findings.diagnostics()}
-
-
-def test_the_page_is_fresh() -> None:
-    if os.environ.get("UPDATE_EXPECTED") == "1":
-        PAGE.write_text(render(), encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == render()
 
 
 @pytest.mark.parametrize("code", TEXTS)

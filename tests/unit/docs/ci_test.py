@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -20,6 +22,8 @@ from py_driver.bazel.remote import config_file, remote_of
 ROOT = Path(__file__).parents[3]
 CI = ROOT / "docs" / "ci"
 CALLER = CI / "kernel.yml"
+GITHUB = ROOT / ".github"
+OWN_CI = GITHUB / "workflows" / "ci.yml"
 JOBS = load(WORKFLOW)["jobs"]
 STEPS = [(name, step) for name, job in JOBS.items() for step in job["steps"]]
 STEPS += [("action", step) for step in load(ACTION)["runs"]["steps"]]
@@ -78,8 +82,16 @@ def with_environment(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 @pytest.mark.parametrize(
     ("schema", "file"),
-    [("github-workflows", CALLER), ("github-workflows", WORKFLOW), ("github-actions", ACTION)],
-    ids=["caller", "workflow", "action"],
+    [
+        ("github-workflows", CALLER),
+        ("github-workflows", WORKFLOW),
+        ("github-workflows", OWN_CI),
+        ("github-actions", ACTION),
+        ("github-issue-config", GITHUB / "ISSUE_TEMPLATE" / "config.yml"),
+        ("github-issue-forms", GITHUB / "ISSUE_TEMPLATE" / "bug.yml"),
+        ("github-issue-forms", GITHUB / "ISSUE_TEMPLATE" / "feature.yml"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else value,
 )
 def test_files_have_the_form_that_github_wants(schema: str, file: Path) -> None:
     tool("check-jsonschema", "--builtin-schema", f"vendor.{schema}", str(file))
@@ -87,7 +99,8 @@ def test_files_have_the_form_that_github_wants(schema: str, file: Path) -> None:
 
 def test_zizmor_finds_no_hole() -> None:
     config = ROOT / ".github" / "zizmor.yml"
-    tool("zizmor", "--offline", "--no-progress", "--config", str(config), *map(str, (CALLER, WORKFLOW, ACTION)))
+    files = map(str, (CALLER, WORKFLOW, OWN_CI, ACTION))
+    tool("zizmor", "--offline", "--no-progress", "--config", str(config), *files)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -197,6 +210,51 @@ def test_driver_understands_what_the_workflow_asks(command: str, tmp_path: Path)
 
 def test_the_workflow_asks_the_driver_for_all_of_it() -> None:
     assert [one.split()[0] for one in COMMANDS] == ["check", "build", "verify", "variants", "publish"]
+
+
+@pytest.mark.parametrize(
+    ("event", "targets"),
+    [
+        ("push", ["lint", "test"]),
+        ("pull_request", ["lint", "test"]),
+        ("schedule", ["test-ci"]),
+        ("workflow_dispatch", ["test-ci"]),
+    ],
+)
+def test_own_ci_runs_targets_of_the_makefile(event: str, targets: list[str]) -> None:
+    workflow = load(OWN_CI)
+    assert event in workflow["on"]
+    [job] = workflow["jobs"].values()
+    expression = job["strategy"]["matrix"]["target"]
+    assert filled(expression, {"github": {"event_name": event}}) == targets
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(f"\n{target}:\n" in makefile for target in targets)
+
+
+def test_a_hook_runs_a_part_of_lint() -> None:
+    [repository] = load(ROOT / ".pre-commit-config.yaml")["repos"]
+    entries = [shlex.split(hook["entry"]) for hook in repository["hooks"]]
+    lint = (ROOT / "tests" / "run.py").read_text(encoding="utf-8")
+    words = [words[-1] for words in entries if words[:-1] == ["python3", "tests/run.py", "lint"]]
+    assert [entry for entry in entries if entry[-1] not in words] == [["make", "lint"]]
+    assert all(word.split()[-1] in lint for word in words)
+
+
+def test_bazel_s_registry_gets_the_archive_of_the_release(tmp_path: Path) -> None:
+    release = importlib.import_module("tests.release")
+    archive = tmp_path / f"{release.NAME}-module-{release.__version__}.tar.gz"
+    archive.touch()
+    source = json.loads((ROOT / ".bcr" / "source.template.json").read_text(encoding="utf-8"))
+    names = {"OWNER": "owner", "REPO": release.NAME, "VERSION": release.__version__, "TAG": f"v{release.__version__}"}
+    expected = {key: value.format(**names) for key, value in source.items()}
+    url = expected["url"].rpartition("/")[0]
+    release.write_registry(ROOT, archive, tmp_path / "registry", f"{url}/{archive.name}")
+    version = tmp_path / "registry" / "modules" / release.NAME / release.__version__
+    written = json.loads((version / "source.json").read_text(encoding="utf-8"))
+    assert written == {**expected, "integrity": written["integrity"]}
+    assert load(version / "presubmit.yml")["tasks"]
+    metadata = json.loads((ROOT / ".bcr" / "metadata.template.json").read_text(encoding="utf-8"))
+    assert metadata.keys() == json.loads((version.parent / "metadata.json").read_text(encoding="utf-8")).keys()
 
 
 @pytest.mark.parametrize("headers", ["", "Authorization: Bearer x"])

@@ -151,29 +151,6 @@ def test_environment_variables() -> None:
     assert {name.strip("`") for name, _ in rows} <= read
 
 
-def test_support() -> None:
-    matrix = Releases().matrix
-    untested = {one.backend for one in matrix.toolkits if not one.tested}
-    default = {backend for torch in matrix.torch if torch.bundled for backend in torch.backends} - untested
-
-    def three(releases: list[tuple[str, str]]) -> list[list[str]]:
-        """The versions that are default, on request, and untested."""
-        return [
-            [version for version, backend in releases if backend in default],
-            [version for version, backend in releases if backend not in default | untested],
-            [version for version, backend in releases if backend in untested],
-        ]
-
-    expected = {
-        "torch": [[one.version for one in matrix.torch if one.bundled is wanted] for wanted in (True, False)] + [[]],
-        "CUDA": three([(one.version, one.backend) for one in matrix.toolkits_of("cuda")]),
-        "ROCm": three([(one.version, one.backend) for one in matrix.toolkits_of("rocm")]),
-    }
-    found = {line.split(" | ")[0].strip("| "): line.strip().split("|")[2:-1] for line in README.splitlines()}
-    for name, versions in expected.items():
-        assert [re.findall(r"\d+\.\d+", cell) for cell in found[name]] == versions
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_paths_exist(page: str) -> None:
     text = PAGES[page]
@@ -203,8 +180,8 @@ def test_no_code_is_broken_across_lines(page: str) -> None:
     assert [line for line in lines if line.count("`") % 2] == []
 
 
-def test_the_picture_of_the_index_shows_what_the_readme_lists() -> None:
-    [listed] = [body for body in fences(README, "text") if body.startswith("variant ")]
+def test_the_picture_of_the_readme_shows_what_the_listing_says() -> None:
+    [listed] = [body for body in fences(PAGES["docs/how-it-works.md"], "text") if body.startswith("variant ")]
     picture = (ROOT / "docs" / "images" / "shared.svg").read_text(encoding="utf-8")
     heights = [int(height) for height in re.findall(r'<rect [^>]*height="(\d+)"', picture)]
     assert len(heights) == listed.count(" compiled")
