@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.cli import COMMANDS, Parser, load_command, sentence
+from py_driver.cli import COMMANDS, Parser, add_command, load_command
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ class Described(NamedTuple):
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("completion", help=COMMANDS["completion"], description=sentence("completion"))
-    parser.add_argument("shell", choices=[*_SCRIPTS], help="the shell that is to read it")
+    parser = add_command(subparsers, "completion", "bash", "fish")
+    parser.add_argument("shell", choices=[*_SCRIPTS], help="the shell for the script")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -154,13 +154,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
 def describe() -> dict[str, Described]:
     """All commands, from their parsers."""
     parser = Parser(prog="driver")
-    subparsers: Subparsers = parser.add_subparsers()  # type: ignore[assignment]
+    subparsers: Subparsers = parser.add_subparsers()
     for name in COMMANDS:
         load_command(name).add(subparsers)
     return {name: _described(name, subparsers.choices[name]) for name in COMMANDS}
 
 
-def _described(name: str, parser: argparse.ArgumentParser) -> Described:
+def _described(name: str, parser: Parser) -> Described:
     options: list[Option] = []
     alone = Values(_NOTHING)
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.cli.build import add_arguments, build_projects, options_of, show, show_several
 from py_driver.cli.several import exit_code, several, then
 from py_driver.errors import Code, ExitCode, error
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("demo", help=COMMANDS["demo"], description=sentence("demo"))
+    parser = add_command(subparsers, "demo", "relu", "relu --torch 2.13 --backend cpu")
     add_arguments(parser, several=True)
 
 

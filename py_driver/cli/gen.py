@@ -5,7 +5,8 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_project, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_project, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 
@@ -22,7 +23,7 @@ BUILD_FILE = "BUILD.bazel"
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("gen", help=COMMANDS["gen"], description=sentence("gen"))
+    parser = add_command(subparsers, "gen", "relu", "relu --check")
     add_project(parser)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 with a diff if BUILD.bazel is out of date"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_matrix, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("lock", help=COMMANDS["lock"], description=sentence("lock"))
+    parser = add_command(subparsers, "lock", "--check", "--matrix releases.toml")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
@@ -29,7 +30,7 @@ def add(subparsers: Subparsers) -> None:
     what.add_argument(
         "--update",
         action="store_true",
-        help="look up everything again, also archives that are locked in the version of the matrix",
+        help="look up everything again, even archives locked in the version of the matrix",
     )
     add_matrix(parser)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.cli.run import add_local, check_project, local_choices, machine_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
@@ -29,26 +30,28 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     from py_driver.cli.build import positive  # noqa: PLC0415  (only these commands need it)
 
-    parser = subparsers.add_parser("tune", help=COMMANDS["tune"], description=sentence("tune"))
+    parser = add_command(subparsers, "tune", "softmax --dry-run", "softmax --budget 600")
+    measure = parser.group("measure")
     add_local(parser)
     parser.add_argument(
         "space", metavar="SPACE", nargs="?", default="", help="the name of tuning/SPACE.toml (default: the only one)"
     )
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--dry-run", action="store_true", help="say how many configurations there are, and build nothing")
-    parser.add_argument(
+    only = measure.add_mutually_exclusive_group()
+    only.add_argument("--dry-run", action="store_true", help="print the number of configurations; build nothing")
+    measure.add_argument(
         "--budget",
         metavar="S",
         type=positive,
-        help="begin nothing more after so many seconds; configurations are then taken by chance",
+        help="start no new configuration after S seconds; visit configurations in random order",
     )
     only.add_argument(
         "--apply",
         action="store_true",
-        help="write the header, or the JSON files, of the space from the records that are there, of all GPUs; measure "
-        "nothing",
+        help="write the header (or JSON files) from existing records of all GPUs, without measuring",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the result as JSON instead of a table"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

@@ -16,7 +16,7 @@ from sections import TORCH as TORCH_SECTION
 from py_driver import __main__
 from py_driver.actions.workspace import workspace_for
 from py_driver.building.selection import archives
-from py_driver.cli import MATRIX_VARIABLE
+from py_driver.cli.arguments import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
 from py_driver.matrix.lock_update import check_user_lock, complete, wanted
