@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     path: Path = args.directory / BUILD_FILE
     old = _read(path)
     if old is not None and not old.startswith(HEADER + "\n"):
-        advice = f"move it away, or start it with the line `{HEADER}` if it may be overwritten"
+        advice = f"move it, or let `driver gen` overwrite it by making its first line `{HEADER}`"
         raise error(Code.FOREIGN_FILE, f"{path} was not written by `driver gen`", help=advice)
     if old == text:
         output.say(f"{printable(str(path))} is up to date")

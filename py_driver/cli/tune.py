@@ -141,7 +141,7 @@ def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -
     if done.skipped:
         output.say(f"note: the time was over; {done.skipped} configurations were not measured")
     if (ratio := slower(records, space.default, space.cases)) is not None:
-        output.say(f"the default is {ratio:.2f} times slower than the best of each case, in the geometric mean")
+        output.say(f"the default is {ratio:.2f}x slower than the best per case (geometric mean)")
     if not chosen:
         return
     several = len(set(chosen.values()))

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest as a whole, or worth a note, once each of its values is right. Pure."""
+"""Cross-field checks of a valid manifest. Pure."""
 
 from __future__ import annotations
 
@@ -133,9 +133,9 @@ def _check_some_arch_is_left(
         archs = archs_of(kernel, toolkit)
         if not archs.kept:
             span = kernel.architectures.span if kernel.architectures else kernel.span
-            reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
-            message = f"{kernel.title} has no GPU architecture that {backend.title} {toolkit.version} compiles for"
-            findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
+            release = f"{backend.title} {toolkit.version}"
+            message = f"{kernel.title} has no GPU architecture that {release} supports"
+            findings.add(Code.EMPTY_ARCHS, message, span, advice=f"{release} supports {', '.join(toolkit.archs)}")
 
 
 def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Findings) -> None:

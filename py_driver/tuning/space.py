@@ -145,7 +145,7 @@ def find_space(directory: Path, name: str) -> Space:
     """
     known = spaces_of(directory)
     if not known:
-        message = f"{directory / PLACE} has no file with what there is to tune"
+        message = f"no tuning space in {directory} (expected {PLACE}/*.toml)"
         raise error(Code.FILE_MISSING, message, help="write tuning/NAME.toml; docs/inspecting.md has an example")
     if not name and len(known) > 1:
         raise error(Code.USAGE, "it is not clear what to tune", help=f"name one of {', '.join(known)}")

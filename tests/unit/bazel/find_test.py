@@ -155,7 +155,7 @@ def test_bazelisk_fetches_what_debian_does_not_have(
     found, said = _find(root)
     assert (found.path, found.version, found.source) == (path, version, Source.BAZELISK)
     assert asked == [version]
-    assert said == ("there is no apt; Bazelisk is to fetch a release.\n" if code else "")
+    assert said == ("there is no apt; falling back to Bazelisk.\n" if code else "")
 
 
 @pytest.mark.parametrize("code", [Code.NO_SPACE, Code.PERMISSION, Code.NO_NETWORK])

@@ -75,7 +75,7 @@ def test_a_build_there_finds_toolchains_where_they_are_unpacked(
 
 
 @pytest.mark.parametrize("answer", ["exit 2", "exit 0", "echo nowhere"])
-def test_a_bazel_that_does_not_tell_where_it_unpacks_builds_without_that(
+def test_build_without_known_output_base(
     bazel: Callable[[str], Bazel], tmp_path: Path, answer: str
 ) -> None:
     shutil.copy(_ROOT / ".bazelrc", tmp_path)
