@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import itertools
+import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, cast
 
 from py_driver import __version__
@@ -93,7 +94,7 @@ def add_command(subparsers: Subparsers, name: str, *examples: str, more: str = "
         more: sentences for the description, after the summary.
     """
     summary = COMMANDS[name]
-    parser = subparsers.add_parser(name, description=f"{summary[0].upper()}{summary[1:]}. {more}")
+    parser = subparsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {more}")
     parser.epilog = "\n".join(["examples:", *(f"  driver {name} {example}" for example in examples)])
     return parser
 
@@ -245,6 +246,10 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
         DriverError: USAGE for a wrong command line, and all that the command raises.
         SystemExit: after `--help` and `--version`.
     """
+    if "_ARGCOMPLETE" in os.environ:
+        from py_driver.cli.completion import complete  # noqa: PLC0415  (only a shell that completes needs it)
+
+        complete()
     name, args = parse_command_line(arguments)
     from py_driver.cli.variables import take_variables  # noqa: PLC0415  (`driver --help` does without it)
 
