@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.function is None and (args.ptx or args.sass or args.source):
         raise error(Code.USAGE, "no FUNCTION is given to show", help="list the functions: driver asm DIR")
     if args.diff is not None and args.ptx:
-        raise error(Code.USAGE, "--diff compares machine code; it does not take --ptx")
+        raise error(Code.USAGE, "--diff compares machine code; it cannot be combined with --ptx")
     made = _built(args, args.directory, output)
     tools = Disassembler(output)
     kernels = tools.kernels(made.path, lines=args.source)

@@ -170,7 +170,8 @@ def _show(checked: Checked, output: Output) -> None:
 def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
     """Print which smaller headers do, and what they save."""
     for name, macro in tried.left.items():
-        output.say(printable(f"note: {directory / name} stays: a header may define `{macro}`, which an `#if` asks for"))
+        reason = f"an `#if` depends on `{macro}`, which a header may define"
+        output.say(printable(f"note: {directory / name} stays: {reason}"))
     if not tried.variants:
         rest = "other " if tried.left else ""
         output.say(f"No {rest}file includes an umbrella header of torch in a plain line, outside of an `#if`.")
@@ -188,4 +189,4 @@ def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool)
         parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {what}'}" for old, new, what in both if old]
         output.say(printable(f"    {gain.source}: {', '.join(parts)}"))
     said = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
-    output.say(f"{said}. Compiled for {', '.join(tried.variants)}, with all that each header includes.")
+    output.say(f"{said}. Compiled for {', '.join(tried.variants)}, each header with all its includes.")

@@ -68,8 +68,8 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
     from py_driver.system.machine import machine_cpu  # noqa: PLC0415
 
     if all(built.variant.cell.cpu not in (None, machine_cpu()) for built in done.cells):
-        message = f"no variant that was built is for this machine's CPU, {machine_cpu()}"
-        raise error(Code.UNSUPPORTED, message, help="run it where such a CPU is; `driver build` builds it")
+        message = f"no built variant is for this machine's CPU, {machine_cpu()}"
+        raise error(Code.UNSUPPORTED, message, help="run it on a machine with such a CPU; `driver build` builds it")
     python = python_for([built.variant.cell for built in done.cells], releases, output)
     with output.task(f"running the example of {done.plan.name}") as task:
         said = run_example(done.directory, python)

@@ -121,7 +121,7 @@ def _show(found: dict[str, Any], output: Output) -> None:
             types = f" ({', '.join(facts['types'])})" if facts["types"] else ""
             rows.append((family, f"{facts['what'].partition(': ')[2]}{types}"))
         rows += [("note", gpu["note"])] if gpu["note"] else []
-    rows += [] if found["gpus"] else [("GPU", "none of NVIDIA's is found")]
+    rows += [] if found["gpus"] else [("GPU", "no NVIDIA GPU is found")]
     torch = found["torch"]
     rows.append(("torch", f"{torch['version']} for {torch['backend']}, of {torch['python']}" if torch else "none"))
     rows += [("variant", found["variant"])] if "variant" in found else []

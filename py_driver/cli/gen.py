@@ -79,7 +79,7 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         if path.is_symlink():
             advice = "remove it, or create the file that it leads to"
-            raise error(Code.FOREIGN_FILE, f"{path} is a symbolic link that leads nowhere", help=advice) from None
+            raise error(Code.FOREIGN_FILE, f"{path} is a dangling symbolic link", help=advice) from None
         return None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None

@@ -79,8 +79,8 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
     machine, releases = machine_of(args), releases_of(args)
     made = built(args, args.directory, machine, releases, output)
     if made.backend != "cuda":
-        message = f"Nsight Compute looks at CUDA code, and {made.variant.name} has none"
-        raise error(Code.USAGE, message, help="profile it where torch can use one of NVIDIA's GPUs")
+        message = f"Nsight Compute profiles CUDA code, and {made.variant.name} has none"
+        raise error(Code.USAGE, message, help="profile it on a machine with an NVIDIA GPU usable by torch")
     python = python_of(made, machine, releases, output)
     titles = titles_of(made, scripts, python)
     workload = args.workload or titles[0]

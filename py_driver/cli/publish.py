@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     projects = several(args)
     if projects is not None and args.repo_id:
-        raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
+        raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     releases = releases_of(args)
     options = PublishOptions(
         repo_id=args.repo_id,

@@ -160,8 +160,8 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     check_project(args.directory)
     machine, releases = machine_of(args), releases_of(args)
     if args.under and not machine.archs:
-        message = f"--under {args.under} looks at CUDA code, and no GPU is found that torch can use"
-        raise error(Code.USAGE, message, help="run it on a machine with one of NVIDIA's GPUs")
+        message = f"--under {args.under} needs CUDA code and a GPU usable by torch, and there is none"
+        raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU")
     made = built(args, args.directory, machine, releases, output)
     python = python_of(made, machine, releases, output)
     if not args.under:
@@ -205,9 +205,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: USAGE for `--json` with something to run; see `dev_build`.
     """
     if args.under and (args.watch or args.json or not args.command):
-        raise error(Code.USAGE, "--under needs a command to run after `--`, and takes neither --watch nor --json")
+        raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
     if args.json and (args.watch or args.command):
-        raise error(Code.USAGE, "--json builds only; it takes neither --watch nor a command")
+        raise error(Code.USAGE, "--json builds only; it cannot be combined with --watch or a command")
     if args.json:
         check_project(args.directory)
         output.json(built(args, args.directory, machine_of(args), releases_of(args), output).as_json())

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.apply:
         return _apply(args, space, output)
     if args.archs:
-        raise error(Code.USAGE, "`driver tune` measures on this machine's GPU; it does not take --archs")
+        raise error(Code.USAGE, "`driver tune` measures on this machine's GPU; --archs is not allowed")
     tuner = Tuner(
         directory=args.directory,
         space=space,
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     done = tuner.run(args.budget)
     _show(args, space, done, output)
     if not any(done.records.correct(case) for case in space.cases):
-        raise error(Code.LOAD_FAILED, "no configuration is right", help=f"see the reasons in {done.file}")
+        raise error(Code.LOAD_FAILED, "no configuration is correct", help=f"see the reasons in {done.file}")
     return ExitCode.OK
 
 
@@ -139,7 +139,7 @@ def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -
         )
     output.table(_HEADER, rows, right=_NUMBERS)
     if done.skipped:
-        output.say(f"note: the time was over; {done.skipped} configurations were not measured")
+        output.say(f"note: the budget is used up; {done.skipped} configurations were not measured")
     if (ratio := slower(records, space.default, space.cases)) is not None:
         output.say(f"the default is {ratio:.2f}x slower than the best per case (geometric mean)")
     if not chosen:
@@ -169,7 +169,7 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
     for records in _records(args, space, output):
         if records.capability in chosen:
             gpu = records.machine["gpu"]
-            output.warn(f"{gpu} is left out: another GPU of capability {records.capability} has records, too")
+            output.warn(f"{gpu} is ignored: another GPU of capability {records.capability} has records, too")
             continue
         found = cover(space, records)
         cases = {case: found.get(case, space.default) for case in space.cases}
@@ -177,7 +177,7 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
         chosen[records.capability] = Chosen(cases=cases, facts=facts)
         for one, other in conflicts(space, cases):
             message = f"{space.shown_case(one)} and {space.shown_case(other)} have the same `{space.key}`"
-            output.warn(f"{message}, and want different configurations; the first one's is taken")
+            output.warn(f"{message} and want different configurations; that of the first is used")
     path = args.directory / space.header
     write(path, header(space, [*chosen.values()]).encode())
     output.data(str(path))
@@ -201,7 +201,7 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
     package = f"torch-ext/{manifest.module}/"
     if not f"{space.configs}/".startswith(package):
         message = f"`configs` in tuning/{space.name}.toml is not below {package}: {space.configs}"
-        raise error(Code.USAGE, message, help="only what is there is part of the kernel")
+        raise error(Code.USAGE, message, help="only files there are part of the kernel")
     texts: dict[Path, str] = {}
     for records in _records(args, space, output):
         found = cover(space, records)
@@ -245,7 +245,7 @@ def _check_header(args: argparse.Namespace, space: Space) -> None:
     with reading(path):
         text = path.read_bytes()
     if text.strip() and not text.startswith(MARK.encode()):
-        advice = f"empty it, or let its first line begin with `{MARK}`"
+        advice = f"empty it, or begin its first line with `{MARK}`"
         raise error(Code.FOREIGN_FILE, f"{path} would be overwritten", help=advice)
 
 
@@ -266,10 +266,10 @@ def _records(args: argparse.Namespace, space: Space, output: Output) -> list[Rec
         if records is None:
             continue
         if records.sources != sources:
-            output.warn(f"{path} is of other sources, and is left out; measure again with `driver tune`")
+            output.warn(f"{path} was measured with other sources and is ignored; measure again with `driver tune`")
         elif any(records.correct(case) for case in space.cases):
             found.append(records)
     if not found:
-        message = f"no right configuration of these sources is recorded for tuning/{space.name}.toml"
+        message = f"no correct configuration of these sources is recorded for tuning/{space.name}.toml"
         raise error(Code.FILE_MISSING, message, help=f"measure first: driver tune {args.directory}")
     return found

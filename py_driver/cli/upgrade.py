@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         command = f"mkdir -p torch-ext && git mv {shlex.quote(manifest.python_root)} {root}"
         output.say(f"note: edition {CURRENT} has the Python package in {root}: {command}")
     if manifest.license == "unknown":
-        output.say('note: `license` is "unknown": write which licence the project has')
+        output.say('note: `license` is "unknown": write the licence of the project')
     if args.diff:
         output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
         return ExitCode.OK

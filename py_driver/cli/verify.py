@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     projects = several(args)
     if projects is not None and args.repo_id:
-        raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
+        raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     build = Options(
         strict_archs=args.strict_archs, words=words_of(args, several=projects is not None), choices=choices_of(args)

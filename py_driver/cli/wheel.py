@@ -92,8 +92,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
         built = read_to_ship(directory, plan, chosen, releases.lock)
         path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
         if path in taken:
-            message = f"{path} is the wheel of {taken[path]} already, and would be that of {directory} too"
-            raise error(Code.FOREIGN_FILE, message, help="give the projects names of their own, or use another --out")
+            message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
+            raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
         with writing(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
             make_wheel(project.manifest, built, path)

@@ -121,7 +121,7 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
 
 def test_no_compiler_runs_on_a_third_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(tmp_path, GENERAL + TORCH + CUDA)
-    with pytest.raises(DriverError, match="this machine, whose CPU is riscv64") as caught:
+    with pytest.raises(DriverError, match="this machine with the CPU riscv64") as caught:
         archives(made, made.variants[:1], lock_on("riscv64", monkeypatch))
     assert caught.value.diagnostics[0].code is Code.PLATFORM
     assert archives(made, made.variants[:1], lock_on("riscv64", monkeypatch), read=True)

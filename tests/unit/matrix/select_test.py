@@ -177,7 +177,7 @@ def test_braces_do_not_explode() -> None:
         expand("{a,b}" * 30)
     thousand = [str(number) for number in range(1000)]
     assert expand(f"{{{','.join(thousand)}}}") == tuple(thousand)
-    with pytest.raises(DriverError, match="stands for more than 1000 patterns"):
+    with pytest.raises(DriverError, match="expands to more than 1000 patterns"):
         expand(f"{{{','.join(thousand)},x}}")
 
 
