@@ -115,7 +115,7 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     wrong = caught.value.diagnostics
     assert {one.code for one in wrong} == {Code.UNSUPPORTED}
     assert [one.message.split("`")[1] for one in wrong] == [one.name for one in chosen if "cu132" in one.name]
-    assert "whose CPU is aarch64" in wrong[0].message
+    assert "the CPU aarch64" in wrong[0].message
     assert archives(made, [one for one in chosen if "cu130" in one.name], lock)
 
 
