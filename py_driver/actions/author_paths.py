@@ -169,7 +169,7 @@ class AuthorPaths:
         return path
 
     def made(self, output: str) -> Made | None:
-        """What a file is that an action makes; None if it is made from no source."""
+        """Source, section and architecture of an action's output; None if it has no source."""
         inside = _OUTPUTS.sub("", _ROOT.sub("", output))
         for one in self.projects:
             if inside.startswith(one.prefix) and (match := _OBJECT.match(inside[len(one.prefix) :])):

@@ -202,8 +202,8 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
     try:
         contents = {staged(file): (project / file).read_bytes() for file in plan.files}
     except FileNotFoundError as problem:
-        advice = "build again; an editor may have taken it away for a moment"
-        raise error(Code.FILE_MISSING, f"{problem.filename} has gone since it was checked", help=advice) from None
+        advice = "build again; an editor may have removed it for a moment"
+        raise error(Code.FILE_MISSING, f"{problem.filename} has vanished since it was checked", help=advice) from None
     contents["BUILD.bazel"] = render(plan, f"@{MODULE_NAME}").encode()
     for old in sorted(package.rglob("*"), reverse=True):
         if old.is_dir() and not any(old.iterdir()):

@@ -183,12 +183,12 @@ def _worker(python: str, made: DevBuild, asked: Mapping[str, Any]) -> tuple[int,
 def _last(said: str, code: int) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ended = f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
-    return f"{ended}; the last that it said: {lines[-1]}" if lines else ended
+    return f"{ended}; its last output: {lines[-1]}" if lines else ended
 
 
 def _again(made: DevBuild) -> str:
     directory = shlex.quote(str(made.directory))
-    return f"see whether it can be imported: driver run {directory} -- python -c 'import {made.module}'"
+    return f"check the import: driver run {directory} -- python -c 'import {made.module}'"
 
 
 def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Benchmarks:

@@ -55,7 +55,7 @@ def measured(python: str, output: Output, *, again: bool = False) -> Mapping[str
     file = _file()
     known = _known(file)
     if key not in known or again:
-        with output.task("measuring what the GPU does at best") as task:
+        with output.task("measuring the peak throughput of the GPU") as task:
             known[key] = _ask(python)
             task.done("done")
         with storage_errors(file):

@@ -33,7 +33,7 @@ _TOOLS: Final = {
     "cuda-gdb": "stops in kernels",
     "cuobjdump": "shows code",
     "nvidia-smi": "asks the driver",
-    "rocminfo": "asks the driver for AMD GPUs",
+    "rocminfo": "queries the driver of AMD GPUs",
 }
 _PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 _PATIENCE: Final = 60

@@ -87,7 +87,7 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
 
     here = [one for one in plan.variants if one.cell.cpu in (None, machine_cpu())]
     nearest = [one.name for one in sorted(here, key=distance)[:3]]
-    way = "install a torch that fits one" if torch.python else "name the torch of one with --torch"
+    way = "install a torch for one of them" if torch.python else "name the torch of a variant with --torch"
     advice = f"the nearest are {', '.join(nearest)}; {way}, or see `driver variants --all`"
     return error(Code.NO_SUCH_VARIANT, message, help=advice)
 

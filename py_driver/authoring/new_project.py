@@ -125,7 +125,7 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
     texts = {path: environment.get_template(place).render(values) for path, place in sorted(places.items())}
     files = {path.replace(_NAME, module): text for path, text in texts.items() if text.strip()}
     if len(files) < sum(bool(text.strip()) for text in texts.values()):
-        advice = "choose another name: a file of the template has it"
+        advice = "choose another name: the template has a file with this name"
         raise error(Code.USAGE, f"`{name}` is taken in the template `{template.name}`", help=advice)
     return files
 
@@ -198,8 +198,8 @@ def check_name(name: str) -> tuple[str, str]:
     module = own.replace("-", "_")
     if module in itertools.chain(*tomli.loads(resource(f"{_ROOT}/names.toml")).values()):
         advice = "choose another name: the project's C++ has a function and a header of this name"
-        raise error(Code.USAGE, f"`{own}` means something in C++", help=advice)
+        raise error(Code.USAGE, f"`{own}` has a meaning in C++", help=advice)
     if module in TAKEN:
-        advice = "choose another name: `import` gives one of the two only"
+        advice = "choose another name: `import` finds only one of the two"
         raise error(Code.USAGE, f"`{own}` is the name of another Python package", help=advice)
     return owner, own

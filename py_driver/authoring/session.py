@@ -50,7 +50,7 @@ def environment(made: DevBuild, python: str) -> dict[str, str]:
         DriverError: USAGE if the project's path has a colon; PERMISSION or NO_SPACE.
     """
     if ":" in str(made.path.absolute()):
-        message = f"the path {made.path.parent.absolute()} has a `:`, which no list of paths can carry"
+        message = f"the path {made.path.parent.absolute()} has a `:`, which separates the paths of a list"
         raise error(Code.USAGE, message, help="move the project to another directory")
     local = ":".join(f"{repository}={made.path.parent.absolute()}" for repository in made.repositories)
     theirs = os.environ.get("LOCAL_KERNELS", "")
@@ -135,7 +135,7 @@ def _no_start(program: str, problem: OSError) -> DriverError:
         kind = "a directory" if Path(program).is_dir() else "not executable" if Path(program).exists() else "not there"
         return error(Code.SET_UP, f"`{program}` is {kind}", help="name a program to run after `--`")
     advice = "install it into the environment that has torch, or name its path"
-    return error(Code.SET_UP, f"`{program}` is no program on PATH", help=advice)
+    return error(Code.SET_UP, f"`{program}` is not a program on PATH", help=advice)
 
 
 def exit_code(ended: int) -> int:

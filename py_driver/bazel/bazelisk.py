@@ -158,12 +158,12 @@ def _bring(bazelisk: Path, version: str, work: Path, environ: Mapping[str, str])
             timeout=_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        message = f"Bazelisk did not bring Bazel {version} within {_SECONDS:.0f} s"
+        message = f"Bazelisk did not fetch Bazel {version} within {_SECONDS:.0f} s"
         raise error(Code.NO_NETWORK, message, help=_HELP) from None
     found = [path for path in home.rglob("bazel") if path.is_file() and os.access(path, os.X_OK)]
     if done.returncode or len(found) != 1:
         why = _DATE.sub("", _last(done.stderr)) or f"exit code {done.returncode}"
-        raise error(Code.NO_BAZEL, f"Bazelisk cannot bring Bazel {version}: {why}", help=_HELP)
+        raise error(Code.NO_BAZEL, f"Bazelisk cannot fetch Bazel {version}: {why}", help=_HELP)
     return found[0]
 
 

@@ -108,10 +108,10 @@ def _provided(root: Path, wanted: str, output: Output, environ: Mapping[str, str
         except DriverError as failure:
             if failure.diagnostics[0].code not in {Code.NO_BAZEL, Code.NOT_DEBIAN, Code.PLATFORM}:
                 raise
-            output.say(f"{failure.diagnostics[0].message}; Bazelisk is to fetch a release.")
+            output.say(f"{failure.diagnostics[0].message}; falling back to Bazelisk.")
     path = bazelisk.provide(cache, version, environ, output)
     if (found := _ask(path, root, environ)) is None or not _matches(version, found):
-        message = f"{path}, which Bazelisk fetched as Bazel {version}, does not answer so"
+        message = f"{path}, fetched by Bazelisk, does not report version {version}"
         raise error(Code.NO_BAZEL, message, help=f"remove {path.parent} and try again")
     return Bazel(path=path, version=found, source=Source.BAZELISK, startup=startup)
 

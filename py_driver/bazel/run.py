@@ -325,8 +325,8 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
     if exit_code in _REMOTE:
         advice = _ALONE
         if any(_NO_WORKER.search(block) for block in console.errors):
-            message = "the executor has no worker that takes an action"
-            advice = f"compare what its workers have with [remote.exec-properties] (docs/remote.md); {_ALONE}"
+            message = "no worker of the executor accepts an action"
+            advice = f"compare the properties of its workers with [remote.exec-properties] (docs/remote.md); {_ALONE}"
     said = {one.code for one in explained.errors}
     rest = [one for one in own if one.code not in said]
     return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])
@@ -342,4 +342,4 @@ def _shortened(block: str) -> str:
 def _workers(args: Sequence[str]) -> str:
     """Why no worker of an executor may take an action."""
     wanted = ", ".join(one.removeprefix(_PROPERTY) for one in args if one.startswith(_PROPERTY))
-    return "the executor has no worker that is free" + (f" and has {wanted}" if wanted else "")
+    return "the executor has no free worker" + (f" and has {wanted}" if wanted else "")

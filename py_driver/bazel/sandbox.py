@@ -48,7 +48,7 @@ _WEAK: Final = (
 )
 _NO_LANDLOCK: Final = (
     "note: this machine allows no user namespaces and has no Landlock, so nothing hides its files from compilers; "
-    "a compile that reads one fails, unless an assembler reads it by a name that is put together"
+    "a compile that reads one fails, unless an assembler constructs the file's name"
 )
 _LANDLOCK_VERSION: Final = (444, None, 0, 1)
 """The system call that asks for the version of Landlock's ABI; rules/private/tools/compile/landlock.zig uses it."""
@@ -68,7 +68,7 @@ def worker_files() -> tuple[str, ...]:
     """
     loader = _LOADERS.get(machine_cpu())
     if loader is None:
-        message = f"no compiler of ours runs on this machine, whose CPU is {machine_cpu()}"
+        message = f"no locked compiler runs on this machine with the CPU {machine_cpu()}"
         raise error(Code.PLATFORM, message, help=f"build on one of {', '.join(_LOADERS)}")
     try:
         said = subprocess.run([loader, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout

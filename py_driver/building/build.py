@@ -228,7 +228,8 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     chosen = choose(plan, patterns, options.words)
     for version, name in other_openmp(plan, chosen).items():
         what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
-        output.say(f"note: torch {version} {what}; the kernel may load another one beside it, with threads of its own")
+        second = "the kernel may load a second OpenMP runtime with its own thread pool"
+        output.say(f"note: torch {version} {what}; {second}")
     check_place(directory / (DEV if options.local else BUILD))
     return Prepared(
         directory=directory,

@@ -81,9 +81,7 @@ def check_loads(cells: Sequence[Built], output: Output) -> None:
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
     if rest:
-        output.say(
-            f"{counted(rest, 'variant')} not loaded here, for lack of a torch that fits; `driver demo` loads one"
-        )
+        output.say(f"{counted(rest, 'variant')} not loaded here for lack of a matching torch; `driver demo` loads one")
 
 
 def _extensions(one: Built) -> Iterator[tuple[Path, Path]]:

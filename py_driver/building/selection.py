@@ -40,7 +40,7 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     far = [] if words.cpus else [cell for cell in cells if cell not in near]
     if not near and not (patterns and far):
         message = f"no variant is for the CPU `{cpus[0]}`"
-        raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` says why")
+        raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` shows why")
     # On another CPU those are the default that are it on one of these.
     usual = {cell._replace(cpu=None) for cell in default}
     default |= {cell for cell in cells if cell._replace(cpu=None) in usual}
@@ -108,13 +108,13 @@ def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:
         DriverError: see `archives`.
     """
     if lock.machine not in CPUS:
-        message = f"no compiler of the lock runs on this machine, whose CPU is {lock.machine}"
+        message = f"no locked compiler runs on this machine with the CPU {lock.machine}"
         raise error(Code.PLATFORM, message, help=f"build on a machine with one of {', '.join(CPUS)}")
     missing = lock.without_programs(variant.needs for variant in chosen)
     wrong = [
         Diagnostic(
             code=Code.UNSUPPORTED,
-            message=f"the lock has no compiler for `{one.name}` that runs on this machine, whose CPU is {lock.machine}",
+            message=f"the lock has no compiler for `{one.name}` that runs on this machine with the CPU {lock.machine}",
             help=f"build it on a machine with {USUAL_CPU}",
         )
         for one in chosen

@@ -123,7 +123,7 @@ def remove_bytecode(place: Path) -> None:
         try:
             shutil.rmtree(cache)
         except OSError as problem:
-            message = f"cannot remove {cache}, which Python would run in the place of the sources: {problem.strerror}"
+            message = f"cannot remove {cache}, which Python would run instead of the sources: {problem.strerror}"
             raise error(Code.PERMISSION, message, help="remove it") from None
 
 

@@ -92,12 +92,12 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     return [
         _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
         _part("results", "results of actions", results, made=results),
-        _part("output", "what Bazel unpacked and built", [*ours, *lost], spare=[*lost, *links], made=ours),
-        _part("workspaces", "projects, as Bazel sees them", [root / "workspaces"], spare=left, made=workspaces),
+        _part("output", "unpacked and built files of Bazel", [*ours, *lost], spare=[*lost, *links], made=ours),
+        _part("workspaces", "Bazel's view of projects", [root / "workspaces"], spare=left, made=workspaces),
         _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", *bazels)),
         _part("python", "Python environments", [root / "venvs"], spare=unused(root / "venvs", UNUSED_DAYS)),
         _part("tools", "programs for servers and checks", [root / "tools"]),
-        _part("served", "what `driver cache serve` keeps", [root / "served"]),
+        _part("served", "results kept by `driver cache serve`", [root / "served"]),
         _part("rest", "history, settings of the sandbox, turns", rest, spare=[*settings, *runs]),
     ]
 
@@ -119,7 +119,7 @@ def free(root: Path, paths: Sequence[Path]) -> int:
         return 0
     with storage_errors(root), nobody(root / "turns" / "builds") as free_now:
         if not free_now:
-            raise error(Code.CACHE_BUSY, "a build runs, and needs what is in the cache", help=_AGAIN)
+            raise error(Code.CACHE_BUSY, "a running build needs the contents of the cache", help=_AGAIN)
         before = size_of(paths)
         for path in paths:
             if (path / _PLACE).is_file():

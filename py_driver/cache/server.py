@@ -153,12 +153,12 @@ def _alone(directory: Path) -> Iterator[int]:
         facts = directory.stat()
         if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
             advice = f"chmod 700 {shlex.quote(str(directory))}, or name another with --directory"
-            message = f"other users may enter {directory}, and could change the results in it"
+            message = f"other users can enter {directory}, and change the results there"
             raise error(Code.PERMISSION, message, help=advice)
         lock = os.fdopen(os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
     with lock:
         if not try_to_take(lock):
-            advice = "use that one, or name another directory with --directory"
+            advice = "use that server, or another directory with --directory"
             raise error(Code.SET_UP, f"another server already serves {directory}", help=advice)
         yield lock.fileno()
 

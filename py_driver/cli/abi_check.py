@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.errors import DriverError, ExitCode, as_json
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.cells import CPUS
@@ -37,19 +38,17 @@ def _version(text: str) -> str:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "abi-check",
-        help=COMMANDS["abi-check"],
-        description=f"{sentence('abi-check')} The directory of a variant states what its libraries must be. The "
-        "options override it, and state the same for other libraries.",
+        "build/torch213-cxx11-cu130-x86_64-linux",
+        "relu_ops.so --torch 2.13 --cxx-abi cxx11 --archs 9.0,12.0+PTX",
+        more="The directory of a variant states the requirements of its libraries. The options override them, and "
+        "state them for other libraries.",
     )
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory that holds libraries"
-    )
+    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory of libraries")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument(
-        "--cpu", choices=CPUS, help="the CPU that the library must be for (default: the one that it is for)"
-    )
+    parser.add_argument("--cpu", choices=CPUS, help="the required CPU (default: the CPU of the library)")
     parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch that loads the library, e.g. 2.13")
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of that torch")
     parser.add_argument(
@@ -62,7 +61,7 @@ def add(subparsers: Subparsers) -> None:
         "--torch-stable-abi",
         metavar="M.N",
         type=_version,
-        help="allow only torch's stable ABI, as this torch or an earlier one has it",
+        help="allow only torch's stable ABI, up to this torch release",
     )
 
 

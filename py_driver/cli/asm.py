@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from py_driver.building.variant_dir import DEV
-from py_driver.cli import COMMANDS, add_directory, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_directory, add_matrix, releases_of
 from py_driver.cli.run import check_project, local_choices
 from py_driver.errors import Code, ExitCode, error
 
@@ -32,7 +33,7 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
 
-    parser = subparsers.add_parser("asm", help=COMMANDS["asm"], description=sentence("asm"))
+    parser = add_command(subparsers, "asm", "--diff HEAD~1", ". relu_kernel --source --archs 9.0")
     add_directory(parser)
     parser.add_argument(
         "function",
@@ -40,30 +41,31 @@ def add(subparsers: Subparsers) -> None:
         nargs="?",
         help="show the code of this function, by its name or a part of it (default: list all functions)",
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--sass", action="store_true", help="show the GPU's machine code (default)")
-    form.add_argument("--ptx", action="store_true", help="show the PTX from which the machine code was made")
-    form.add_argument("--source", action="store_true", help="show the machine code with the source lines beside it")
-    parser.add_argument(
+    show, select = parser.group("show"), parser.group("select")
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--sass", action="store_true", help="show SASS, the machine code (default)")
+    form.add_argument("--ptx", action="store_true", help="show PTX, the source of the machine code")
+    form.add_argument("--source", action="store_true", help="show SASS interleaved with source lines")
+    show.add_argument(
         "--diff",
         metavar="ID|REV",
         help="compare with an earlier build in .dev/, by its id, or with another revision of the project, e.g. HEAD~1",
     )
-    parser.add_argument(
+    select.add_argument(
         "--variant",
         metavar="GLOB",
         default="",
-        help="look into this variant (default: the one that this machine's GPU runs; without a GPU the newest)",
+        help="inspect this variant (default: the variant for this machine's GPU; without a GPU the newest)",
     )
-    parser.add_argument(
+    select.add_argument(
         "--archs",
         metavar="LIST",
         type=archs_of,
         help="build for these GPU architectures, e.g. 9.0 (default: this machine's; without a GPU the latest)",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_matrix(select)
     add_how(parser)
-    add_matrix(parser)
+    parser.group("report").add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.function is None and (args.ptx or args.sass or args.source):
         raise error(Code.USAGE, "no FUNCTION is given to show", help="list the functions: driver asm DIR")
     if args.diff is not None and args.ptx:
-        raise error(Code.USAGE, "--diff compares machine code; it does not take --ptx")
+        raise error(Code.USAGE, "--diff compares machine code; it cannot be combined with --ptx")
     made = _built(args, args.directory, output)
     tools = Disassembler(output)
     kernels = tools.kernels(made.path, lines=args.source)

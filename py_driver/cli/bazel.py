@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.bazel.find import find_bazel
 from py_driver.bazel.run import exec_bazel
+from py_driver.cli import add_command
 from py_driver.errors import Code, error
 
 if TYPE_CHECKING:
@@ -18,12 +19,14 @@ _MODULE = "MODULE.bazel"
 
 
 def add(subparsers: Subparsers) -> None:
-    """Add the command to the driver's command line."""
-    parser = subparsers.add_parser(
+    """Add the command's parser."""
+    parser = add_command(
+        subparsers,
         "bazel",
-        help="run Bazel in the current workspace",
-        description="Run Bazel of the expected version in the current workspace, and install it first if there is "
-        "none. Without arguments, print which Bazel that is.",
+        "-- version",
+        "-- build //examples/relu:all_variants",
+        more="Bazel of the expected version is installed first if there is none. Without arguments, print the path and "
+        "version of that Bazel.",
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="arguments for Bazel")
 

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.cli.run import add_local, built, check_project, machine_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import printable
@@ -40,21 +41,24 @@ _NUMBERS = (*range(1, len(_HEADER)),)
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("bench", help=COMMANDS["bench"], description=sentence("bench"))
+    parser = add_command(subparsers, "bench", "relu --against HEAD~1", "relu --backend cuda --output results/relu.json")
+    measure = parser.group("measure")
     add_local(parser)
-    parser.add_argument(
+    measure.add_argument(
         "--against",
         metavar="REV|FILE",
         help="compare with another revision of the project, e.g. HEAD~1, which is built and timed too, or with a "
-        "FILE.json that --output wrote",
+        "FILE.json of --output",
     )
-    parser.add_argument(
+    measure.add_argument(
         "--output",
         metavar="FILE.json",
         type=Path,
-        help="also write the result, in the form of `kernels benchmark --output`, and a picture beside it: FILE.svg",
+        help="also write the result, in the format of `kernels benchmark --output`, and a chart beside it: FILE.svg",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the result as JSON instead of a table"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

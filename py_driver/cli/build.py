@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, CudaCompile, Cxx, Headers
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import COMMANDS, add_format, add_variants, page, releases_of, sentence, words_of
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_format, add_variants, page, releases_of, words_of
 from py_driver.cli.several import Outcome, each, exit_code, several, summary, then
 from py_driver.cli.variables import is_count
 from py_driver.errors import DriverError, ExitCode
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from py_driver.actions.estimate import Estimate
     from py_driver.building.build import Build, Built, Options, Prepared, Result
-    from py_driver.cli import Subparsers
+    from py_driver.cli import Parser, Subparsers
     from py_driver.output import Output
 
 
@@ -51,10 +52,8 @@ def archs_of(text: str) -> tuple[str, ...]:
     return archs
 
 
-def add_choice(
-    parser: argparse.ArgumentParser, default: str = "all default variants", *, several: bool = False
-) -> None:
-    """Add the arguments that say of what, which variants, and how.
+def add_choice(parser: Parser, default: str = "all default variants", *, several: bool = False) -> None:
+    """Add the arguments that select projects and variants, and the options of their build.
 
     Args:
         parser: of the command.
@@ -65,83 +64,80 @@ def add_choice(
     add_how(parser)
 
 
-def add_how(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how many actions run at once, what they do, and what is told of them."""
-    parser.add_argument(
+def add_how(parser: Parser) -> None:
+    """Add the options that say how to compile, how many actions run at once, and what is reported of them."""
+    compilation, schedule, report = parser.group("compile"), parser.group("schedule"), parser.group("report")
+    compilation.add_argument(
+        "--cuda-compile",
+        choices=[one.value for one in CudaCompile],
+        help="split: each phase of nvcc is a separate action, for more sharing between variants; monolithic: one nvcc "
+        f"action for each source (default: {CUDA_COMPILE})",
+    )
+    compilation.add_argument(
+        "--headers",
+        choices=[one.value for one in Headers],
+        help="needed: read only the torch headers that a source needs, and all of them if that fails; full: read all "
+        f"included headers (default: {HEADERS}; {Headers.FULL} for `driver verify`)",
+    )
+    compilation.add_argument(
+        "--cxx",
+        choices=[one.value for one in Cxx],
+        help="compiler of C++ sources; clang always compiles the host code of .cu and .hip files, and gcc sources with "
+        f"OpenMP (default: {CXX})",
+    )
+    schedule.add_argument(
         "--jobs",
         metavar="N",
         type=positive,
         help="run at most N actions at once (default: MAX_JOBS, else Bazel decides; 100 on a remote executor)",
     )
-    parser.add_argument(
+    schedule.add_argument(
         "--ram",
         metavar="GB",
         type=positive,
-        help="run no more actions at once than fit into this memory (default: that of the machine or container)",
+        help="limit concurrent actions to this much memory (default: that of the machine or container)",
     )
-    parser.add_argument(
-        "--cuda-compile",
-        choices=[one.value for one in CudaCompile],
-        help="split: each phase of nvcc is an action of its own, which more variants share; monolithic: nvcc runs once "
-        f"for each source (default: {CUDA_COMPILE})",
-    )
-    parser.add_argument(
-        "--headers",
-        choices=[one.value for one in Headers],
-        help="needed: of torch's headers, read only what a source needs, and all of them where that fails; full: read "
-        f"all that a source includes (default: {HEADERS}; {Headers.FULL} for `driver verify`)",
-    )
-    parser.add_argument(
-        "--cxx",
-        choices=[one.value for one in Cxx],
-        help="what compiles C++ sources; clang always compiles the host code of .cu and .hip files, and gcc what asks "
-        f"for OpenMP (default: {CXX})",
-    )
-    _add_messages(parser)
-
-
-def _add_messages(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say what is shown of compilers, and when they stop."""
-    parser.add_argument(
+    schedule.add_argument(
         "--keep-going",
         action="store_true",
-        help="after an error build all that does not depend on it, to see all errors (default: stop; several projects "
-        "always keep going)",
+        help="after an error, build everything that does not depend on it, to see all errors (default: stop; several "
+        "projects always keep going)",
     )
-    parser.add_argument(
-        "--warnings", action="store_true", help="show the warnings of compilers, each once (default: their number)"
+    report.add_argument(
+        "--warnings", action="store_true", help="show each compiler warning once (default: only their number)"
     )
-    parser.add_argument(
+    report.add_argument(
         "--verbose",
         action="store_true",
-        help="show the command of each action that fails, and all that Bazel writes of it",
+        help="print the command line and Bazel's full output for failed actions",
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the arguments that commands which build into build/ have.
+def add_arguments(parser: Parser, *, several: bool = False) -> None:
+    """Add the arguments of commands that build into build/.
 
     Args:
         parser: of the command.
         several: whether it takes several projects.
     """
     add_choice(parser, several=several)
-    parser.add_argument(
+    parser.group("select").add_argument(
         "--archs",
         metavar="LIST",
         type=archs_of,
-        help="build device code for these GPU architectures only, e.g. 9.0 or gfx942, or `native` for the GPUs of this "
-        "machine; for use on this machine, not to be published (default: all that build.toml asks for)",
+        help="build device code only for these GPU architectures, e.g. 9.0 or gfx942, or `native` for the GPUs of this "
+        "machine; such variants cannot be published (default: all architectures of build.toml)",
     )
-    parser.add_argument(
+    schedule = parser.group("schedule")
+    schedule.add_argument(
         "--remote-cache",
         metavar="URL",
-        help="read results from a server and write them to it: grpc://HOST:PORT (default: as config.toml says)",
+        help="read and write results on a server: grpc://HOST:PORT (default: from config.toml)",
     )
-    parser.add_argument(
+    schedule.add_argument(
         "--remote-executor",
         metavar="URL",
-        help="run actions on the machines of this server, which is the remote cache too (default: as config.toml says)",
+        help="run actions on this server, which is also the remote cache (default: from config.toml)",
     )
 
 
@@ -184,19 +180,21 @@ def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("build", help=COMMANDS["build"], description=sentence("build"))
+    parser = add_command(subparsers, "build", "relu --torch 2.13 --backend cuda", "relu --archs native --keep-going")
     add_arguments(parser, several=True)
     add_format(parser, "print the result as JSON instead of a table")
-    parser.add_argument(
+    parser.group("schedule").add_argument(
         "--dry-run",
         action="store_true",
-        help="print what the build would do and what that would take, and build nothing; it waits for no other build",
+        help="print the planned actions and an estimate of time and memory, without building or waiting for other "
+        "builds",
     )
-    parser.add_argument(
+    parser.group("report").add_argument(
         "--report",
         metavar="FILE.html",
         type=page,
-        help="write a page about each action, what variants share, and what headers bring; FILE.json says the same",
+        help="write a page with all actions, the sharing between variants, and the cost of headers; FILE.json has the "
+        "same data",
     )
 
 

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_matrix, releases_of
 from py_driver.cli.build import positive
 from py_driver.errors import ExitCode
 
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.cache.contents import Part
-    from py_driver.cli import Subparsers
+    from py_driver.cli import Parser, Subparsers
     from py_driver.output import Output
 
 _SIZE = 20
 _MEGABYTE = 1e6
 
 _ACTIONS = {
-    "info": "show what lies in the cache, how large it is, and what nothing needs any more",
-    "prune": "remove what nothing needs any more: archives that are not pinned, toolchains of checkouts that are gone",
-    "clean": "remove that and all results of builds; pinned archives, Bazel and Python environments stay",
+    "info": "list the parts of the cache with their sizes, and what can be removed",
+    "prune": "remove unused contents: archives no longer pinned, toolchains of deleted checkouts",
+    "clean": "remove unused contents and all build results; keep pinned archives, Bazel and Python environments",
     "serve": "serve a remote cache on this machine until Ctrl-C",
 }
 
@@ -37,29 +38,32 @@ def port(text: str) -> int:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("cache", help=COMMANDS["cache"], description=sentence("cache"))
+    parser = add_command(subparsers, "cache", "info", "prune --dry-run")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {
         name: actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
         for name, what in _ACTIONS.items()
     }
     for name in ("info", "prune", "clean"):
-        parsers[name].add_argument("--json", action="store_true", help="print JSON on stdout")
+        parsers[name].add_argument("--json", action="store_true", help="print the result as JSON")
         add_matrix(parsers[name])
     for name in ("prune", "clean"):
-        parsers[name].add_argument("--dry-run", action="store_true", help="say what would go, and remove nothing")
+        parsers[name].add_argument("--dry-run", action="store_true", help="list what would be removed; remove nothing")
     _add_serve(parsers["serve"])
 
 
-def _add_serve(parser: argparse.ArgumentParser) -> None:
+def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--port",
         metavar="N",
         type=port,
-        help="also listen on this loopback port, for processes of this user (default: listen on a socket only)",
+        help="also listen on this loopback port, for processes of this user (default: only on a socket)",
     )
     parser.add_argument(
-        "--directory", metavar="DIR", type=Path, help="keep results there (default: `served` in the driver's cache)"
+        "--directory",
+        metavar="DIR",
+        type=Path,
+        help="directory of the results (default: `served` in the driver's cache)",
     )
     parser.add_argument(
         "--size",
@@ -69,10 +73,10 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help=f"keep at most this many gigabytes (default: {_SIZE})",
     )
     parser.add_argument(
-        "--execute", action="store_true", help="run actions too, each in a root of its own, with bubblewrap"
+        "--execute", action="store_true", help="also run actions, each in its own root, with bubblewrap"
     )
     parser.add_argument(
-        "--jobs", metavar="N", type=positive, help="run at most N actions at once (default: one for each processor)"
+        "--jobs", metavar="N", type=positive, help="run at most N actions at once (default: the number of processors)"
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_project, page, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_project, page, releases_of
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -17,22 +18,24 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "card",
-        help=COMMANDS["card"],
-        description=f"{sentence('card')} It prints the card that `driver publish` writes, of the variants in build/.",
+        "relu",
+        "relu --html card.html",
+        more="It is the card that `driver publish` writes, about the variants in build/.",
     )
     add_project(parser)
     parser.add_argument(
         "--html",
         metavar="FILE.html",
         type=page,
-        help="write a page instead, one file that needs no network, with a picture of the variants",
+        help="write a page instead: a single file, readable offline, with a picture of the variants",
     )
     parser.add_argument(
-        "--repo-id", metavar="OWNER/NAME", default="", help="the repository (default: as build.toml says)"
+        "--repo-id", metavar="OWNER/NAME", default="", help="repository on the Hub (default: from build.toml)"
     )
-    parser.add_argument("--json", action="store_true", help="print what is known as JSON instead of the card")
+    parser.add_argument("--json", action="store_true", help="print the data of the card as JSON")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import COMMANDS, add_format, add_project, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_format, add_project, releases_of
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("check", help=COMMANDS["check"], description=sentence("check"))
+    parser = add_command(subparsers, "check", "relu --strict", "--changed-since origin/main --annotations github")
     add_project(parser, several=True)
     parser.add_argument(
-        "--strict", action="store_true", help="fail also for what upstream's builder takes and is probably a mistake"
+        "--strict", action="store_true", help="treat likely mistakes that kernel-builder accepts as errors"
     )
     parser.add_argument(
         "--headers",
         action="store_true",
-        help="compile each source that includes an umbrella header of torch, as torch/all.h, with smaller headers, and "
-        "report those that compile faster",
+        help="compile each source that includes an umbrella header of torch, e.g. torch/all.h, with smaller headers, "
+        "and report faster ones",
     )
     parser.add_argument("--fix", action="store_true", help="with --headers, write the smaller headers into the sources")
     add_format(parser, "print the result as JSON")
@@ -169,7 +170,8 @@ def _show(checked: Checked, output: Output) -> None:
 def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
     """Print which smaller headers do, and what they save."""
     for name, macro in tried.left.items():
-        output.say(printable(f"note: {directory / name} stays: a header may define `{macro}`, which an `#if` asks for"))
+        reason = f"an `#if` depends on `{macro}`, which a header may define"
+        output.say(printable(f"note: {directory / name} stays: {reason}"))
     if not tried.variants:
         rest = "other " if tried.left else ""
         output.say(f"No {rest}file includes an umbrella header of torch in a plain line, outside of an `#if`.")
@@ -187,4 +189,4 @@ def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool)
         parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {what}'}" for old, new, what in both if old]
         output.say(printable(f"    {gain.source}: {', '.join(parts)}"))
     said = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
-    output.say(f"{said}. Compiled for {', '.join(tried.variants)}, with all that each header includes.")
+    output.say(f"{said}. Compiled for {', '.join(tried.variants)}, each header with all its includes.")

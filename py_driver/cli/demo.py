@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.cli.build import add_arguments, build_projects, options_of, show, show_several
 from py_driver.cli.several import exit_code, several, then
 from py_driver.errors import Code, ExitCode, error
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("demo", help=COMMANDS["demo"], description=sentence("demo"))
+    parser = add_command(subparsers, "demo", "relu", "relu --torch 2.13 --backend cpu")
     add_arguments(parser, several=True)
 
 
@@ -67,8 +68,8 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
     from py_driver.system.machine import machine_cpu  # noqa: PLC0415
 
     if all(built.variant.cell.cpu not in (None, machine_cpu()) for built in done.cells):
-        message = f"no variant that was built is for this machine's CPU, {machine_cpu()}"
-        raise error(Code.UNSUPPORTED, message, help="run it where such a CPU is; `driver build` builds it")
+        message = f"no built variant is for this machine's CPU, {machine_cpu()}"
+        raise error(Code.UNSUPPORTED, message, help="run it on a machine with such a CPU; `driver build` builds it")
     python = python_for([built.variant.cell for built in done.cells], releases, output)
     with output.task(f"running the example of {done.plan.name}") as task:
         said = run_example(done.directory, python)

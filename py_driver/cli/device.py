@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, sentence
+from py_driver.cli import add_command
 from py_driver.errors import Code, DriverError, ExitCode, error
 
 if TYPE_CHECKING:
@@ -19,17 +19,17 @@ _TERA = 1e12
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("device", help=COMMANDS["device"], description=sentence("device"))
+    parser = add_command(subparsers, "device", "--measure", "--project relu --json")
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="measure how fast the GPU copies memory and multiplies matrices; `driver bench` compares with that",
+        help="measure the GPU's throughput of memory copies and matrix products; `driver bench` compares with it",
     )
     parser.add_argument(
         "--project",
         metavar="DIR",
         type=Path,
-        help="also say which variant of a project `driver run` would build",
+        help="also show the variant of this project that `driver run` would build",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -121,7 +121,7 @@ def _show(found: dict[str, Any], output: Output) -> None:
             types = f" ({', '.join(facts['types'])})" if facts["types"] else ""
             rows.append((family, f"{facts['what'].partition(': ')[2]}{types}"))
         rows += [("note", gpu["note"])] if gpu["note"] else []
-    rows += [] if found["gpus"] else [("GPU", "none of NVIDIA's is found")]
+    rows += [] if found["gpus"] else [("GPU", "no NVIDIA GPU is found")]
     torch = found["torch"]
     rows.append(("torch", f"{torch['version']} for {torch['backend']}, of {torch['python']}" if torch else "none"))
     rows += [("variant", found["variant"])] if "variant" in found else []

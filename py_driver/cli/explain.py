@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, sentence
+from py_driver.cli import add_command
 from py_driver.errors import Code, ExitCode, error
 from py_driver.resources import resource
 from py_driver.spelling import did_you_mean
@@ -21,10 +21,8 @@ _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("explain", help=COMMANDS["explain"], description=sentence("explain"))
-    parser.add_argument(
-        "code", metavar="CODE", nargs="?", help="an error, e.g. E003 or unknown-key (default: list all errors)"
-    )
+    parser = add_command(subparsers, "explain", "E108", "unknown-key")
+    parser.add_argument("code", metavar="CODE", nargs="?", help="code or name of an error (default: list all errors)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_matrix, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("fetch", help=COMMANDS["fetch"], description=sentence("fetch"))
+    parser = add_command(subparsers, "fetch", "'torch213-*-cu130-*'", "--mirror /srv/archives --gcc")
     parser.add_argument(
         "variants",
         metavar="GLOB",

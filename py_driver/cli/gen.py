@@ -5,7 +5,8 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_project, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_project, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 
@@ -22,7 +23,7 @@ BUILD_FILE = "BUILD.bazel"
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("gen", help=COMMANDS["gen"], description=sentence("gen"))
+    parser = add_command(subparsers, "gen", "relu", "relu --check")
     add_project(parser)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 with a diff if BUILD.bazel is out of date"
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     path: Path = args.directory / BUILD_FILE
     old = _read(path)
     if old is not None and not old.startswith(HEADER + "\n"):
-        advice = f"move it away, or start it with the line `{HEADER}` if it may be overwritten"
+        advice = f"move it, or let `driver gen` overwrite it by making its first line `{HEADER}`"
         raise error(Code.FOREIGN_FILE, f"{path} was not written by `driver gen`", help=advice)
     if old == text:
         output.say(f"{printable(str(path))} is up to date")
@@ -78,7 +79,7 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         if path.is_symlink():
             advice = "remove it, or create the file that it leads to"
-            raise error(Code.FOREIGN_FILE, f"{path} is a symbolic link that leads nowhere", help=advice) from None
+            raise error(Code.FOREIGN_FILE, f"{path} is a dangling symbolic link", help=advice) from None
         return None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None

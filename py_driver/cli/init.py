@@ -7,7 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_matrix, releases_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 
 if TYPE_CHECKING:
@@ -19,30 +20,28 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("init", help=COMMANDS["init"], description=sentence("init"))
+    parser = add_command(subparsers, "init", "--name me/silu", "silu --template elementwise --backends cpu cuda")
     parser.add_argument(
         "directory",
         metavar="DIR",
         nargs="?",
         type=Path,
-        help="the directory of the project; the driver makes it, and overwrites nothing in it (default: NAME)",
+        help="directory of the project, created if missing; nothing in it is overwritten (default: NAME)",
     )
     parser.add_argument(
         "--name",
         metavar="OWNER/NAME",
         help="the project's repository on the Hugging Face Hub, or its name alone (default: the name of DIR)",
     )
-    parser.add_argument(
-        "--template", metavar="T", help="begin with this template; `--list` shows all (default: elementwise)"
-    )
+    parser.add_argument("--template", metavar="T", help="a template of `driver init --list` (default: elementwise)")
     parser.add_argument(
         "--backends",
         metavar="NAME",
         nargs="+",
         default=[],
-        help="write it for these backends only, e.g. cpu cuda (default: all that the template has)",
+        help="write it for these backends only, e.g. cpu cuda (default: all backends of the template)",
     )
-    parser.add_argument("--list", action="store_true", help="list the templates, and write nothing")
+    parser.add_argument("--list", action="store_true", help="list the templates; write nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_matrix(parser)
 

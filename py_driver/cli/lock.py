@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.cli import COMMANDS, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_matrix, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("lock", help=COMMANDS["lock"], description=sentence("lock"))
+    parser = add_command(subparsers, "lock", "--check", "--matrix releases.toml")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
@@ -29,7 +30,7 @@ def add(subparsers: Subparsers) -> None:
     what.add_argument(
         "--update",
         action="store_true",
-        help="look up everything again, also archives that are locked in the version of the matrix",
+        help="look up everything again, even archives locked in the version of the matrix",
     )
     add_matrix(parser)
 
@@ -71,7 +72,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     stale = {path: texts for path, texts in texts_of(new, releases).items() if texts.old != texts.new}
     for path, texts in stale.items():
         if args.check:
-            output.data(difference(texts.old, texts.new, str(path), f"{path} (what the matrix says)"))
+            output.data(difference(texts.old, texts.new, str(path), f"{path} (from the matrix)"))
         else:
             write(path, texts.new.encode())
             output.say(f"wrote {path}")
@@ -114,10 +115,10 @@ def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
     recorded = torch_openmp.read_file(runtime)
     old = []
     if torch_symbols.read_table(exports)[0] != torch_symbols.columns_of(torch):
-        title = "reading what torch exports"
+        title = "reading the exports of torch"
         old.append(_OfTorch(exports, title, lambda report: torch_symbols.update(exports, torch, report)))
     if not torch_openmp.is_current(recorded, torch):
-        title = "reading what torch calls its OpenMP runtime"
+        title = "reading the name of torch's OpenMP runtime"
         old.append(_OfTorch(runtime, title, lambda report: torch_openmp.update(recorded, torch, report)))
     return old
 
@@ -152,7 +153,7 @@ def _read_symbols(release: _Release, output: Output) -> None:
         release.path.unlink()
         output.say(f"removed {release.path}")
         return
-    with output.task("reading what libraries define") as task:
+    with output.task("reading the symbols of libraries") as task:
         content = library_symbols.read(release.kind, release.version, release.lock, task.update)
         task.done(f"{library_symbols.NAMES[release.kind]} {release.version}")
     write(release.path, content)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.cli.run import add_local, built, check_project, machine_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.spelling import did_you_mean
@@ -24,24 +25,29 @@ _ADVICE = 3
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("profile", help=COMMANDS["profile"], description=sentence("profile"))
+    parser = add_command(
+        subparsers, "profile", "relu Float32.relu --set full", "relu --report logs/new.ncu-rep --diff logs/old.ncu-rep"
+    )
+    measure = parser.group("measure")
     add_local(parser)
     parser.add_argument(
         "workload",
         metavar="WORKLOAD",
         nargs="?",
-        help="the workload, as `driver bench` names it, e.g. Float32.silu (default: the first one)",
+        help="a workload of `driver bench`, e.g. Float32.silu (default: the first one)",
     )
-    parser.add_argument(
+    measure.add_argument(
         "--set",
         dest="kind",
         choices=["basic", "full"],
         default="basic",
-        help="what to measure: basic takes seconds; full adds stalls, traffic and more advice (default: basic)",
+        help="metrics to measure: basic takes seconds; full adds stalls, traffic and more advice (default: basic)",
     )
-    parser.add_argument("--report", metavar="FILE", type=Path, help="show this report, and measure nothing")
-    parser.add_argument("--diff", metavar="FILE", type=Path, help="show beside it what an earlier report has")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    measure.add_argument("--report", metavar="FILE", type=Path, help="show this report; measure nothing")
+    measure.add_argument("--diff", metavar="FILE", type=Path, help="also show the values of an earlier report")
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the result as JSON instead of a table"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -73,8 +79,8 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
     machine, releases = machine_of(args), releases_of(args)
     made = built(args, args.directory, machine, releases, output)
     if made.backend != "cuda":
-        message = f"Nsight Compute looks at CUDA code, and {made.variant.name} has none"
-        raise error(Code.USAGE, message, help="profile it where torch can use one of NVIDIA's GPUs")
+        message = f"Nsight Compute profiles CUDA code, and {made.variant.name} has none"
+        raise error(Code.USAGE, message, help="profile it on a machine with an NVIDIA GPU usable by torch")
     python = python_of(made, machine, releases, output)
     titles = titles_of(made, scripts, python)
     workload = args.workload or titles[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_variants, releases_of, words_of
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
@@ -26,29 +27,31 @@ _NUMBERS = (3, 4, 5)
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "publish",
-        help=COMMANDS["publish"],
-        description=f"{sentence('publish')} It uses the token of `hf auth login`, or HF_TOKEN.",
+        "relu --dry-run",
+        "relu --repo-id me/relu --create-pr",
+        more="It uses the token of `hf auth login`, or HF_TOKEN.",
     )
-    add_variants(parser, default="all that are in build/", several=True)
-    parser.add_argument(
-        "--repo-id", metavar="OWNER/NAME", default="", help="the repository (default: as build.toml says)"
+    add_variants(parser, default="all variants in build/", several=True)
+    upload = parser.group("upload")
+    upload.add_argument(
+        "--repo-id", metavar="OWNER/NAME", default="", help="repository on the Hub (default: from build.toml)"
     )
-    parser.add_argument(
-        "--branch", metavar="NAME", default="", help="the branch (default: as build.toml says, or v<version>)"
+    upload.add_argument(
+        "--branch",
+        metavar="NAME",
+        default="",
+        help="branch of the repository (default: from build.toml, or v<version>)",
     )
-    parser.add_argument(
-        "--private",
-        action="store_true",
-        help="if there is no repository yet, create a private one (default: a public one)",
+    upload.add_argument(
+        "--private", action="store_true", help="create a missing repository as private (default: public)"
     )
-    parser.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
-    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
-    parser.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
-    parser.add_argument(
-        "--strict", action="store_true", help="publish nothing of a project for which `driver check --strict` fails"
-    )
+    upload.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
+    upload.add_argument("--dry-run", action="store_true", help="print the changes; upload nothing")
+    upload.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
+    upload.add_argument("--strict", action="store_true", help="refuse projects that `driver check --strict` rejects")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     projects = several(args)
     if projects is not None and args.repo_id:
-        raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
+        raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     releases = releases_of(args)
     options = PublishOptions(
         repo_id=args.repo_id,

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.remote import remote_of
-from py_driver.cli import COMMANDS, add_directory, add_matrix, release, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
     from py_driver.authoring.dev_build import DevBuild, Machine
     from py_driver.bazel.invocation import Choices
-    from py_driver.cli import Subparsers
+    from py_driver.cli import Parser, Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
 
-def add_local(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of commands that build the variant that this machine runs.
+def add_local(parser: Parser) -> None:
+    """Add the arguments of commands that build the variant for this machine.
 
     Args:
         parser: of the command.
@@ -35,45 +36,48 @@ def add_local(parser: argparse.ArgumentParser) -> None:
     from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
 
     add_directory(parser)
-    parser.add_argument(
+    select = parser.group("select")
+    select.add_argument(
         "--torch",
         metavar="M.N",
         type=release,
-        help="let the driver install this torch release for CPUs, e.g. 2.13 (default: the torch of the first python3)",
+        help="install this torch release for CPUs, e.g. 2.13, and build for it (default: the torch of the first "
+        "python3)",
     )
-    parser.add_argument(
+    select.add_argument(
         "--backend",
         choices=["cpu", "cuda", "rocm"],
-        help="build for this backend (default: for the GPU if there is one that torch can use, else for the CPU)",
+        help="build for this backend (default: that of a GPU usable by torch, else cpu)",
     )
-    parser.add_argument(
+    select.add_argument(
         "--archs",
         metavar="LIST",
         type=archs_of,
-        help="build device code for these GPU architectures, e.g. 9.0 (default: those of TORCH_CUDA_ARCH_LIST or "
-        "PYTORCH_ROCM_ARCH if there is a GPU, else those of this machine's GPUs)",
+        help="build device code for these GPU architectures, e.g. 9.0 (default: TORCH_CUDA_ARCH_LIST or "
+        "PYTORCH_ROCM_ARCH if there is a GPU, else the architectures of this machine's GPUs)",
     )
+    add_matrix(select)
     add_how(parser)
-    add_matrix(parser)
 
 
-def add_under(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of commands that run something with the variant: under which tool.
+def add_under(parser: Parser) -> None:
+    """Add the options of commands that run something with the variant: under which tool.
 
     Args:
         parser: of the command.
     """
-    parser.add_argument(
+    command = parser.group("run")
+    command.add_argument(
         "--under",
         metavar="TOOL",
         choices=["memcheck", "racecheck", "initcheck", "synccheck", "gdb", "nsys"],
-        help="run it under a tool: memcheck, racecheck, initcheck or synccheck of compute-sanitizer look at the "
-        "project's own kernels; gdb (cuda-gdb) stops in the first kernel; nsys records a time line into logs/",
+        help="run it under a tool: memcheck, racecheck, initcheck or synccheck of compute-sanitizer check the "
+        "project's own kernels; gdb (cuda-gdb) stops in the first kernel; nsys records a timeline into logs/",
     )
-    parser.add_argument(
+    command.add_argument(
         "--debug",
         action="store_true",
-        help="compile CUDA sources for a debugger (-G -g): slow code, under an id of its own",
+        help="compile CUDA sources for a debugger (-G -g): slow code, under a separate id",
     )
 
 
@@ -156,8 +160,8 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     check_project(args.directory)
     machine, releases = machine_of(args), releases_of(args)
     if args.under and not machine.archs:
-        message = f"--under {args.under} looks at CUDA code, and no GPU is found that torch can use"
-        raise error(Code.USAGE, message, help="run it on a machine with one of NVIDIA's GPUs")
+        message = f"--under {args.under} needs CUDA code and a GPU usable by torch, and there is none"
+        raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU")
     made = built(args, args.directory, machine, releases, output)
     python = python_of(made, machine, releases, output)
     if not args.under:
@@ -172,20 +176,26 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("run", help=COMMANDS["run"], description=sentence("run"))
-    add_local(parser)
+    parser = add_command(
+        subparsers,
+        "run",
+        "relu -- python example.py",
+        "relu --watch -- python serve.py",
+        more="CMD finds the kernel by `import NAME` and by kernels.get_kernel. Without CMD, your shell runs.",
+    )
     add_under(parser)
-    parser.add_argument(
+    add_local(parser)
+    command = parser.group("run")
+    command.add_argument(
         "--watch",
         action="store_true",
-        help="build again when a source changes, and start CMD again, unless it follows by itself with "
+        help="rebuild after each change of a source and restart CMD, unless CMD reloads by itself with "
         "rules_torch_kernels.live; CMD gets no stdin; without CMD, only build",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="build, run nothing, and print as JSON what was built and where"
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="build, run nothing, and print the built variant as JSON"
     )
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- CMD ...]"
-    parser.epilog = "CMD finds the kernel by `import NAME` and by kernels.get_kernel. Without CMD, your shell runs."
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -195,9 +205,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: USAGE for `--json` with something to run; see `dev_build`.
     """
     if args.under and (args.watch or args.json or not args.command):
-        raise error(Code.USAGE, "--under needs a command to run after `--`, and takes neither --watch nor --json")
+        raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
     if args.json and (args.watch or args.command):
-        raise error(Code.USAGE, "--json builds only; it takes neither --watch nor a command")
+        raise error(Code.USAGE, "--json builds only; it cannot be combined with --watch or a command")
     if args.json:
         check_project(args.directory)
         output.json(built(args, args.directory, machine_of(args), releases_of(args), output).as_json())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, sentence
+from py_driver.cli import add_command
 from py_driver.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("schema", help=COMMANDS["schema"], description=sentence("schema"))
-    text = "the edition of build.toml that it describes: 5, which is the default, or 6"
+    parser = add_command(subparsers, "schema", "--edition 5", "--edition 6")
+    text = "the edition of build.toml: 5 or 6 (default: 5)"
     parser.add_argument("--edition", type=int, choices=(5, 6), default=5, help=text, metavar="N")
 
 

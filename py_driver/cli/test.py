@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, sentence
+from py_driver.cli import add_command
 from py_driver.cli.run import add_local, add_under, check_project, ran
 from py_driver.errors import Code, error
 from py_driver.publishing.card_files import TESTS
@@ -34,11 +34,16 @@ file formats")."""
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("test", help=COMMANDS["test"], description=sentence("test"))
-    add_local(parser)
+    parser = add_command(
+        subparsers,
+        "test",
+        "relu -- -k float16 -x",
+        "relu --under memcheck -- relu/tests/test_relu.py",
+        more="ARGS go to pytest.",
+    )
     add_under(parser)
+    add_local(parser)
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- ARGS ...]"
-    parser.epilog = "ARGS go to pytest, e.g. `-- -k float16 -x`, or `-- DIR/tests/test_x.py::test_y`."
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

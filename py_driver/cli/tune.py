@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.cli.run import add_local, check_project, local_choices, machine_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
@@ -29,26 +30,28 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     from py_driver.cli.build import positive  # noqa: PLC0415  (only these commands need it)
 
-    parser = subparsers.add_parser("tune", help=COMMANDS["tune"], description=sentence("tune"))
+    parser = add_command(subparsers, "tune", "softmax --dry-run", "softmax --budget 600")
+    measure = parser.group("measure")
     add_local(parser)
     parser.add_argument(
         "space", metavar="SPACE", nargs="?", default="", help="the name of tuning/SPACE.toml (default: the only one)"
     )
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--dry-run", action="store_true", help="say how many configurations there are, and build nothing")
-    parser.add_argument(
+    only = measure.add_mutually_exclusive_group()
+    only.add_argument("--dry-run", action="store_true", help="print the number of configurations; build nothing")
+    measure.add_argument(
         "--budget",
         metavar="S",
         type=positive,
-        help="begin nothing more after so many seconds; configurations are then taken by chance",
+        help="start no new configuration after S seconds; visit configurations in random order",
     )
     only.add_argument(
         "--apply",
         action="store_true",
-        help="write the header, or the JSON files, of the space from the records that are there, of all GPUs; measure "
-        "nothing",
+        help="write the header (or JSON files) from existing records of all GPUs, without measuring",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the result as JSON instead of a table"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -67,7 +70,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.apply:
         return _apply(args, space, output)
     if args.archs:
-        raise error(Code.USAGE, "`driver tune` measures on this machine's GPU; it does not take --archs")
+        raise error(Code.USAGE, "`driver tune` measures on this machine's GPU; --archs is not allowed")
     tuner = Tuner(
         directory=args.directory,
         space=space,
@@ -79,7 +82,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     done = tuner.run(args.budget)
     _show(args, space, done, output)
     if not any(done.records.correct(case) for case in space.cases):
-        raise error(Code.LOAD_FAILED, "no configuration is right", help=f"see the reasons in {done.file}")
+        raise error(Code.LOAD_FAILED, "no configuration is correct", help=f"see the reasons in {done.file}")
     return ExitCode.OK
 
 
@@ -136,9 +139,9 @@ def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -
         )
     output.table(_HEADER, rows, right=_NUMBERS)
     if done.skipped:
-        output.say(f"note: the time was over; {done.skipped} configurations were not measured")
+        output.say(f"note: the budget is used up; {done.skipped} configurations were not measured")
     if (ratio := slower(records, space.default, space.cases)) is not None:
-        output.say(f"the default is {ratio:.2f} times slower than the best of each case, in the geometric mean")
+        output.say(f"the default is {ratio:.2f}x slower than the best per case (geometric mean)")
     if not chosen:
         return
     several = len(set(chosen.values()))
@@ -166,7 +169,7 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
     for records in _records(args, space, output):
         if records.capability in chosen:
             gpu = records.machine["gpu"]
-            output.warn(f"{gpu} is left out: another GPU of capability {records.capability} has records, too")
+            output.warn(f"{gpu} is ignored: another GPU of capability {records.capability} has records, too")
             continue
         found = cover(space, records)
         cases = {case: found.get(case, space.default) for case in space.cases}
@@ -174,7 +177,7 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
         chosen[records.capability] = Chosen(cases=cases, facts=facts)
         for one, other in conflicts(space, cases):
             message = f"{space.shown_case(one)} and {space.shown_case(other)} have the same `{space.key}`"
-            output.warn(f"{message}, and want different configurations; the first one's is taken")
+            output.warn(f"{message} and want different configurations; that of the first is used")
     path = args.directory / space.header
     write(path, header(space, [*chosen.values()]).encode())
     output.data(str(path))
@@ -198,7 +201,7 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
     package = f"torch-ext/{manifest.module}/"
     if not f"{space.configs}/".startswith(package):
         message = f"`configs` in tuning/{space.name}.toml is not below {package}: {space.configs}"
-        raise error(Code.USAGE, message, help="only what is there is part of the kernel")
+        raise error(Code.USAGE, message, help="only files there are part of the kernel")
     texts: dict[Path, str] = {}
     for records in _records(args, space, output):
         found = cover(space, records)
@@ -242,7 +245,7 @@ def _check_header(args: argparse.Namespace, space: Space) -> None:
     with reading(path):
         text = path.read_bytes()
     if text.strip() and not text.startswith(MARK.encode()):
-        advice = f"empty it, or let its first line begin with `{MARK}`"
+        advice = f"empty it, or begin its first line with `{MARK}`"
         raise error(Code.FOREIGN_FILE, f"{path} would be overwritten", help=advice)
 
 
@@ -263,10 +266,10 @@ def _records(args: argparse.Namespace, space: Space, output: Output) -> list[Rec
         if records is None:
             continue
         if records.sources != sources:
-            output.warn(f"{path} is of other sources, and is left out; measure again with `driver tune`")
+            output.warn(f"{path} was measured with other sources and is ignored; measure again with `driver tune`")
         elif any(records.correct(case) for case in space.cases):
             found.append(records)
     if not found:
-        message = f"no right configuration of these sources is recorded for tuning/{space.name}.toml"
+        message = f"no correct configuration of these sources is recorded for tuning/{space.name}.toml"
         raise error(Code.FILE_MISSING, message, help=f"measure first: driver tune {args.directory}")
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_directory, add_matrix, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_directory, add_matrix, releases_of
 from py_driver.errors import DriverError, ExitCode
 from py_driver.output import printable
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("upgrade", help=COMMANDS["upgrade"], description=sentence("upgrade"))
+    parser = add_command(subparsers, "upgrade", "relu", "relu --diff")
     add_directory(parser)
     add_matrix(parser)
-    parser.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
+    parser.add_argument("--diff", action="store_true", help="print the changes; write nothing")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         command = f"mkdir -p torch-ext && git mv {shlex.quote(manifest.python_root)} {root}"
         output.say(f"note: edition {CURRENT} has the Python package in {root}: {command}")
     if manifest.license == "unknown":
-        output.say('note: `license` is "unknown": write which licence the project has')
+        output.say('note: `license` is "unknown": write the licence of the project')
     if args.diff:
         output.data(difference(content.decode(), new.decode(), str(path), f"{path} (edition {CURRENT})"))
         return ExitCode.OK

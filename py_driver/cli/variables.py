@@ -56,7 +56,7 @@ def take_variables(name: str, args: argparse.Namespace, output: Output) -> None:
         args.listed = {variable: _listed(variable, text) for variable, text in found.items()}
     elif found and name in _ALL_ARCHS:
         output.say(
-            f"note: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} not used: what goes into build/ has "
+            f"note: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} not used: variants in build/ have "
             "all architectures of build.toml, unless --archs names some"
         )
 

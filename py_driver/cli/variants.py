@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, add_project, releases_of, sentence
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_project, releases_of
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import ExitCode
 from py_driver.output import printable
@@ -23,14 +24,14 @@ _HEADER = ("variant", "default", "archs")
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("variants", help=COMMANDS["variants"], description=sentence("variants"))
+    parser = add_command(subparsers, "variants", "relu --all", "relu --explain")
     add_project(parser, several=True)
-    parser.add_argument("--all", action="store_true", help="also list the variants that are built only on request")
+    parser.add_argument("--all", action="store_true", help="also list variants that are built only on request")
     parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="say which architectures each section asks for, which it gets, which are excluded, and why",
+        help="show the requested, built and excluded architectures of each section, with reasons",
     )
 
 

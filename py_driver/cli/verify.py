@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from py_driver.cli import COMMANDS, releases_of, sentence, words_of
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.cli.several import each, exit_code, several, summary, then
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
@@ -23,19 +24,21 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser("verify", help=COMMANDS["verify"], description=sentence("verify"))
-    add_choice(parser, default="all that are in build/", several=True)
-    parser.add_argument(
+    parser = add_command(subparsers, "verify", "relu --variant '*-cpu-*'", "relu --published --repo-id me/relu")
+    add_choice(parser, default="all variants in build/", several=True)
+    compare = parser.group("compare")
+    compare.add_argument(
         "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
     )
-    parser.add_argument(
-        "--repo-id", metavar="OWNER/NAME", help="the repository of --published (default: as build.toml says)"
+    compare.add_argument(
+        "--repo-id", metavar="OWNER/NAME", help="repository for --published (default: from build.toml)"
     )
-    parser.add_argument(
-        "--branch", metavar="NAME", help="the branch of --published (default: as build.toml says, or v<version>)"
+    compare.add_argument(
+        "--branch", metavar="NAME", help="branch for --published (default: from build.toml, or v<version>)"
     )
-    parser.add_argument("--diffoscope", action="store_true", help="show with diffoscope how variants differ")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    report = parser.group("report")
+    report.add_argument("--diffoscope", action="store_true", help="show differences with diffoscope")
+    report.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -59,7 +62,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     projects = several(args)
     if projects is not None and args.repo_id:
-        raise error(Code.USAGE, "--repo-id is about one project", help="name one directory, without --changed-since")
+        raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
     build = Options(
         strict_archs=args.strict_archs, words=words_of(args, several=projects is not None), choices=choices_of(args)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.cli import COMMANDS, add_variants, releases_of, sentence, words_of
+from py_driver.cli import add_command
+from py_driver.cli.arguments import add_variants, releases_of, words_of
 from py_driver.cli.several import each, exit_code, several, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "wheel",
-        help=COMMANDS["wheel"],
-        description=f"{sentence('wheel')} Its package loads the variant that fits the installed torch.",
+        "relu",
+        "relu --backend cuda --out wheels",
+        more="Its package loads the variant that fits the installed torch.",
     )
-    add_variants(parser, default="all that are in build/", several=True)
+    add_variants(parser, default="all variants in build/", several=True)
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
@@ -89,8 +92,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
         built = read_to_ship(directory, plan, chosen, releases.lock)
         path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
         if path in taken:
-            message = f"{path} is the wheel of {taken[path]} already, and would be that of {directory} too"
-            raise error(Code.FOREIGN_FILE, message, help="give the projects names of their own, or use another --out")
+            message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
+            raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
         with writing(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
             make_wheel(project.manifest, built, path)

@@ -252,4 +252,4 @@ def _check(place: Path, data: dict[str, Any]) -> None:
             raise error(Code.SET_UP, f"the installed Bazel does not start: {done.stderr.strip()}", help=HELP)
         answers.append(done.stdout)
     if answers[0].split() != ["bazel", data["version"]]:
-        raise error(Code.SET_UP, f"the installed Bazel calls itself {answers[0].strip()!r}", help=HELP)
+        raise error(Code.SET_UP, f"the installed Bazel reports the version {answers[0].strip()!r}", help=HELP)

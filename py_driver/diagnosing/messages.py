@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 _ALL: Final = "--keep-going shows all errors, and all variants that have them"
 _COMMANDS: Final = "--verbose shows the commands"
-_MEMORY: Final = (
-    "the kernel does that when memory is short: there are {} GB; let the build take less with --ram, or do less at "
-    "once with --jobs"
-)
+_MEMORY: Final = "the kernel does that when memory is short: there are {} GB; lower --ram or --jobs"
 _MASK: Final = "The mask must be a 64-bit integer"
 """How HIP's own headers refuse the mask of a CUDA source (amd_warp_sync_functions.h)."""
 _MASKS: Final = (

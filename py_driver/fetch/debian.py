@@ -96,7 +96,7 @@ def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
         if "No space left" in said:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     lines = [line.removeprefix("E: ") for line in said.splitlines() if line.startswith("E: ")]
-    reason = f"apt: {lines[0] if lines else said.strip() or 'failed without saying why'}"
+    reason = f"apt: {lines[0] if lines else said.strip() or 'failed without a reason'}"
     if _MISMATCH.search(said):
         raise OriginError(Code.BAD_DIGEST, reason)
     raise OriginError(Code.NOT_FOUND_UPSTREAM if _MISSING.search(said) else Code.NO_NETWORK, reason)

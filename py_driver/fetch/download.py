@@ -53,7 +53,7 @@ def download(url: str, entry: Entry, partial: Path, http: Http, meter: Meter) ->
             if actual == entry.sha256:
                 return
             partial.unlink()
-    raise OriginError(Code.BAD_DIGEST, f"{redacted(url)} has the SHA-256 {actual}, the lock says {entry.sha256}")
+    raise OriginError(Code.BAD_DIGEST, f"{redacted(url)} has the SHA-256 {actual}, the lock has {entry.sha256}")
 
 
 def copy(source: Path, entry: Entry, partial: Path, meter: Meter) -> None:
@@ -76,7 +76,7 @@ def copy(source: Path, entry: Entry, partial: Path, meter: Meter) -> None:
     if digest.hexdigest() != entry.sha256:
         partial.unlink()
         raise OriginError(
-            Code.BAD_DIGEST, f"{source} has the SHA-256 {digest.hexdigest()}, the lock says {entry.sha256}"
+            Code.BAD_DIGEST, f"{source} has the SHA-256 {digest.hexdigest()}, the lock has {entry.sha256}"
         )
 
 
@@ -97,9 +97,9 @@ def _continue(url: str, size: int, partial: Path, http: Http, meter: Meter) -> N
         with closing(response):
             size = size or response.total or 0
             if not size:
-                raise OriginError(Code.NO_NETWORK, f"{redacted(url)}: neither the lock nor the server says its size")
+                raise OriginError(Code.NO_NETWORK, f"{redacted(url)}: neither the lock nor the server states its size")
             if response.total not in {None, size}:
-                reason = f"{redacted(url)} has {response.total} bytes, the lock says {size}"
+                reason = f"{redacted(url)} has {response.total} bytes, the lock has {size}"
                 raise OriginError(Code.BAD_DIGEST, reason)
             if response.start != held:
                 file.truncate(held := response.start if response.start < held else 0)

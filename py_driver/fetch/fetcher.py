@@ -181,7 +181,7 @@ class Fetcher:
             with failures:
                 if link.sha256 and link.sha256 != entry.sha256:
                     what = f"{link.origin} lists {link.filename} with the SHA-256 {link.sha256}"
-                    raise OriginError(Code.BAD_DIGEST, f"{what}, the lock says {entry.sha256}")
+                    raise OriginError(Code.BAD_DIGEST, f"{what}, the lock has {entry.sha256}")
                 if (local := link.local) is not None:
                     self._from_file(local, entry, path, meter)
                     return "mirror"
@@ -289,7 +289,7 @@ def _flaw(path: Path, entry: Entry) -> OriginError | None:
         if entry.slim:
             check_slim(path, entry)
         elif (actual := sha256_of(path)) != entry.sha256:
-            return OriginError(Code.BAD_DIGEST, f"{path} has the SHA-256 {actual}, the lock says {entry.sha256}")
+            return OriginError(Code.BAD_DIGEST, f"{path} has the SHA-256 {actual}, the lock has {entry.sha256}")
     except OriginError as failure:
         return OriginError(Code.BAD_DIGEST, f"{path}: {failure.reason}")
     except (FileNotFoundError, NotADirectoryError):

@@ -166,7 +166,7 @@ class Response:
         if self.partial:
             span = _RANGE.fullmatch(raw.headers.get("Content-Range", "").strip())
             if span is None:
-                raise OriginError(Code.NO_NETWORK, f"{host} sent a range without saying which")
+                raise OriginError(Code.NO_NETWORK, f"{host} sent a range without its position")
             self.start, self.total = int(span[1]), int(span[2]) if span[2] else None
 
     def chunks(self, meter: Meter) -> Iterator[bytes]:

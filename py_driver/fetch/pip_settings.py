@@ -123,7 +123,7 @@ def _default_index(pip: list[str]) -> str:
     if found is None:
         raise error(
             Code.SET_UP,
-            "pip does not say what its default index is",
+            "pip does not report its default index",
             help="set one: `pip config set global.index-url URL`",
         )
     return found[1]

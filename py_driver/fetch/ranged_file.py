@@ -105,13 +105,13 @@ class RangedFile(io.RawIOBase):
             try:
                 response = self._http.open(self._url, (start, end))
             except RangeNotSatisfiable as answer:
-                reason = f"{redacted(self._url)} is shorter than the lock says"
+                reason = f"{redacted(self._url)} is shorter than in the lock"
                 raise OriginError(Code.BAD_DIGEST, reason) from answer
             with closing(response):
                 if not response.partial:
                     raise NoRangesError
                 if response.total not in {None, self._size}:
-                    reason = f"{redacted(self._url)} has {response.total} bytes, the lock says {self._size}"
+                    reason = f"{redacted(self._url)} has {response.total} bytes, the lock has {self._size}"
                     raise OriginError(Code.BAD_DIGEST, reason)
                 data = response.body(self._meter, end - start)
             if response.start != start or len(data) != end - start:

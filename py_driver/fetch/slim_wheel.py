@@ -93,7 +93,7 @@ def write_slim(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter
         pins = _pins(content, entry)
         members = {i.filename: i for i in source.infolist() if i.filename in pins}
         if not pins:
-            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has none of the files that the lock asks for")
+            raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has none of the files required by the lock")
         _check_names(members, pins)
         _prefetch(wheel, source, members.values())
         with storage_errors(partial), zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
@@ -146,7 +146,7 @@ def _pins(record: bytes, entry: Entry) -> dict[str, _Pin]:
     """What RECORD, which must be the right one, says of the members that are wanted."""
     actual = hashlib.sha256(record).hexdigest()
     if actual != entry.record_sha256:
-        reason = f"the RECORD of {entry.basename} has the SHA-256 {actual}, the lock says {entry.record_sha256}"
+        reason = f"the RECORD of {entry.basename} has the SHA-256 {actual}, the lock has {entry.record_sha256}"
         raise OriginError(Code.BAD_DIGEST, reason)
     rows = csv.reader(io.StringIO(record.decode(), newline=""))
     return {row[0]: _Pin(row[1], row[2]) for row in rows if len(row) > _SIZE and row[1] and entry.wants(row[0])}

@@ -95,7 +95,7 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
             help=f"{archive} has the digest in the lock: lock another archive",
         ) from wrong
     if not tree.written:
-        raise error(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has none of the files that the lock asks for")
+        raise error(Code.NOT_FOUND_UPSTREAM, f"{entry.basename} has none of the files required by the lock")
     return tree.written
 
 

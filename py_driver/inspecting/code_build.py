@@ -100,16 +100,15 @@ def _chosen(plan: Plan, pattern: str) -> tuple[Variant, tuple[str, ...]]:
     known = [one for one in plan.variants if _latest(plan, one)]
     if not known:
         message = f"`{plan.name}` has no CUDA code"
-        raise error(
-            Code.NO_SUCH_VARIANT, message, help='what this shows is made of [kernel.NAME] with backend = "cuda"'
-        )
+        advice = 'this command shows the code of sections [kernel.NAME] with backend = "cuda"'
+        raise error(Code.NO_SUCH_VARIANT, message, help=advice)
     if pattern:
         found = [one for one in choose(plan, [pattern]) if one in known]
         if len(found) == 1:
             return found[0], ()
         several = f"{len(found)} variants with CUDA code fit `{pattern}`"
         names = ", ".join(one.name for one in (found or known)[:5])
-        raise error(Code.NO_SUCH_VARIANT, several, help=f"name one, e.g. of {names}")
+        raise error(Code.NO_SUCH_VARIANT, several, help=f"name a single variant, e.g. of {names}")
     try:
         machine = this_machine()
         if machine.archs and (mine := local_variant(plan, machine.torch, machine.archs, _CUDA)) in known:

@@ -64,7 +64,7 @@ class Disassembler:
                     message = f"nvdisasm says of {cubin.name} what the driver does not understand: {problem}"
                     raise error(Code.LOAD_FAILED, message, help="please report it") from None
         if not found:
-            raise error(Code.LOAD_FAILED, f"{variant} has no machine code for NVIDIA's GPUs")
+            raise error(Code.LOAD_FAILED, f"{variant} has no machine code for NVIDIA GPUs")
         return found
 
     def ptx(self, variant: Path) -> dict[str, str]:

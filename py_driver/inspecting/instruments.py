@@ -83,8 +83,8 @@ def instrumented(
         DriverError: USAGE if the variant has no CUDA code; SET_UP if the tool is not there.
     """
     if made.backend != "cuda":
-        message = f"--under {tool} looks at CUDA code, and {made.variant.name} has none"
-        raise error(Code.USAGE, message, help="run it where torch can use one of NVIDIA's GPUs")
+        message = f"--under {tool} is for CUDA code, and {made.variant.name} has none"
+        raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU usable by torch")
     if tool in CHECKERS:
         kernels = Disassembler(output).kernels(made.path)
         return Instrumented(command=sanitizer(_sanitizer(output), tool, command, kernels), environ=_ALLOCATOR)

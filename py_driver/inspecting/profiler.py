@@ -79,7 +79,7 @@ def profile(  # noqa: PLR0913  (what, how, with what, and where it is shown)
         process = start(command, made, python)
         code = exit_code(process.wait())
     if code or not report.is_file():
-        raise error(Code.LOAD_FAILED, f"Nsight Compute ended with exit code {code}", help="see what it says above")
+        raise error(Code.LOAD_FAILED, f"Nsight Compute ended with exit code {code}", help="see its output above")
     output.say(f"recorded: {report}")
     return report
 

@@ -66,14 +66,14 @@ def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
     if edition == 4 and path == ("general", "version") and isinstance(general, dict) and "license" not in general:  # noqa: PLR2004  (an edition)
         edition = 3
     if edition == CURRENT:
-        message = "this is edition 5, but [general] does not say so"
-        label = "a key that only edition 5 has"
+        message = "this is edition 5, but [general] lacks `edition`"
+        label = "a key of edition 5 only"
         findings.add(
             Code.MISSING_KEY, message, findings.key(path), label=label, advice="add `edition = 5` to [general]"
         )
         return None
     span = findings.key(path) if path else None
-    findings.reason = f"see `{path[-1]}` in line {span.line}" if span else "no key in it belongs to a later one"
+    findings.reason = f"see `{path[-1]}` in line {span.line}" if span else "no key belongs to a later edition"
     return edition
 
 

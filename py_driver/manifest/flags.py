@@ -149,7 +149,7 @@ _LTO_FLAG = (r"-f(no-)?(fat-)?lto(-[a-z-]+)?(=[\w-]+)?", "each file is compiled 
 _LINK_FLAG = (r"-[lL][^\s,]+|-Wl,.*|-shared|-rdynamic|-static-lib(gcc|stdc\+\+)", "nothing is linked in a compile")
 _OUTPUT_FLAG = (
     r"-save-temps(=[a-z]+)?|-MM?D?|-MP|-pipe|-v|--verbose|-fstack-usage|-f(no-)?record-gcc-switches|-Rpass\S*",
-    "it writes nothing that is of use here",
+    "its output is of no use here",
 )
 
 _IGNORED_CXX = (
@@ -172,7 +172,7 @@ _IGNORED_CUDA = (
         r"-Xlinker=.*|--linker-options=.*|--?cudart=[a-z]+|-L[^\s,]+|-l(?!to$|ib$|ink$)[^\s,]+",
         "nothing is linked in a compile",
     ),
-    (r"--?(keep|keep-dir=.*|save-temps)|-v|--verbose|-MM?D?|-MP", "it writes nothing that is of use here"),
+    (r"--?(keep|keep-dir=.*|save-temps)|-v|--verbose|-MM?D?|-MP", "its output is of no use here"),
 )
 _IGNORED_HIP = (
     _OPENMP_FLAG,
@@ -186,10 +186,10 @@ _SPLIT = r"""[\s"'$`\\;&|<>()]"""
 
 _ADVICE = (
     (r"-[DU](TORCH_TARGET_VERSION)\b", "set `stable-abi` in [torch]"),
-    (rf"-[DU]({_DECIDED})", "the rules define what is called so"),
+    (rf"-[DU]({_DECIDED})", "the rules define this name"),
     (
         r"-[DU](?![A-Za-z_])",
-        "a macro is called by letters; nvcc parts definitions at each comma outside of double quotes",
+        "a macro is called by letters; nvcc splits definitions at each comma outside of double quotes",
     ),
     (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
     (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
@@ -208,17 +208,17 @@ _ADVICE = (
     (r"-?-(ccbin|compiler-bindir)", "the host compiler belongs to the toolchain"),
     (
         r"-o|-c$|-dw$|--device-w$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M",
-        "the rules decide what is written",
+        "the rules decide the output",
     ),
-    (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide what is written"),
+    (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide the output"),
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
-    (r"-G|--device-debug", "it makes slow code for debuggers, which `driver run --debug` builds"),
+    (r"-G|--device-debug", "it produces slow code for debuggers; use `driver run --debug`"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
-    (r"-fsanitize", "a variant is loaded into a Python that has no sanitizer's runtime"),
+    (r"-fsanitize", "a variant is loaded into a Python without a sanitizer runtime"),
     (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
-    (r"-m(abi|32|x32|16)\b", "the rules decide for which ABI is compiled"),
+    (r"-m(abi|32|x32|16)\b", "the rules decide the ABI"),
 )
 _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
 

@@ -39,7 +39,7 @@ def project_name(table: Section) -> Text:
     elif len(name.value) > NAME_LIMIT:
         problem = f"has {len(name.value)} characters; at most {NAME_LIMIT} are allowed"
     elif keyword.iskeyword(name.value.replace("-", "_")):
-        problem = "is a Python keyword, so nobody could import it"
+        problem = "is a Python keyword, so it could not be imported"
     if problem:
         table.findings.add(Code.BAD_NAME, f"the project's name {problem}", name.span)
         return stand_in

@@ -52,7 +52,7 @@ def upgrade(content: bytes, manifest: Manifest, libraries: Sequence[str] = ()) -
     except Exception as problem:  # tomlkit fails in many ways where it has bugs
         raise _unsupported(manifest, f"tomlkit says: {problem}") from problem
     if not file.exact:
-        raise _unsupported(manifest, "tomlkit reads something else than what is there")
+        raise _unsupported(manifest, "tomlkit reads it differently")
     for step in _STEPS[manifest.edition :]:
         step(file, manifest)
     new = file.text.encode()
@@ -188,7 +188,7 @@ def _compare(content: bytes, manifest: Manifest, libraries: Sequence[str]) -> No
     if findings.has_errors:
         raise _unsupported(manifest, f"the new text has an error: {findings.diagnostics()[0].message}")
     if where := _difference(meaning(manifest), meaning(new)):
-        raise _unsupported(manifest, f"the new text would say something else about `{where}`")
+        raise _unsupported(manifest, f"the new text would change `{where}`")
 
 
 def meaning(manifest: Manifest) -> object:

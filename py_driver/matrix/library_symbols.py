@@ -46,7 +46,7 @@ _HEAD = re.compile(r"^\[\S+\] \S+ \S+ ([0-9a-f]{64})$", re.MULTILINE)
 
 
 def is_current(path: Path, release: Mapping[str, Any]) -> bool:
-    """Whether a file is of the archives that a release of the lock names; of a release that names none there is none.
+    """Whether a symbols file was recorded from the archives locked for a release; without archives there is no file.
 
     Args:
         path: of the file, which need not be there.

@@ -67,7 +67,7 @@ def expand(pattern: str) -> tuple[str, ...]:
         else:
             done.append(one)
         if len(done) + len(waiting) > _EXPANSION_LIMIT:
-            raise error(Code.USAGE, f"the pattern `{pattern}` stands for more than {_EXPANSION_LIMIT} patterns")
+            raise error(Code.USAGE, f"the pattern `{pattern}` expands to more than {_EXPANSION_LIMIT} patterns")
     return tuple(dict.fromkeys(done))
 
 

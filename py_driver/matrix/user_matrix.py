@@ -293,7 +293,7 @@ def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
         elif problem := _too_early(release["version"], name):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help="see docs/toolchains.md")
     if twice := set(release["backends"]) & set(release.get("named", ())):
-        message = f"{place}: `{min(twice)}` stands in `backends` and in `named`"
+        message = f"{place}: `{min(twice)}` is both in `backends` and in `named`"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")

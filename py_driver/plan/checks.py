@@ -1,4 +1,4 @@
-"""What is wrong with a manifest as a whole, or worth a note, once each of its values is right. Pure."""
+"""Cross-field checks of a valid manifest. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
         _check_archs(backend, manifest.framework.archs(backend), matrix, findings)
     _note_backends(manifest, matrix, findings)
     if manifest.edition < CURRENT and manifest.license == "unknown":
-        findings.note("the file names no licence; metadata.json will say `unknown`", manifest.name.span)
+        findings.note("the licence is missing; metadata.json will have `unknown`", manifest.name.span)
 
 
 def _check_framework(manifest: Manifest, findings: Findings) -> None:
@@ -77,7 +77,7 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
 def _check_language(kernel: Kernel, manifest: Manifest, findings: Findings) -> None:
     """Collect UNSUPPORTED for a section that would be built if it were C++."""
     if kernel.backend.value in manifest.built:
-        advice = "only C++ with CUDA and HIP is compiled; write the section in it, or build with upstream's builder"
+        advice = "only C++ with CUDA and HIP is compiled; use that, or build with kernel-builder"
         message = f"{kernel.title} is written in {kernel.language}, which is not supported"
         findings.add(Code.UNSUPPORTED, message, kernel.backend.span, advice=advice)
 
@@ -133,9 +133,9 @@ def _check_some_arch_is_left(
         archs = archs_of(kernel, toolkit)
         if not archs.kept:
             span = kernel.architectures.span if kernel.architectures else kernel.span
-            reasons = "; ".join(f"{one.arch}: {one.reason}" for one in archs.dropped)
-            message = f"{kernel.title} has no GPU architecture that {backend.title} {toolkit.version} compiles for"
-            findings.add(Code.EMPTY_ARCHS, message, span, advice=reasons)
+            release = f"{backend.title} {toolkit.version}"
+            message = f"{kernel.title} has no GPU architecture that {release} supports"
+            findings.add(Code.EMPTY_ARCHS, message, span, advice=f"{release} supports {', '.join(toolkit.archs)}")
 
 
 def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Findings) -> None:
@@ -152,11 +152,11 @@ def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Fin
         elif depend.value in locked:
             if upstream := locked[depend.value].get("upstream"):
                 here = f"{locked[depend.value]['release']}, as {locked[depend.value]['vendored_by']} has it"
-                message = f"`{depend.value}` is CUTLASS {here}; kernel-builder takes {upstream}"
+                message = f"`{depend.value}` is CUTLASS {here}; kernel-builder uses {upstream}"
                 findings.note(message, depend.span)
             continue
         elif name == "cutlass":
-            message = f"CUTLASS {'.'.join(version)} is not locked: no Python package is known to carry it"
+            message = f"CUTLASS {'.'.join(version)} is not locked: no known Python package carries it"
             advice = f"the lock has {', '.join(locked)}; a matrix of your own can lock it, see docs/toolchains.md"
         else:
             message = f"the dependency `{depend.value}` is not supported"

@@ -114,10 +114,10 @@ class FileChecker:
             message = f"`{path}` is neither a source ({' '.join(SOURCES)}) nor a header; it is not compiled"
             self._note(message, text.span, Code.FILE_KIND)
         if not is_readable(self._directory / path):
-            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it", text.span)
+            self._add(Code.FILE_KIND, f"cannot read `{path}`: it has no read permission", text.span)
             return False
         if is_lfs_pointer(self._directory / path, about.st_size):
-            message = f"`{path}` is a Git LFS pointer, which stands for a file that was not fetched"
+            message = f"`{path}` is a Git LFS pointer to a file that was not fetched"
             self._add(Code.FILE_KIND, message, text.span, advice="fetch it with `git lfs pull`")
             return False
         return True
@@ -133,7 +133,7 @@ class FileChecker:
         if asks_for_openmp(values(flags)):
             for text in files:
                 if text.value.endswith(".c"):
-                    message = f"`{text.value}` is C, and {title} asks for OpenMP, which is there for C++ alone"
+                    message = f"`{text.value}` is C, and {title} uses OpenMP, which is available for C++ only"
                     advice = "list it in a section without `-fopenmp`, or make it C++"
                     self._add(Code.FILE_KIND, message, text.span, advice=advice)
 

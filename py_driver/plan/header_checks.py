@@ -100,7 +100,7 @@ def check_includes(
             ops.check_import(values(framework.src), framework.src[0].span)
         ops.check_ops()
     if text := next((one for one in framework.src if one.value == REGISTRATION), None):
-        findings.note(f"`{REGISTRATION}` is not used: the rules bring their own", text.span)
+        findings.note(f"`{REGISTRATION}` is not used: the rules provide their own", text.span)
     return found
 
 

@@ -39,7 +39,7 @@ PYBIND11 = "PYBIND11_MODULE"
 
 NO_PYBIND11 = Wrong(
     Code.UNSUPPORTED,
-    f"`{PYBIND11}` makes an extension for one version of Python, and a kernel has one for all of them",
+    f"`{PYBIND11}` builds for a single Python version; kernels must use the limited API",
     'include "registration.h", register the ops with `TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def(...);'
     " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md",
 )

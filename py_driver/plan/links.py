@@ -53,7 +53,7 @@ class Links:
             return f"is a file of git's own, {shown}" if _GIT in Path(path).parts else ""
         has_project, has = self._has_project(), self._has(real)
         if self._refusal:
-            return f"is a symbolic link, and git does not say whether it has {shown}: {self._refusal}"
+            return f"is a symbolic link, and git cannot report whether it has {shown}: {self._refusal}"
         if has_project:
             if has:
                 return ""

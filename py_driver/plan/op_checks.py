@@ -143,7 +143,7 @@ class OpChecker:
         """Collect what is wrong with a schema or name, if a compiler may see it."""
         if not any(self._seen([op], backend) for backend in self._by_backend):
             return
-        message = f"torch does not take the {_what(op.registration)} of `{op.name}`: {wrong.message}"
+        message = f"torch rejects the {_what(op.registration)} of `{op.name}`: {wrong.message}"
         span = self._span(op, wrong.start, wrong.end)
         if op.certain:
             self._findings.add(Code.OP_REGISTRATION, message, span)
@@ -161,7 +161,7 @@ class OpChecker:
             key = (one.namespace, op.name if one.what == "def" else "")
             if first.setdefault(key, op) is op or not self._files.complains(op.path, one.start, error=True):
                 continue
-            message = f"the op `{op.name}` is defined twice for {backend}; torch refuses the second time"
+            message = f"the op `{op.name}` is defined twice for {backend}; torch rejects the second definition"
             if one.what == "library":
                 message = f"{backend} has TORCH_LIBRARY for `{op.name}` twice; write TORCH_LIBRARY_FRAGMENT here"
             self._findings.add(Code.OP_REGISTRATION, message, self._span(op, 0, len(op.name)))
@@ -241,12 +241,12 @@ def _problem(one: Registration) -> SchemaProblem | None:
     if one.what == "library":
         return None
     if one.what == "def" and one.kind == "_IMPL":
-        return SchemaProblem(0, len(text), "`def` cannot stand in TORCH_LIBRARY_IMPL, only in a block without `_IMPL`")
+        return SchemaProblem(0, len(text), "`def` is allowed only in a block without `_IMPL`")
     if wrong := schema_problem(text) if _what(one) == "schema" else name_problem(text):
         return wrong
     explicit, colons, _ = text.partition("(")[0].partition("::")
     if colons and one.namespace and explicit.strip() != one.namespace.strip('"'):
         start = len(explicit) - len(explicit.lstrip())
-        message = f"its namespace is that of the block, {one.namespace}: write no other"
+        message = f"its namespace must be that of the block, {one.namespace}"
         return SchemaProblem(start, len(explicit.rstrip()), message)
     return None

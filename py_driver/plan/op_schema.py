@@ -170,7 +170,7 @@ class _Parser:
 
     def _name(self, what: str) -> _Token:
         if self._now.kind == "reserved":
-            self._fail(f"`{self._now.text}` is a word of torch's and cannot be {what}")
+            self._fail(f"`{self._now.text}` is a reserved word of torch and cannot be {what}")
         if self._now.kind != "name":
             self._fail(f"{what} is expected, not {_shown(self._now)}")
         return self._next()
@@ -190,7 +190,7 @@ class _Parser:
         if self._take("."):
             overload = self._name("the name of the overload")
             if overload.text == "default" or overload.text.startswith("__"):
-                self._fail(f"torch keeps `{overload.text}` for itself; it cannot be the name of an overload", overload)
+                self._fail(f"torch reserves `{overload.text}`; it cannot be the name of an overload", overload)
 
     def schema(self) -> None:
         """A name, arguments in brackets, and what is returned."""
@@ -330,7 +330,7 @@ class _Parser:
 
     def _list_default(self, of: str, base: str) -> None:
         if base not in _NUMBERS:
-            self._fail(f"torch takes no default for `{of}`")
+            self._fail(f"torch accepts no default for `{of}`")
         if self._take("["):
             if not self._take("]"):
                 self._element(base)

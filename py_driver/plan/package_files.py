@@ -66,7 +66,7 @@ class _Package:
         if ignored := sorted(self._links.ignored(self._root).intersection(shipped)):
             listed = ", ".join(f"`{path}`" for path in ignored[:_SHOWN])
             more = f" and {len(ignored) - _SHOWN} more" if len(ignored) > _SHOWN else ""
-            self._findings.note(f"git ignores {listed}{more}, shipped all the same", self._name.span)
+            self._findings.note(f"git ignores {listed}{more}, but they are shipped", self._name.span)
         return shipped
 
     def _check_modules(self, shipped: Iterable[str]) -> None:
@@ -80,10 +80,10 @@ class _Package:
                 message = f"{self._root}/{top} is generated into each variant"
                 self._add(Code.FOREIGN_FILE, message, advice="rename it")
             elif (top == _OPS and below) or (top.partition(".")[0] == _OPS and top.endswith(_EXTENSION)):
-                message = f"{path} would be imported in the place of {_OPS}.py, which is generated into each variant"
+                message = f"{path} would be imported instead of {_OPS}.py, which is generated into each variant"
                 self._add(Code.FOREIGN_FILE, message, advice="rename it")
             elif name.endswith(_EXTENSION) and source in sources:
-                message = f"`{path}` is an extension module, which Python would import in the place of `{source}`"
+                message = f"`{path}` is an extension module, which Python would import instead of `{source}`"
                 self._add(Code.FILE_KIND, message, advice="rename one of them")
 
     def _has_init(self) -> bool:
@@ -146,9 +146,9 @@ class _Package:
         elif not is_file:
             self._add(Code.FILE_KIND, f"`{path}` is not a regular file")
         elif not is_readable(self._directory / path):
-            self._add(Code.FILE_KIND, f"cannot read `{path}`: its mode does not allow it")
+            self._add(Code.FILE_KIND, f"cannot read `{path}`: it has no read permission")
         elif is_lfs_pointer(self._directory / path, (self._directory / path).stat().st_size):
-            message = f"`{path}` is a Git LFS pointer, which stands for a file that was not fetched"
+            message = f"`{path}` is a Git LFS pointer to a file that was not fetched"
             self._add(Code.FILE_KIND, message, advice="fetch it with `git lfs pull`")
         else:
             return True

@@ -55,12 +55,12 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
         elif problem := path_problem(_SIGN.sub("x", text.value)):
             _complain(findings, problem[0], f"the path `{text.value}` {problem[1]}", text.span, needed=needed)
         elif files := sorted(set(_matches(str(directory), "", text.value.split("/")))):
-            message = f"`{text.value}` stands for {counted(len(files), 'file')}; upstream's builder takes no patterns"
+            message = f"`{text.value}` stands for {counted(len(files), 'file')}; kernel-builder accepts no patterns"
             findings.note(message, text.span)
             found += (Located(value=name, span=text.span) for name in files if name not in listed)
             listed.update(files)
         else:
-            message = f"`{text.value}` stands for no file of the project"
+            message = f"`{text.value}` matches no file of the project"
             _complain(findings, Code.FILE_MISSING, message, text.span, needed=needed)
     return tuple(found)
 

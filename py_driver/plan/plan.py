@@ -296,7 +296,7 @@ def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...], matri
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)
     if not sections and manifest.sections(cell.family):
-        return f"every kernel section asks for a later {title} than {version}"
+        return f"every kernel section requires a later {title} than {version}"
     if version and cell.family == "cuda":
         return _too_old(version, sections, matrix)
     return ""

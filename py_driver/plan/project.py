@@ -126,7 +126,7 @@ def read_manifest(directory: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(SIZE_LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError):
-        advice = "name the directory of a kernel project, or begin one with `driver init`"
+        advice = "name the directory of a kernel project, or create one with `driver init`"
         raise error(Code.NO_MANIFEST, f"there is no {path}", help=advice) from None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None

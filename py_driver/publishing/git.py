@@ -71,7 +71,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
     except subprocess.CalledProcessError as problem:
         if not is_in_repository(directory):
             return Sources(), ""
-        message = f"git does not say whether {directory} has changes: {said(problem)}"
+        message = f"git cannot report whether {directory} has changes: {said(problem)}"
         raise error(Code.DIRTY_TREE, message, help=f"see `git -C {directory} status`") from None
     changed = changed or next(iter(new), "")
     return Sources(commit=commit, dirty=bool(changed)), changed
@@ -98,7 +98,7 @@ def changed_files(directory: Path, revision: str) -> list[str]:
     except FileNotFoundError:
         raise error(Code.USAGE, "--changed-since needs git, and there is none on PATH") from None
     except subprocess.CalledProcessError as problem:
-        message = f"git does not say what has changed in {directory} since `{revision}`: {said(problem)}"
+        message = f"git cannot list the changes in {directory} since `{revision}`: {said(problem)}"
         advice = "name a commit that the repository has; a shallow clone has few: git fetch --unshallow"
         raise error(Code.USAGE, message, help=advice) from None
 

@@ -35,7 +35,7 @@ _XET: Final = re.compile(r"HTTP status \w+ error \(([0-9]{3}) ([^)]*)\)")
 """How hf_xet 1.8 tells the status of an answer, in the text of an OSError."""
 
 _HELP: Final = {
-    401: "give a token with write access: `hf auth login`, or set HF_TOKEN",
+    401: "use a token with write access: `hf auth login`, or set HF_TOKEN",
     403: "the token may not write there; kernel repositories of an organisation need its members' token, and a new one "
     "the Hub's approval",
     404: "the repository does not exist, or the token may not read it",
@@ -144,7 +144,7 @@ def _explained() -> Iterator[None]:
     except HFValidationError as wrong:
         raise error(Code.USAGE, f"the Hub does not allow this name: {wrong}") from None
     except LocalTokenNotFoundError:
-        raise error(Code.HUB_REFUSED, "the Hub wants a token, and there is none", help=_HELP[401]) from None
+        raise error(Code.HUB_REFUSED, "the Hub requires a token, and there is none", help=_HELP[401]) from None
     except (HTTPError, OSError) as wrong:
         raise _explain(wrong) from None
     except RuntimeError as wrong:  # an upload that failed: the reason is its cause
@@ -165,5 +165,5 @@ def _explain(wrong: BaseException) -> DriverError:
     else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
         return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
-    failed = "it may have done what was asked: run it again" if status >= _SERVER_FAILED else ""
+    failed = "the request may have succeeded: run it again" if status >= _SERVER_FAILED else ""
     return error(Code.HUB_REFUSED, f"the Hub answered {status}: {said}", help=_HELP.get(status, failed))

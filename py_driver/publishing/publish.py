@@ -145,8 +145,8 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             for document in documents(manifest, one, made_from(plan, variant, one.metadata, releases.lock), commit)
         ]
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
-            message = f"{branch} of {repo_id} is that of {taken[repo_id, branch]}, and would be that of {directory} too"
-            raise error(Code.FOREIGN_FILE, message, help="give the projects a `repo-id` or a `version` of their own")
+            message = f"{taken[repo_id, branch]} and {directory} would both be published to {branch} of {repo_id}"
+            raise error(Code.FOREIGN_FILE, message, help="give each project its own `repo-id` or `version`")
         wanted = (*(file for one in built for file in one.files), *about, *scripts)
         message = f"{manifest.name.value} {manifest.version}: {counted(len(built), 'variant')}"
         goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)

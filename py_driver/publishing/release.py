@@ -199,7 +199,7 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
         message = f"no build here made {place} as it is, nor did `driver verify` see it"
         if was_made_from_others(metadata.sha256):
             message = f"{place} was made from other archives (compilers, torch, libraries) than the lock has now"
-        advice = "build it again: driver build; or compare it with what its sources make: driver verify"
+        advice = "build it again: driver build; or compare it with a new build: driver verify"
         wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help=advice))
     if wrong:
         raise DriverError(wrong)

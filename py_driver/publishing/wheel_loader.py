@@ -190,7 +190,7 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
     if not fitting:
         listed = "".join(f"\n  {one} is {reason}" for one, reason in reasons.items())
         torch = f"torch {here.version} ({_backend(here.family, here.toolkit)}, C++ ABI {here.abi}, {here.platform})"
-        advice = "Install a torch that one of them is for, or a wheel that was made for this torch."
+        advice = "Install a torch that matches one of them, or a wheel for this torch."
         raise ImportError(f"this wheel of {name} has no variant for {torch}:{listed}\n{advice}", name=name)
     return min(fitting, key=_rank)
 
@@ -213,8 +213,8 @@ def doubt_of(variant: Variant, here: Here) -> str:
     release = _dots(variant.torch)
     return (
         f"the installed torch is {here.version}, and {variant.name} is for the release {release}. This build is not of "
-        "the release, so nobody knows whether its C++ ABI is the same: where it is not, the kernel crashes or "
-        f"computes something else. Use the release {release}, or build the kernel for torch's stable ABI."
+        "the release, so its C++ ABI may differ: then the kernel crashes or computes something else. "
+        f"Use the release {release}, or build the kernel for torch's stable ABI."
     )
 
 

@@ -58,7 +58,7 @@ def storage_errors(path: Path) -> Iterator[None]:
                 code,
                 f"no space left for {path}: {wrong.strerror}",
                 help=f"free some space, or set {CACHE_VARIABLE} to a directory on a larger disk; "
-                "what was fetched so far is kept",
+                "fetched archives are kept",
             ) from wrong
         if code is Code.PERMISSION:
             raise error(

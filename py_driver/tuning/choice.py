@@ -72,7 +72,7 @@ def slower(records: Records, configuration: Configuration, cases: Sequence[Case]
 
 
 def cover(space: Space, records: Records, within: float = WITHIN) -> dict[Case, Configuration]:
-    """The fewest configurations of which one is good on each case, by case; the default where it is good, too.
+    """A smallest set of configurations that covers all cases, by case; the default wherever it is good.
 
     Args:
         space: what was tuned.
@@ -100,7 +100,7 @@ def _rank(space: Space, one: Configuration, fits: Mapping[Configuration, float])
 
 
 def _fewest(space: Space, good: Mapping[Case, Mapping[Configuration, float]]) -> tuple[Configuration, ...]:
-    """The fewest configurations of which one is good on each case; of several sets rather one with the default."""
+    """A smallest set of configurations that covers all cases; prefers sets with the default."""
     every = sorted({one for fits in good.values() for one in fits})
     for size in range(1, _EXACT + 1):
         if math.comb(len(every), size) > _TRIES:

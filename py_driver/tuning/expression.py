@@ -50,7 +50,7 @@ class Expression:
         """
         self.text = text
         if len(text) > _LONGEST:
-            raise ValueError(f"it is no expression of at most {_LONGEST} characters")
+            raise ValueError(f"it is not an expression of at most {_LONGEST} characters")
         try:
             self._tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -107,7 +107,7 @@ class Space:
                 if not one.holds(values):
                     return one.text
             except ValueError as problem:
-                advice = "write the condition so that it can be worked out for every configuration and case"
+                advice = "write a condition that can be evaluated for every configuration and case"
                 raise error(Code.BAD_VALUE, f"tuning/{self.name}.toml: {problem}", help=advice) from None
         return ""
 
@@ -145,10 +145,10 @@ def find_space(directory: Path, name: str) -> Space:
     """
     known = spaces_of(directory)
     if not known:
-        message = f"{directory / PLACE} has no file with what there is to tune"
+        message = f"no tuning space in {directory} (expected {PLACE}/*.toml)"
         raise error(Code.FILE_MISSING, message, help="write tuning/NAME.toml; docs/inspecting.md has an example")
     if not name and len(known) > 1:
-        raise error(Code.USAGE, "it is not clear what to tune", help=f"name one of {', '.join(known)}")
+        raise error(Code.USAGE, "there are several tuning spaces", help=f"name one of {', '.join(known)}")
     chosen = name or next(iter(known))
     if chosen not in known:
         hint = did_you_mean(chosen, known)
@@ -208,7 +208,7 @@ class _Reader:
         if key not in sizes:
             raise self._wrong(Code.BAD_VALUE, f"`key` in [cases] is no size of a case: {key}")
         if clash := (parameters.keys() & {*sizes, *FACTS}) | ({*sizes} & {*FACTS}):
-            raise self._wrong(Code.BAD_VALUE, f"`{min(clash)}` is the name of two things")
+            raise self._wrong(Code.BAD_VALUE, f"`{min(clash)}` names two things")
         space = Space(
             name=self._path.stem,
             section=self._text("section", ""),

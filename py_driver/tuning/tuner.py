@@ -191,14 +191,14 @@ class Tuner:
         here = local(self.directory, self.machine, self.releases)
         if self.space.section and self.space.section not in here.variant.groups:
             message = f"{here.variant.name} has no code of [kernel.{self.space.section}]"
-            raise error(Code.USAGE, message, help="tune it where torch can use the GPU that the section is for")
+            raise error(Code.USAGE, message, help="tune it on a machine with a GPU of that backend, usable by torch")
         python = python_for(here, self.machine, self.releases, self.output)
         about = _about(here.variant, python)
         file = file_of(self.directory, self.space, str(about["gpu"]))
         records = read_records(file, self.space)
         if records is None or (records.sources, records.machine.get("variant")) != (sources, about["variant"]):
             if records is not None:
-                self.output.say(f"note: {file} is of other sources or another torch; all is measured anew")
+                self.output.say(f"note: {file} has other sources or another torch; measuring everything again")
             records = Records(machine=about, sources=sources)
         todo = self._todo(records, seconds)
         built = tried = 0

@@ -72,7 +72,7 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
         ended = run.through(lambda pair, record: finish(pair, record) if pair in left else None)
         if not ended:
             if any(pair in left for pair in now):
-                raise error(Code.LOAD_FAILED, "the configurations cannot be measured: the process left some out")
+                raise error(Code.LOAD_FAILED, "the configurations cannot be measured: the process skipped some")
             continue
         # What was begun last is what ended the process, or kept it: all others get another one.
         at = [pair for pair in now if pair in left and run.is_at(pair)]
@@ -137,7 +137,7 @@ class _Run:
         if self._finished:
             return ""
         code = process.returncode
-        self.reason = f"nothing came for {_PATIENCE} s" if is_late else said[-1] if said else f"exit code {code}"
+        self.reason = f"no output for {_PATIENCE} s" if is_late else said[-1] if said else f"exit code {code}"
         return "timeout" if is_late else "runtime"
 
     def _follow(self, process: subprocess.Popen[bytes], results: Path, take: Callable[[Pair, Record], None]) -> bool:

@@ -11,8 +11,8 @@ load(":sources.bzl", "add_directories", "source_prefix_map")
 # version, so that their objects are too.
 _CXX_STANDARD = 17
 
-# What is exported says the linker. Without the last flag the visibility of functions that are templates would depend on
-# whether a header has defined their arguments or only declared them.
+# The linker's version script decides what is exported. Without the last flag the visibility of function templates would
+# depend on whether a header has defined their arguments or only declared them.
 VISIBILITY = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
 
 # Languages besides C++ that the host compiler takes, by extension, as clang calls them. They see no id of the kernel, and

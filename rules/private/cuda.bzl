@@ -240,8 +240,8 @@ def _compile_split(ctx, job, source):
     images = {}
     codes = texts
 
-    # What launches kernels is the same for all architectures, unless the bounds of a launch are not; nvcc takes that of the
-    # last one. Which one that is must not be in the key of what reads it, so it has a name without.
+    # The host stub is the same for all architectures unless launch bounds differ; nvcc uses the last architecture's. Its
+    # file name omits the architecture to keep it out of later action keys.
     stubs = {number: ctx.actions.declare_file(directory + number + "/stub.c") for number in archs}
     if has_frontend:
         codes, stub = _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts)

@@ -1,4 +1,4 @@
-"""What Bazel takes a compile action for, in memory and processors, when it decides how many to run at once.
+"""Memory and CPU estimates of compile actions, for Bazel's scheduler.
 
 Bazel wants a function of its own name for each `resource_set`; none may be made of a figure. So there is one for each
 amount of memory that phases.bzl names.

@@ -68,8 +68,8 @@ def _objects_impl(settings, attr):
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which
 # differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
-# matter of torch: objects that are linked together hand std::string to each other, by whatever path. So it stays, and
-# only the one that is compiled for without a word is not named. Further options are for one section, and for what sees the
+# matter of torch: objects that are linked together hand std::string to each other, by whatever path. So the ABI is kept;
+# only the default, which needs no flag, is reset to NONE. Further options are for one section, and for what sees the
 # id, which they change.
 objects_transition = transition(
     implementation = _objects_impl,

@@ -131,12 +131,12 @@ def test_a_command_finds_the_kernel_as_users_do(clone: Driver, made: Path) -> No
     assert (told["variant"], told["backend"], told["actions"]) == (CPU, "cpu", 0)
     assert Path(told["path"]) == made / ".dev" / told["id"] / CPU
     assert clone.run("run", made, TORCH, "--", "sh", "-c", "exit 7", code=7).stderr
-    assert "`nowhere` is no program on PATH" in clone.run("run", made, TORCH, "--", "nowhere", code=4).stderr
+    assert "`nowhere` is not a program on PATH" in clone.run("run", made, TORCH, "--", "nowhere", code=4).stderr
 
 
 def test_what_looks_at_cuda_code_needs_a_gpu(clone: Driver, project: Path) -> None:
     said = clone.run("test", project, TORCH, "--under=memcheck", code=2).stderr
-    assert "--under memcheck looks at CUDA code, and no GPU is found" in said
+    assert "--under memcheck needs CUDA code and a GPU usable by torch" in said
     assert not (project / ".dev").exists()
 
 

@@ -164,11 +164,11 @@ def test_a_machine_without_apt(releases: str, without_apt: str, tmp_path: Path) 
         "7.7.1",
         Source.BAZELISK,
     )
-    assert "cannot install it without `apt-get`; Bazelisk is to fetch a release." in err.getvalue()
+    assert "cannot install it without `apt-get`; falling back to Bazelisk." in err.getvalue()
     again = find_bazel(tmp_path, Output(io.StringIO(), io.StringIO(), environ), {**environ, "BAZELISK_BASE_URL": ""})
     assert again.path == found.path, "it is fetched once"
     (tmp_path / ".bazelversion").write_text("7.6.2\n")
-    with pytest.raises(DriverError, match=r"Bazelisk cannot bring Bazel 7\.6\.2: .*not found") as caught:
+    with pytest.raises(DriverError, match=r"Bazelisk cannot fetch Bazel 7\.6\.2: .*not found") as caught:
         find_bazel(tmp_path, Output(io.StringIO(), io.StringIO(), environ), environ)
     assert caught.value.diagnostics[0].code is Code.NO_BAZEL
     assert sorted(path.name for path in (cache / "bazel").iterdir()) == ["bazelisk-1.28.1"]

@@ -216,7 +216,7 @@ def test_nobody_to_work(client: Client, begin: Callable[..., Engine], *, wrong: 
         _, err = process.communicate()
     _tell(engine, began)
     assert process.returncode == 4
-    assert "error[E301]: the executor has no worker that takes an action" in err
+    assert "error[E301]: no worker of the executor accepts an action" in err
     assert "[remote.exec-properties]" in err
     assert engine.ran() == {}
     engine.start_worker("one")

@@ -1,9 +1,9 @@
 """Headers of ours that are searched before torch's own: torch's umbrella headers, less what a source does not name.
 
 `torch/all.h` and `ATen/ATen.h` bring in the C++ front end, the autograd engine and every operator, which compilers read
-for ten seconds and more. The headers here are the release's own texts in which some of the `#include` lines are gone or
-hang on a macro. `words.txt` beside them says which word of a project's files defines which macro, and which words
-ask for all of torch's headers; rules/private/tools/compile/needed.zig reads it. Where the words mislead, comparison.zig
+for ten seconds and more. The headers here are copies of the release's headers with some `#include` lines removed or guarded by
+a macro. `words.txt` beside them maps words of a project's files to macros, and lists the words that ask for all of
+torch's headers; rules/private/tools/compile/needed.zig reads it. Where the words mislead, comparison.zig
 finds it, and all headers are read.
 """
 

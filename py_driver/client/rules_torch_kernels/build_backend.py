@@ -112,7 +112,7 @@ def _listed_by_git(directory: str) -> set[str]:
     except (OSError, subprocess.CalledProcessError) as problem:
         stderr = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
         said = stderr.decode(errors="replace").strip().partition("\n")[0] or problem
-        message = f"git does not say which files of {root} it ignores, which are not packed: {said}"
+        message = f"git cannot list the ignored files of {root} it ignores, which are not packed: {said}"
         raise BuildError(message) from None
     found = set()
     for name in filter(None, done.stdout.split(b"\0")):

@@ -133,7 +133,7 @@ class Backend:
         return Archs(requested=asked, kept=kept, dropped=dropped)
 
     def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
-        """Those of the architectures that are compiled that GPUs run, ascending.
+        """Compiled architectures that the given GPUs can run, ascending.
 
         Args:
             kept: what is compiled, of any backend.

@@ -162,10 +162,10 @@ def _with_ptx(arch: str, ptx: set[str]) -> str:
 
 def _reason(arch: str, taken: dict[str, str], toolkit: Sequence[str]) -> str:
     if arch in taken:
-        return f"{taken[arch]} takes its place"
+        return f"replaced by {taken[arch]}"
     if base(arch) not in toolkit:
         return f"the toolkit does not compile for {base(arch)}"
-    return "another requested arch is nearer"
+    return "another requested architecture is closer"
 
 
 @lru_cache(maxsize=1024)

@@ -67,7 +67,7 @@ class Rocm(Backend):
         if plain not in known.archs:
             return f"no clang compiles for the architecture `{plain}`", did_you_mean(plain, known.archs)
         remark = self._feature_problem(arch, asked, known)
-        return (f"`{arch}` is no architecture with features that can be compiled for", remark) if remark else None
+        return (f"`{arch}` is not an architecture with valid features", remark) if remark else None
 
     def _feature_problem(self, arch: str, asked: Sequence[str], known: Known) -> str:
         """What is wrong with the features of an architecture, or nothing."""
@@ -79,7 +79,7 @@ class Rocm(Backend):
             return f"{plain} has no `{lacks[0]}`"
         for other in asked:
             if self.plain(other) == plain and [one[:-1] for one in other.split(":")[1:]] != names:
-                return f"it stands beside `{other}`: name the same features of one architecture, or none"
+                return f"it conflicts with `{other}`: name the same features for an architecture everywhere, or none"
         return ""
 
     def release_problems(self, row: Mapping[str, Any], clangs: Mapping[str, int]) -> Iterator[tuple[str, str]]:

@@ -155,7 +155,7 @@ def test_bazelisk_fetches_what_debian_does_not_have(
     found, said = _find(root)
     assert (found.path, found.version, found.source) == (path, version, Source.BAZELISK)
     assert asked == [version]
-    assert said == ("there is no apt; Bazelisk is to fetch a release.\n" if code else "")
+    assert said == ("there is no apt; falling back to Bazelisk.\n" if code else "")
 
 
 @pytest.mark.parametrize("code", [Code.NO_SPACE, Code.PERMISSION, Code.NO_NETWORK])
@@ -175,7 +175,7 @@ def test_a_released_bazel_of_another_version_is_an_error(
     (root / ".bazelversion").write_text("9.0.0\n")
     path = program("released", _ANSWER.format("9.1.0"))
     monkeypatch.setattr(bazelisk, "provide", lambda *_: path)
-    with pytest.raises(DriverError, match=r"fetched as Bazel 9\.0\.0, does not answer so"):
+    with pytest.raises(DriverError, match=r"fetched by Bazelisk, does not report version 9\.0\.0"):
         _find(root)
 
 

@@ -75,9 +75,7 @@ def test_a_build_there_finds_toolchains_where_they_are_unpacked(
 
 
 @pytest.mark.parametrize("answer", ["exit 2", "exit 0", "echo nowhere"])
-def test_a_bazel_that_does_not_tell_where_it_unpacks_builds_without_that(
-    bazel: Callable[[str], Bazel], tmp_path: Path, answer: str
-) -> None:
+def test_build_without_known_output_base(bazel: Callable[[str], Bazel], tmp_path: Path, answer: str) -> None:
     shutil.copy(_ROOT / ".bazelrc", tmp_path)
     silent = bazel(f'case "$*" in *"info output_base") {answer};; *) echo "$@";; esac')
     told = replace(silent, startup=(f"--output_user_root={tmp_path / 'root'}",))
@@ -134,7 +132,7 @@ def test_an_executor_without_a_worker(bazel: Callable[[str], Bazel], tmp_path: P
     with pytest.raises(DriverError) as caught:
         run(bazel(script), ["build"], tmp_path, output)
     [found] = caught.value.diagnostics
-    assert (found.code, found.message) == (Code.NO_NETWORK, "the executor has no worker that takes an action")
+    assert (found.code, found.message) == (Code.NO_NETWORK, "no worker of the executor accepts an action")
     assert "[remote.exec-properties]" in found.help
     assert "queued for too long" in err.getvalue()
 

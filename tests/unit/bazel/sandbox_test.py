@@ -49,7 +49,7 @@ def test_settings_mount_it_in_the_place_of_the_machines(tmp_path: Path, name: st
 
 @pytest.mark.parametrize(
     ("cpu", "code", "said"),
-    [("riscv64", Code.PLATFORM, "whose CPU is riscv64"), ("aarch64", Code.SET_UP, r"ld-linux-aarch64\.so\.1 cannot")],
+    [("riscv64", Code.PLATFORM, "the CPU riscv64"), ("aarch64", Code.SET_UP, r"ld-linux-aarch64\.so\.1 cannot")],
 )
 def test_the_loader_is_that_of_the_machine(cpu: str, code: Code, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: cpu)

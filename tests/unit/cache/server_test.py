@@ -40,7 +40,7 @@ def test_a_directory_that_others_may_enter(tmp_path: Path, mode: int) -> None:
     directory.chmod(mode)
     code, message, advice = _refused(_serving(directory))
     assert code is Code.PERMISSION
-    assert message == f"other users may enter {directory}, and could change the results in it"
+    assert message == f"other users can enter {directory}, and change the results there"
     assert advice == f"chmod 700 {directory}, or name another with --directory"
     assert list(directory.iterdir()) == []
 

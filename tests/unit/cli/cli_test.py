@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -204,7 +205,7 @@ def test_variants_that_are_built_on_request(capsys: pytest.CaptureFixture[str]) 
     ("arguments", "message"),
     [
         (["gne"], "error[E200]: unknown command `gne`\n = help: did you mean `gen`? commands: "),
-        ([], "error[E200]: the following arguments are required: COMMAND\n = help: see `driver --help`\n"),
+        ([], "error[E200]: a command is missing\n = help: see `driver --help`\n"),
         (["gen", "--chekc"], "error[E200]: unrecognized arguments: --chekc\n"),
         (["gen", "a", "b"], "error[E200]: unrecognized arguments: b\n"),
     ],
@@ -228,7 +229,33 @@ def test_help_goes_to_stdout(arguments: list[str], capsys: pytest.CaptureFixture
 def test_every_command_has_a_module_and_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         __main__.main([command, "--help"])
-    assert capsys.readouterr().out.startswith(f"usage: driver {command} ")
+    usage, _, examples = capsys.readouterr().out.partition("\nexamples:\n")
+    assert usage.startswith(f"usage: driver {command} ")
+    lines = [shlex.split(line) for line in examples.splitlines()]
+    assert [line[:2] for line in lines] == [["driver", command]] * 2
+    assert [cli.parse_command_line(line[1:])[0] for line in lines] == [command] * 2
+
+
+def test_commands_with_many_options_have_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in cli.COMMANDS:
+        with pytest.raises(SystemExit):
+            __main__.main([command, "--help"])
+        blocks = capsys.readouterr().out.split("\n\n")[1:]
+        counts = [len(re.findall(r"^  (?:-\w, )?--\w", block, re.MULTILINE)) for block in blocks]
+        assert max(counts) <= 10, command
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--help", "build"]], ids=" ".join)
+def test_help_lists_all_commands_by_purpose(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        __main__.main(arguments)
+    text, _, end = capsys.readouterr().out.partition("\nexamples:\n")
+    assert re.findall(r"^([A-Z].*):$|^  ([a-z]\S*) ", text, re.MULTILINE) == [
+        pair for title, names in cli.GROUPS.items() for pair in [(title, ""), *(("", name) for name in names)]
+    ]
+    lines = [shlex.split(line, comments=True) for line in end.splitlines() if line.startswith("  driver ")]
+    assert [cli.parse_command_line(line[1:])[0] for line in lines] == ["init", "run"]
+    assert "docs/index.md" in end
 
 
 def _run_that_raises(problem: BaseException) -> object:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,16 +26,18 @@ def script() -> str:
 
 def complete(script: str, *words: str, cwd: Path = TINY) -> list[str]:
     """What bash offers for the last of some words."""
+    line = " ".join(["driver", *words])
+    python = f"PYTHONPATH={shlex.quote(str(ROOT))} {shlex.quote(sys.executable)}"
     program = (
-        f'driver() {{ {shlex.quote(sys.executable)} {shlex.quote(str(ROOT / "driver"))} "$@"; }}\n{script}\n'
-        f"COMP_WORDS=(driver {shlex.join(words)})\nCOMP_CWORD={len(words)}\n"
-        '_driver\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+        f'driver() {{ {python} -m py_driver "$@"; }}\n{script}\n'
+        f"COMP_LINE={shlex.quote(line)}\nCOMP_POINT={len(line)}\nCOMP_TYPE=9\nCOMP_WORDBREAKS=$' \\t\\n\"=:'\n"
+        '_python_argcomplete driver\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(
         ["bash", "--norc", "--noprofile"], input=program, cwd=cwd, capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    return done.stdout.split("\n")[:-1]
+    return [word.rstrip() for word in done.stdout.split("\n")[:-1]]
 
 
 @pytest.mark.parametrize(
@@ -43,17 +47,17 @@ def complete(script: str, *words: str, cwd: Path = TINY) -> list[str]:
         (["--v"], ["--version"]),
         (["build", "--var"], ["--variant"]),
         (["build", "--headers", ""], ["needed", "full"]),
-        (["build", "--headers", "=", "f"], ["full"]),
-        (["build", "--headers", "="], ["needed", "full"]),
-        (["build", "cs"], ["csrc"]),
-        (["build", "--json", "cs"], ["csrc"]),
+        (["build", "--headers=f"], ["full"]),
+        (["build", "--headers="], ["needed", "full"]),
+        (["build", "cs"], ["csrc/"]),
+        (["build", "--json", "cs"], ["csrc/"]),
         (["build", "--matrix", "bui"], ["build.toml"]),
         (["build", "--jobs", ""], [""]),
         (["cache", ""], ["info", "prune", "clean", "serve"]),
+        (["cache", "serve", "--si"], ["--size"]),
         (["completion", "f"], ["fish"]),
         (["explain", "unknown-k"], ["unknown-key"]),
         (["init", "--template", "ele"], ["elementwise"]),
-        (["nothing", ""], [""]),
     ],
     ids=" ".join,
 )
@@ -62,29 +66,38 @@ def test_bash(script: str, words: list[str], offered: list[str]) -> None:
 
 
 def test_bash_knows_all_commands_and_errors(script: str) -> None:
-    assert complete(script, "") == [*cli.COMMANDS, "--help", "--version"]
+    assert complete(script, "") == [*cli.COMMANDS]
+    assert complete(script, "--") == ["--help", "--version"]
     assert complete(script, "explain", "E") == [code.number for code in Code]
 
 
 def test_bash_knows_the_variants_of_a_project(script: str, tmp_path: Path) -> None:
     variants = complete(script, "build", "--variant", "torch213-")
     assert "torch213-cxx11-cpu-x86_64-linux" in variants
-    assert all(one.startswith("torch213-cxx11-c") for one in variants)
+    assert all(name.startswith("torch213-cxx11-c") for name in variants)
     assert complete(script, "build", "--variant", "", cwd=tmp_path) == [""]
+    assert complete(script, "build", str(TINY), "--variant", "torch213-", cwd=tmp_path) == variants
 
 
 def test_directories_with_blanks(script: str, tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     (tmp_path / "a file").touch()
-    assert complete(script, "check", "a", cwd=tmp_path) == ["a b"]
+    assert complete(script, "check", "a", cwd=tmp_path) == ["a\\ b/"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_command_and_option_is_there(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_is_for_both_names(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["completion", shell]) == 0
     text = capsys.readouterr().out
-    option = "-l changed-since" if shell == "fish" else "--changed-since"
-    assert all(name in text for name in (*cli.COMMANDS, option))
+    assert all(name in text for name in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"])
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_is_there(script: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        __main__.main([command, "--help"])
+    options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert set(complete(script, command, "--")) == options
 
 
 def test_another_shell(capsys: pytest.CaptureFixture[str]) -> None:

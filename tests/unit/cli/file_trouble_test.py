@@ -72,10 +72,10 @@ def driver(*words: str | Path, shell: str = "") -> subprocess.CompletedProcess[b
     ("name", "said"),
     [
         ("csrc", "cannot use `csrc/relu.cpp`: Permission denied"),
-        ("csrc/relu.cpp", "cannot read `csrc/relu.cpp`: its mode does not allow it"),
-        ("torch-ext/binding.cpp", "cannot read `torch-ext/binding.cpp`: its mode does not allow it"),
+        ("csrc/relu.cpp", "cannot read `csrc/relu.cpp`: it has no read permission"),
+        ("torch-ext/binding.cpp", "cannot read `torch-ext/binding.cpp`: it has no read permission"),
         ("torch-ext/relu", "cannot use `torch-ext/relu/__init__.py`: Permission denied"),
-        ("torch-ext/relu/__init__.py", "cannot read `torch-ext/relu/__init__.py`: its mode does not allow it"),
+        ("torch-ext/relu/__init__.py", "cannot read `torch-ext/relu/__init__.py`: it has no read permission"),
         ("torch-ext/relu/deep", "cannot look into `torch-ext/relu/deep`: Permission denied"),
     ],
 )

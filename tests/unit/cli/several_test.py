@@ -150,7 +150,7 @@ def test_only_what_has_changed(repository: Path, capsys: pytest.CaptureFixture[s
 def test_no_such_commit(revision: str, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git("init", "-q")
     assert __main__.main(["check", f"--changed-since={revision}"]) == 2
-    assert "error[E200]: git does not say what has changed in a since" in capsys.readouterr().err
+    assert "error[E200]: git cannot list the changes in a since" in capsys.readouterr().err
     assert not [path for path in repository.rglob("x") if path.is_file()]
 
 

@@ -191,4 +191,4 @@ def test_compiler_that_was_killed(project: Project) -> None:
     explained = teller.explain(build, [])
     assert explained.errors[0].message == "the compile was killed, or ran out of memory"
     assert explained.summary == f"the build failed: {first.name}; a compiler was killed"
-    assert "with --ram, or do less at once with --jobs" in explained.help
+    assert "lower --ram or --jobs" in explained.help

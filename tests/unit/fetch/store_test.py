@@ -100,7 +100,7 @@ def test_other_bytes_of_the_same_size_are_fetched_again(fetcher: Fetcher) -> Non
     fetched = fetcher.fetch(WHOLE)
     assert (fetched.source, fetched.path.read_bytes()) == ("network", BODY)
     assert (
-        fetched.replaced == f"{path} has the SHA-256 {hashlib.sha256(OTHER).hexdigest()}, the lock says {WHOLE.sha256}"
+        fetched.replaced == f"{path} has the SHA-256 {hashlib.sha256(OTHER).hexdigest()}, the lock has {WHOLE.sha256}"
     )
     again = fetcher.fetch(WHOLE)
     assert (again.source, again.replaced) == ("store", "")

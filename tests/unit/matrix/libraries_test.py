@@ -43,7 +43,7 @@ def test_locked_are_the_releases_that_upstream_takes() -> None:
 
 def test_another_release_than_upstream_takes_gives_a_note(tmp_path: Path) -> None:
     made = make(tmp_path, GENERAL + TORCH + CPU.replace("[]", '["cutlass_4_5", "cutlass_4_4"]'))
-    said = "`cutlass_4_5` is CUTLASS 4.5.0, as flashinfer-python 0.6.14 has it; kernel-builder takes 4.5.2"
+    said = "`cutlass_4_5` is CUTLASS 4.5.0, as flashinfer-python 0.6.14 has it; kernel-builder uses 4.5.2"
     assert [note.message for note in made.notes if "CUTLASS" in note.message] == [said]
 
 

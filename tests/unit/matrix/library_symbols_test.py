@@ -11,7 +11,7 @@ import pytest
 from fetch_server import Server, wheel
 
 from py_driver import __main__
-from py_driver.cli import MATRIX_VARIABLE
+from py_driver.cli.arguments import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix import lock_update as locking
 from py_driver.matrix.library_symbols import is_current, read

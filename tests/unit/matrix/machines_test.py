@@ -115,13 +115,13 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     wrong = caught.value.diagnostics
     assert {one.code for one in wrong} == {Code.UNSUPPORTED}
     assert [one.message.split("`")[1] for one in wrong] == [one.name for one in chosen if "cu132" in one.name]
-    assert "whose CPU is aarch64" in wrong[0].message
+    assert "the CPU aarch64" in wrong[0].message
     assert archives(made, [one for one in chosen if "cu130" in one.name], lock)
 
 
 def test_no_compiler_runs_on_a_third_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(tmp_path, GENERAL + TORCH + CUDA)
-    with pytest.raises(DriverError, match="this machine, whose CPU is riscv64") as caught:
+    with pytest.raises(DriverError, match="this machine with the CPU riscv64") as caught:
         archives(made, made.variants[:1], lock_on("riscv64", monkeypatch))
     assert caught.value.diagnostics[0].code is Code.PLATFORM
     assert archives(made, made.variants[:1], lock_on("riscv64", monkeypatch), read=True)

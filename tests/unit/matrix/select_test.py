@@ -44,7 +44,7 @@ def test_every_dropped_arch_has_its_reason() -> None:
     archs = choose(["7.0", "8.0", "9.0", "9.0a", "10.1a", "12.1+PTX"], CUDA)
     assert archs.kept == ("8.0", "9.0a", "12.1+PTX")
     assert {one.arch: one.reason for one in archs.dropped} == {
-        "9.0": "9.0a takes its place",
+        "9.0": "replaced by 9.0a",
         "10.1a": "the toolkit does not compile for 10.1",
         "7.0": "nvcc 13.0 does not compile for 7.0",
     }
@@ -177,7 +177,7 @@ def test_braces_do_not_explode() -> None:
         expand("{a,b}" * 30)
     thousand = [str(number) for number in range(1000)]
     assert expand(f"{{{','.join(thousand)}}}") == tuple(thousand)
-    with pytest.raises(DriverError, match="stands for more than 1000 patterns"):
+    with pytest.raises(DriverError, match="expands to more than 1000 patterns"):
         expand(f"{{{','.join(thousand)},x}}")
 
 

@@ -16,7 +16,7 @@ from sections import TORCH as TORCH_SECTION
 from py_driver import __main__
 from py_driver.actions.workspace import workspace_for
 from py_driver.building.selection import archives
-from py_driver.cli import MATRIX_VARIABLE
+from py_driver.cli.arguments import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
 from py_driver.matrix.lock_update import check_user_lock, complete, wanted
@@ -153,7 +153,7 @@ def test_the_lock_is_written_and_used(own: Callable[[str], Path], capsys: pytest
     path.write_text(path.read_text(encoding="utf-8").replace("2.14.9", "2.14.1"), encoding="utf-8")
     lock = path.with_name("my.lock.json")
     assert __main__.main(["lock", "--check"]) == 1
-    assert f"+++ {lock} (what the matrix says)" in capsys.readouterr().out
+    assert f"+++ {lock} (from the matrix)" in capsys.readouterr().out
     assert not lock.exists()
     lock.write_text(json.dumps({"torch": {"2.14": {"archive": {**ENTRY, "version": "2.14.7"}}}}), encoding="utf-8")
     entries = Releases(path).lock.entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])

@@ -450,7 +450,7 @@ def test_pybind11_is_an_error_where_it_is_compiled(project: Path) -> None:
     assert codes(project) == [Code.UNSUPPORTED]
     header.write_text(f"#ifdef OLD\n{use}\n#endif\n", encoding="utf-8")
     [note] = notes(project)
-    assert note.startswith("`PYBIND11_MODULE` makes an extension for one version of Python")
+    assert note.startswith("`PYBIND11_MODULE` builds for a single Python version")
     for text in (f"// {use}\n", f"#ifdef CPU_KERNEL\n{use}\n#endif\n", "#ifdef PYBIND11_MODULE\n#endif\n"):
         header.write_text(text, encoding="utf-8")
         assert notes(project) == []

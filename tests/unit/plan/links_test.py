@@ -277,7 +277,7 @@ def test_git_that_refuses(tracked: Path, target: str, break_it: Callable[[Path],
         plan_directory(tracked, Releases())
     [found] = caught.value.diagnostics
     assert found.code is Code.PATH_ESCAPES
-    assert "settings.py` is a symbolic link, and git does not say whether it has " in found.message
+    assert "settings.py` is a symbolic link, and git cannot report whether it has " in found.message
     assert said in found.message
 
 

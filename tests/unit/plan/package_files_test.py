@@ -90,12 +90,12 @@ def test_note_of_what_git_ignores(project: Path) -> None:
     git(project, "init", "-q")
     (project / ".gitignore").write_text("secret*\n")
     git(project, "add", "-f", paths[3])
-    assert notes(project) == [f"git ignores `{paths[0]}`, `{paths[1]}`, shipped all the same"]
+    assert notes(project) == [f"git ignores `{paths[0]}`, `{paths[1]}`, but they are shipped"]
     assert {paths[0], paths[1], paths[3], paths[4]} <= set(plan(project).files)
     for number in range(5):
         put(project, f"secret{number}.py")
     [note] = notes(project)
-    assert note.endswith("`torch-ext/relu/secret3.py` and 2 more, shipped all the same")
+    assert note.endswith("`torch-ext/relu/secret3.py` and 2 more, but they are shipped")
 
 
 def test_no_note_where_git_has_no_say(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,21 +49,21 @@ def sources(made: Plan) -> tuple[str, ...]:
 def test_files_of_a_pattern(tmp_path: Path, src: str, expected: tuple[str, ...]) -> None:
     made = plan(tmp_path, src)
     assert sources(made) == expected
-    assert any("upstream's builder takes no patterns" in one.message for one in made.notes)
+    assert any("kernel-builder accepts no patterns" in one.message for one in made.notes)
     assert not [one for one in made.notes if one.code is Code.DUPLICATE_FILE]
 
 
 def test_headers_of_a_pattern_and_their_number(tmp_path: Path) -> None:
     made = plan(tmp_path, '"k/a.*"')
     assert [one.headers for one in made.groups if one.name == "k"] == [("k/a.h",)]
-    assert "`k/a.*` stands for 2 files; upstream's builder takes no patterns" in [one.message for one in made.notes]
+    assert "`k/a.*` stands for 2 files; kernel-builder accepts no patterns" in [one.message for one in made.notes]
 
 
 @pytest.mark.parametrize(
     ("src", "code", "message"),
     [
-        ('"k/*.cu"', Code.FILE_MISSING, "`k/*.cu` stands for no file of the project"),
-        ('"none/**"', Code.FILE_MISSING, "`none/**` stands for no file of the project"),
+        ('"k/*.cu"', Code.FILE_MISSING, "`k/*.cu` matches no file of the project"),
+        ('"none/**"', Code.FILE_MISSING, "`none/**` matches no file of the project"),
         ('"../*.cpp"', Code.PATH_ESCAPES, "the path `../*.cpp` leads out of its directory with `..`"),
         ('"/*.cpp"', Code.PATH_ESCAPES, "the path `/*.cpp` is not relative to the project"),
         ('"k/{a,b}.cpp"', Code.BAD_VALUE, "the path `k/{a,b}.cpp` is a pattern; only `src` takes patterns"),
@@ -100,7 +100,7 @@ def test_c_with_openmp_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as failure:
         plan(tmp_path, '"k/y.c", "k/a.cpp"', 'cxx-flags = ["-fopenmp"]\n')
     [wrong] = failure.value.diagnostics
-    assert wrong.message == "`k/y.c` is C, and [kernel.k] asks for OpenMP, which is there for C++ alone"
+    assert wrong.message == "`k/y.c` is C, and [kernel.k] uses OpenMP, which is available for C++ only"
 
 
 @pytest.mark.parametrize("name", ["k/t.tpp", "k/t.ipp", "k/t.hxx", "k/t.def", "k/t.tcc"])
@@ -126,7 +126,7 @@ def test_pointer_of_git_lfs_is_told(tmp_path: Path, name: str) -> None:
         plan(tmp_path, '"k/a.cpp", "k/*.h"' + (f', "{name}"' if name.endswith(".cpp") else ""))
     [wrong] = failure.value.diagnostics
     assert wrong.code is Code.FILE_KIND
-    assert wrong.message == f"`{name}` is a Git LFS pointer, which stands for a file that was not fetched"
+    assert wrong.message == f"`{name}` is a Git LFS pointer to a file that was not fetched"
 
 
 def test_source_that_includes_a_source(tmp_path: Path) -> None:

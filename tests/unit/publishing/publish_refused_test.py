@@ -156,7 +156,7 @@ def test_source_that_git_does_not_have_is_noticed(hub: Hub, project: Path, how: 
 def test_git_that_does_not_answer(hub: Hub, project: Path) -> None:
     (project / ".git").write_text("gitdir: nowhere\n")
     done = publish(hub, project, code=2)
-    assert f"error[E405]: git does not say whether {project} has changes: fatal:" in done.stderr
+    assert f"error[E405]: git cannot report whether {project} has changes: fatal:" in done.stderr
 
 
 def test_nobody_says_where(hub: Hub, project: Path) -> None:

@@ -87,7 +87,7 @@ def test_as_json(hub: Hub, two: tuple[Path, Path]) -> None:
 
 def test_one_repository_is_not_for_several(hub: Hub, two: tuple[Path, Path]) -> None:
     done = publish(hub, two[0], str(two[1]), "--repo-id=me/all", code=2)
-    assert "error[E200]: --repo-id is about one project" in done.stderr
+    assert "error[E200]: --repo-id is for a single project" in done.stderr
     assert hub.repositories == {}
 
 
@@ -96,7 +96,7 @@ def test_two_projects_of_one_repository(hub: Hub, two: tuple[Path, Path]) -> Non
     twin = copied(project, "twin")
     done = publish(hub, project, str(twin), code=2)
     assert table(done.stdout)[str(twin), "-"][-1] == "failed: E107"
-    assert f"error[E107]: v3 of me/tuned is that of {project}, and would be that of {twin} too" in done.stderr
+    assert f"error[E107]: {project} and {twin} would both be published to v3 of me/tuned" in done.stderr
     assert table(done.stdout)[str(project), "v3"][-1] == "changed"
 
 

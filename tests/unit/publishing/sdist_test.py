@@ -119,7 +119,7 @@ def test_git_that_does_not_answer(
         (ignoring / ".git" / "index").write_bytes(b"nothing that git can read")
     else:
         monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(RuntimeError, match=re.escape(f"git does not say which files of {ignoring} it ignores")):
+    with pytest.raises(RuntimeError, match=re.escape(f"git cannot list the ignored files of {ignoring} it ignores")):
         backend.build_sdist(str(tmp_path))
     assert not list(tmp_path.glob("*.tar.gz"))
 

@@ -172,7 +172,7 @@ def test_message_says_what_is_here_and_why_each_variant_is_not_for_it(monkeypatc
     assert str(caught.value).splitlines() == [
         f"this wheel of wl has no variant for {here}:",
         *(f"  {name} is {reason}" for name, reason in why.items()),
-        "Install a torch that one of them is for, or a wheel that was made for this torch.",
+        "Install a torch that matches one of them, or a wheel for this torch.",
     ]
 
 

@@ -108,7 +108,7 @@ def test_wheels_of_several_projects(project: Path, capsys: pytest.CaptureFixture
         [str(project), str(out / "tuned-3.0-py3-none-any.whl")],
         [str(other), str(out / "other-3.0-py3-none-any.whl")],
     ]
-    assert f"is the wheel of {project} already, and would be that of {twin} too" in said.err
+    assert f" of {project} would be overwritten by the wheel of {twin}" in said.err
     assert said.err.splitlines()[-1] == f"4 projects: 2 packed, 2 failed ({twin}, {broken})"
 
 

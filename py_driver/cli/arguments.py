@@ -1,0 +1,170 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from py_driver.cli import ArgumentGroup, Parser
+    from py_driver.matrix.releases import Releases
+    from py_driver.matrix.select import Words
+
+MATRIX_VARIABLE: Final = "RULES_TORCH_KERNELS_MATRIX"
+"""Environment variable that names a matrix of the user's own."""
+
+
+def add_matrix(arguments: Parser | ArgumentGroup) -> None:
+    """Add the option of all commands that read the matrix."""
+    arguments.add_argument(
+        "--matrix",
+        metavar="FILE",
+        type=Path,
+        help="a TOML file with additional releases (see docs/toolchains.md), or with the CPUs of the default variants "
+        f"(default: ${MATRIX_VARIABLE})",
+    )
+
+
+def releases_of(args: argparse.Namespace) -> Releases:
+    """The releases that a command works with: ours, and those of the matrix that the user names."""
+    from py_driver.matrix.releases import Releases  # noqa: PLC0415  (`driver --help` does without them)
+
+    named = getattr(args, "matrix", None) or os.environ.get(MATRIX_VARIABLE)
+    return Releases(Path(named) if named else None)
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of all commands that are about a project: where it is."""
+    parser.add_argument(
+        "directory",
+        metavar="DIR",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        help="directory of the project (default: .)",
+    )
+
+
+def add_directories(parser: Parser) -> None:
+    """Add the arguments of commands that take several projects: where they are, and which of them."""
+    parser.add_argument(
+        "directories",
+        metavar="DIR",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        help="directory of a project, or a directory above projects (default: .)",
+    )
+    parser.group("select").add_argument(
+        "--changed-since",
+        metavar="REV",
+        help="only projects with a file that differs from this git commit, e.g. origin/main",
+    )
+
+
+def add_project(parser: Parser, *, several: bool = False) -> None:
+    """Add the arguments of all commands that plan a project: where it is, and how strict to be.
+
+    Args:
+        parser: of the command.
+        several: whether it takes several projects.
+    """
+    if several:
+        add_directories(parser)
+    else:
+        add_directory(parser)
+    select = parser.group("select")
+    select.add_argument(
+        "--strict-archs",
+        action="store_true",
+        help="fail if a GPU architecture requested by a section cannot be built (default: exclude it)",
+    )
+    add_matrix(select)
+
+
+def add_variants(parser: Parser, default: str, *, several: bool = False) -> None:
+    """Add the arguments of all commands that are about variants of a project.
+
+    Args:
+        parser: of the command.
+        default: the variants if none are named, in words.
+        several: whether the command takes several projects.
+    """
+    add_project(parser, several=several)
+    select = parser.group("select")
+    select.add_argument(
+        "--variant",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help=f"select variants by identifier, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
+    )
+    select.add_argument(
+        "--torch",
+        metavar="M.N",
+        action="append",
+        default=[],
+        type=release,
+        help="select the variants for a torch release, e.g. 2.13; repeatable",
+    )
+    select.add_argument(
+        "--backend",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="select the variants for a backend, e.g. cpu, cu130, or cuda for all CUDA releases; repeatable",
+    )
+    select.add_argument(
+        "--cpu",
+        action="append",
+        default=[],
+        choices=("x86_64", "aarch64"),
+        help="select the variants for a CPU, e.g. aarch64 for Arm servers; repeatable (default: the CPUs of --matrix, "
+        "or of variants already built, else x86_64)",
+    )
+
+
+def add_format(parser: Parser, json: str) -> None:
+    """Add the options of commands whose errors have places in files: the form of the result.
+
+    Args:
+        parser: of the command.
+        json: the help of `--json`.
+    """
+    form = parser.group("report").add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help=json)
+    form.add_argument(
+        "--annotations",
+        choices=("github",),
+        help="also print errors, warnings and notes to stdout as annotations of GitHub Actions",
+    )
+
+
+def page(text: str) -> Path:
+    """The path of a page from the command line."""
+    if Path(text).suffix != ".html":
+        raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
+    return Path(text)
+
+
+def release(text: str) -> str:
+    """A version of torch from the command line."""
+    if not re.fullmatch(r"[0-9]{1,4}\.[0-9]{1,4}", text, re.ASCII):
+        minor = re.match(r"[0-9]{1,4}\.[0-9]{1,4}(?=\.)", text, re.ASCII)
+        raise argparse.ArgumentTypeError(f"`{text}` is not a version like {minor[0] if minor else '2.13'}")
+    return text
+
+
+def words_of(args: argparse.Namespace, *, several: bool) -> Words:
+    """The torch releases, backends and CPUs that a command line names.
+
+    Args:
+        args: the command line.
+        several: whether it is about several projects.
+    """
+    from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
+
+    return Words(torch=tuple(args.torch), backends=tuple(args.backend), cpus=tuple(args.cpu), in_any=several)
