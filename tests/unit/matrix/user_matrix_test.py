@@ -19,8 +19,9 @@ from py_driver.building.selection import archives
 from py_driver.cli import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
-from py_driver.matrix.lock_update import check_user_lock, complete, wanted
+from py_driver.matrix.lock_update import check_user_lock, complete
 from py_driver.matrix.releases import Releases
+from py_driver.matrix.requirements import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
