@@ -28,7 +28,7 @@ def test_it_finds_the_driver_and_nothing_beside_it(site: Path, module: str) -> N
     shutil.copy(ROOT / "toolchains" / "fetch.py", program)
     link = site / "link"
     link.symlink_to(site / module)
-    command = [sys.executable, "-I", link / "toolchains" / "fetch.py", "get", "--help"]
+    command = [sys.executable, "-I", str(link / "toolchains" / "fetch.py"), "get", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: fetch get ")
