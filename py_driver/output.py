@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import sys
@@ -244,8 +245,6 @@ class Output:
 
     def json(self, value: object) -> None:
         """Print a value to stdout as JSON in ASCII: two spaces of indentation, keys in the order given."""
-        import json  # noqa: PLC0415  (slow to load, and few runs need it)
-
         self.data(json.dumps(value, indent=2))
 
     def say(self, text: str, style: str | None = None) -> None:

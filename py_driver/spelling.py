@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,8 +11,6 @@ if TYPE_CHECKING:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that is most like a word, or None if none is much like it."""
-    import difflib  # noqa: PLC0415  (only failures need it, and it is slow to load)
-
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
 
 

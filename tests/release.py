@@ -37,7 +37,7 @@ NAME = "rules_torch_kernels"
 EPOCH = 1577836800
 """The time of all files, 2020-01-01: what hatchling takes, too, and later than the oldest that a wheel can hold."""
 
-_MODULE = ("MODULE.bazel", "BUILD.bazel", "LICENSE", "README.md", "rules", "toolchains", "py_driver")
+_MODULE = ("MODULE.bazel", "LICENSE", "README.md", "rules", "toolchains", "py_driver")
 """What the module's archive has: what a build with Bazel alone reads, and the license."""
 
 _TREE = (*_MODULE, ".bcr", ".bazelrc", ".bazelversion", "CHANGELOG.md", "docs/news", "pyproject.toml")

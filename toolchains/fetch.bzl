@@ -4,7 +4,7 @@ The fetcher asks pip and apt for the user's own mirrors and keeps what it got in
 It runs while repositories are made, never inside an action.
 """
 
-FETCHER = Label("//:py_driver/fetch/__main__.py")
+_FETCHER = Label("//toolchains:fetch.py")
 
 # Read, but not declared to Bazel: neither the interpreter nor the mirror can change what a repository holds.
 _PYTHON = "RULES_TORCH_KERNELS_PYTHON"
@@ -58,7 +58,7 @@ def fetch(rctx, entry, destination, strip_prefix = "", include = [], exclude = [
     arguments = [
         host_python(rctx),
         "-I",
-        rctx.path(FETCHER),
+        rctx.path(_FETCHER),
         "get",
         "--entry",
         json.encode(entry),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.cli import Subparsers
-    from py_driver.matrix.lock_update import Lock
     from py_driver.matrix.releases import Releases
+    from py_driver.matrix.requirements import Lock
     from py_driver.output import Output
 
 
@@ -54,13 +54,8 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
-    from py_driver.matrix.lock_update import (  # noqa: PLC0415  (`--help` is fast)
-        complete,
-        look_up,
-        read,
-        texts_of,
-        wanted,
-    )
+    from py_driver.matrix.lock_update import complete, look_up, read, texts_of  # noqa: PLC0415  (`--help` is fast)
+    from py_driver.matrix.requirements import wanted  # noqa: PLC0415
     from py_driver.system.files import difference, write  # noqa: PLC0415
 
     want, old = wanted(releases), {} if args.update else read(releases)

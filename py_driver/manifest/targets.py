@@ -6,6 +6,7 @@ import re
 
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.cells import ALL, is_identifier
+from py_driver.system.files import sha256
 
 _TAKEN = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -37,7 +38,5 @@ def common_target(names: tuple[str, ...], by: tuple[str, ...]) -> str:
 
 def _other(shown: str, whole: str) -> str:
     """A name that no section has as its own, since that has no dot."""
-    import hashlib  # noqa: PLC0415  (slow to load, and few projects need it)
-
     words = "-".join(re.findall(r"[A-Za-z0-9_]+", shown))[:_SHOWN]
-    return f"{words or 'section'}.{hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]}"
+    return f"{words or 'section'}.{sha256(whole.encode())[:_DIGITS]}"

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from py_driver.errors import Code, error
+from py_driver.system.files import sha256
 
 MODULE_NAME = "rules_torch_kernels"
 """The name of the Bazel module, as MODULE.bazel has it."""
@@ -31,13 +32,8 @@ def module_root() -> Path:
 @cache
 def rules_digest() -> str:
     """SHA-256, in hex, of the rules, by which an action is called; read once for all projects of a run."""
-    import hashlib  # noqa: PLC0415  (slow to load, and few commands need it)
-
-    digest = hashlib.sha256()
-    for path in sorted((module_root() / "rules" / "private").rglob("*")):
-        if path.is_file():
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    files = (path for path in sorted((module_root() / "rules" / "private").rglob("*")) if path.is_file())
+    return sha256(b"".join(path.read_bytes() for path in files))
 
 
 def label_prefix(project: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ class Releases:
         Raises:
             DriverError: when a part of it is first read: SET_UP if the installation is broken; see `user_lock`.
         """
-        from py_driver.matrix.lock import Lock  # noqa: PLC0415  (slow to load, and `check` seldom needs it)
+        from py_driver.matrix.lock import Lock  # noqa: PLC0415  (slow to load: what it needs of `fetch`)
 
         return Lock(_Parts(self), machine_cpu())
 
@@ -133,8 +134,6 @@ class Releases:
         Raises:
             DriverError: STALE_LOCK if there is no lock beside the matrix, or one that is not JSON.
         """
-        import json  # noqa: PLC0415  (slow to load, and `check` seldom needs it)
-
         path = self.user_lock_file
         try:
             value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path else {}
@@ -203,8 +202,6 @@ class _Parts(dict[str, dict[str, Any]]):
         self._releases = releases
 
     def __missing__(self, kind: str) -> dict[str, Any]:
-        import json  # noqa: PLC0415  (as above)
-
         part: dict[str, Any] = json.loads(lock_file(kind).read_text(encoding="utf-8"))
         part = {**part, **self._releases.user_lock.get(kind, {})}
         if kind != MACHINES_PART and (machine := machine_cpu()) != USUAL_CPU and machine in self[MACHINES_PART]:

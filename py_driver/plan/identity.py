@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.manifest.model import TVM_FFI, values
@@ -9,6 +10,7 @@ from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.compile_groups import listers
 from py_driver.plan.staging import staged
+from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +42,7 @@ class Identity(NamedTuple):
     @property
     def config(self) -> str:
         """SHA-256, in hex, of the settings."""
-        import hashlib  # noqa: PLC0415  (slow to load, and few commands need it)
-
-        return hashlib.sha256(canonical(self.settings).encode("ascii")).hexdigest()
+        return sha256(canonical(self.settings).encode("ascii"))
 
     def unique_id(self, module: str, contents: Mapping[str, bytes]) -> str:
         """The unique id that the rule kernel_id makes of it: `_<module>_<backend>_<hash>`.
@@ -51,12 +51,10 @@ class Identity(NamedTuple):
             module: the name of the Python package.
             contents: of all its files.
         """
-        import hashlib  # noqa: PLC0415  (as above)
-
         names = {staged(name): name for name in self.files}
         named = (field for name in sorted(names, key=label_order) for field in (name.encode(), contents[names[name]]))
         fields = [_FORMAT, *(text.encode() for text in (self.backend, module, self.config)), *named]
-        digest = hashlib.sha256(b"".join(len(field).to_bytes(8, "little") + field for field in fields)).hexdigest()
+        digest = sha256(b"".join(len(field).to_bytes(8, "little") + field for field in fields))
         return f"_{module}_{self.backend}_{digest[:_DIGITS]}"
 
 
@@ -67,8 +65,6 @@ def label_order(label: str) -> list[str]:
 
 def canonical(value: object) -> str:
     """A value as JSON with sorted keys, no blanks and ASCII characters only: equal values give equal text."""
-    import json  # noqa: PLC0415  (slow to load, and few commands need it)
-
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 

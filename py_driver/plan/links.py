@@ -89,17 +89,15 @@ class Links:
         """
         if not is_in_repository(self.directory):
             return frozenset()
-        from py_driver.system.git import names  # noqa: PLC0415  (slow to load)
-
         what = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", _MANIFEST, directory]
-        found = frozenset(names(self._ask(self._real, "--literal-pathspecs", *what)))
+        found = frozenset(self._ask(self._real, "--literal-pathspecs", *what))
         return frozenset() if _MANIFEST in found else found
 
     def _has_project(self) -> bool:
         """Whether git has the project: without a repository, without git, and for a new project it has not."""
         if self._top is None:
-            said = self._ask(self._real, "rev-parse", "--show-toplevel")
-            self._top = os.path.realpath(os.fsdecode(said.removesuffix(b"\n"))) if said else ""
+            top = self._ask(self._real, "rev-parse", "--show-toplevel")
+            self._top = os.path.realpath(top[0].removesuffix("\n")) if top else ""
         return bool(self._top) and f"{self._real}/{_MANIFEST}" in self._known(self._real)
 
     def _has(self, real: str) -> bool:
@@ -110,31 +108,29 @@ class Links:
 
     def _known(self, directory: str) -> frozenset[str]:
         """The files below a directory that git has, submodules included; none if that is not in the repository."""
-        from py_driver.system.git import names  # noqa: PLC0415  (few projects have links)
-
         top = self._top or ""
         if directory not in self._tracked:
             self._tracked[directory] = frozenset()
             if top and contains(top, directory):
                 what = ["ls-files", "-z", "--cached", "--recurse-submodules", "--", os.path.relpath(directory, top)]
-                found = names(self._ask(top, "--literal-pathspecs", *what))
+                found = self._ask(top, "--literal-pathspecs", *what)
                 self._tracked[directory] = frozenset(f"{top}/{name}" for name in found)
         return self._tracked[directory]
 
-    def _ask(self, directory: str, *arguments: str) -> bytes:
-        """What git answers; nothing without git or a repository, and where it refuses, which is remembered."""
-        from subprocess import CalledProcessError  # noqa: PLC0415  (few projects have links)
+    def _ask(self, directory: str, *arguments: str) -> list[str]:
+        """The paths that git answers with; none without git or a repository, or if it refuses, which is remembered."""
+        from subprocess import CalledProcessError  # noqa: PLC0415  (3 ms, and few projects have links)
 
-        from py_driver.system.git import ask, said  # noqa: PLC0415
+        from py_driver.system.git import ask, names, said  # noqa: PLC0415  (loads subprocess)
 
         try:
-            return ask(Path(directory), *arguments)
+            return names(ask(Path(directory), *arguments))
         except FileNotFoundError:
-            return b""
+            return []
         except CalledProcessError as problem:
             if is_in_repository(self.directory):
                 self._refusal = said(problem)
-            return b""
+            return []
 
 
 def is_in_repository(directory: Path) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.manifest.paths import is_plain
+from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,9 +31,7 @@ def staged(path: str) -> str:
 
 
 def _other_name(part: str) -> str:
-    import hashlib  # noqa: PLC0415  (slow to load, and few projects need it)
-
-    return _PREFIX + hashlib.sha256(part.encode()).hexdigest()[:_DIGITS]
+    return _PREFIX + sha256(part.encode())[:_DIGITS]
 
 
 def own_names(root: str, files: Iterable[str]) -> dict[str, str]:

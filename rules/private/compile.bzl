@@ -1,10 +1,9 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
-load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(":actions.bzl", "dirname", "package_path")
 load(":gcc.bzl", "gcc_compiler")
 load(":hipify.bzl", "hip_name", "renamed")
-load(":phases.bzl", "PHASES")
-load(":resources.bzl", "resources")
+load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
 load(":sources.bzl", "add_directories", "source_prefix_map")
 
 # C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
@@ -30,50 +29,6 @@ def _repository_prefix_map(file):
 def _sdks(job):
     """What headers come from besides the compilers' and the section's own, in the order of the search."""
     return job.libraries + ([job.torch] if job.torch else [])
-
-def phase_file(ctx, source, mnemonic, arch = None):
-    """Declares the file by which an action of a source is known; see phases.bzl.
-
-    Args:
-        ctx: rule context.
-        source: File to compile.
-        mnemonic: string, of the action.
-        arch: string, the architecture that it is for as a directory names it, or None if it is for the source.
-
-    Returns:
-        File.
-    """
-    made = PHASES[mnemonic]["makes"]
-    return _beside_phases(ctx, source, "%s/%s" % (arch, made["arch"]) if arch else made["source"])
-
-def _beside_phases(ctx, source, name):
-    """Declares a file in the directory of a source's phases."""
-    return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
-
-def headers_file(ctx, source, name = "headers.txt"):
-    """Declares a file that says with which of torch's headers a source was compiled: the driver's report has it.
-
-    Args:
-        ctx: rule context.
-        source: File to compile.
-        name: string; `tried.txt` for what an earlier action has tried.
-
-    Returns:
-        File.
-    """
-    return _beside_phases(ctx, source, name)
-
-def object_file(ctx, source):
-    """Declares the object of a source.
-
-    Args:
-        ctx: rule context.
-        source: File to compile.
-
-    Returns:
-        File.
-    """
-    return ctx.actions.declare_file("%s.objects/%s.o" % (ctx.label.name, package_path(source)))
 
 def prefix_maps(arguments, job, source, compiler, before_each = None):
     """Adds the options that take the ways to packages and repositories out of `__FILE__`.
@@ -276,6 +231,11 @@ def compile_cxx(ctx, job, source):
     Returns:
         list of File, the object to link; list of File, the first output of each action.
     """
+    toolchain = Label("//toolchains/cc:toolchain_type")
+
+    def run(mnemonic, what, arguments, inputs, outputs, program):
+        run_phase(ctx, job, source, toolchain, mnemonic, what, arguments, inputs, outputs, program)
+
     object = object_file(ctx, source)
     language = OTHER_LANGUAGES.get(source.extension)
     needed = None if job.gcc or language else job.needed
@@ -307,7 +267,7 @@ def compile_cxx(ctx, job, source):
         add_source(find, job, source)
         find.add("-o", object)
         program, first = compiler.start("compile", [], read)
-        _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, find], headers, object, program, read)
+        run("KernelCxxCompile", "Compiling", first + [common, find], headers, [object] + read, program)
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
 
@@ -320,15 +280,15 @@ def compile_cxx(ctx, job, source):
     add_source(find, job, source)
     find.add("-o", text)
     program, first = compiler.start("preprocess", full, tried)
-    made = full + tried
-    _run(ctx, job, source, "KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, text, program, made)
+    made = [text] + full + tried
+    run("KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, made, program)
     naming = ctx.actions.args()
     naming.add("name")
     naming.add(job.id.text)
     for file, to in zip([text] + full, [named] + named_full):
         naming.add_all([file, to])
     program = {"executable": ctx.executable._compile}
-    _run(ctx, job, source, "KernelCxxName", "Naming", [naming], [job.id.text, text] + full, named, program, named_full)
+    run("KernelCxxName", "Naming", [naming], [job.id.text, text] + full, [named] + named_full, program)
     flags = ctx.actions.args()
     flags.add_all(compiler.before_text)
     flags.add_all(without_definitions(compiler.flags))
@@ -337,7 +297,7 @@ def compile_cxx(ctx, job, source):
     flags.add("-o", object)
     program, first = compiler.start("compile-text", named_full, tried + read)
     inputs = [named] + named_full + tried
-    _run(ctx, job, source, "KernelCxxCompile", "Compiling", first + [common, flags], inputs, object, program, read)
+    run("KernelCxxCompile", "Compiling", first + [common, flags], inputs, [object] + read, program)
     return [object], [text, named, object]
 
 def _clang_compiler(ctx, job, scan, packed):
@@ -409,16 +369,3 @@ def confined(ctx, compiler):
     arguments.add_all(["confined", "--"])
     arguments.add(compiler)
     return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
-
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program, more = []):
-    """Runs a compiler."""
-    ctx.actions.run(
-        arguments = arguments,
-        inputs = inputs,
-        outputs = [output] + more,
-        mnemonic = mnemonic,
-        progress_message = "%s %s for %%{label}" % (what, package_path(source)),
-        resource_set = resources(mnemonic, job),
-        toolchain = Label("//toolchains/cc:toolchain_type"),
-        **(program | ACTION)
-    )

@@ -8,25 +8,22 @@ the same code. What nvcc includes into the host's code as text, the code of all 
 beside it.
 """
 
-load(":actions.bzl", "ACTION", "package_path")
+load(":actions.bzl", "package_path")
 load(
     ":compile.bzl",
     "VISIBILITY",
     "add_packs",
-    "headers_file",
     "id_header",
     "language_flags",
-    "object_file",
     "packed",
     "packed_inputs",
-    "phase_file",
     "prefix_maps",
     "preprocessor_flags",
     "preprocessor_inputs",
     "scanned",
     "without_definitions",
 )
-load(":resources.bzl", "resources")
+load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
 
 # nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
 # away the operators of half types.
@@ -129,20 +126,10 @@ def _call(arguments, job, source, archs, object):
     arguments.add("-c", job.sources[source])
     arguments.add_all(["-o", object])
 
-def _run(ctx, job, source, mnemonic, arguments, inputs, outputs, what, host = None):
+def _run(ctx, job, source, mnemonic, what, arguments, inputs, outputs, host = None):
     host = host or job.gpu.host
-    ctx.actions.run(
-        executable = ctx.executable._compile,
-        arguments = arguments,
-        inputs = inputs,
-        tools = [host.compiler, host.launcher, job.gpu.nvcc],
-        outputs = outputs,
-        mnemonic = mnemonic,
-        progress_message = "%s %s for %%{label}" % (what, package_path(source)),
-        resource_set = resources(mnemonic, job),
-        toolchain = job.backend.toolchain,
-        **ACTION
-    )
+    program = {"executable": ctx.executable._compile, "tools": [host.compiler, host.launcher, job.gpu.nvcc]}
+    run_phase(ctx, job, source, job.backend.toolchain, mnemonic, what, arguments, inputs, outputs, program)
 
 def compile_cuda(ctx, job, source):
     """Compiles a CUDA source for all capabilities of the cell.
@@ -166,7 +153,7 @@ def _compile_monolithic(ctx, job, source):
     arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
     _call(arguments, job, source, job.archs, object)
     inputs = preprocessor_inputs(job, source, [job.gpu.files], id_header(job), job.needed)
-    _run(ctx, job, source, "KernelCudaCompile", [arguments], inputs, [object], "Compiling")
+    _run(ctx, job, source, "KernelCudaCompile", "Compiling", [arguments], inputs, [object])
     return [object], [object]
 
 def _compile_split(ctx, job, source):
@@ -205,7 +192,7 @@ def _compile_split(ctx, job, source):
             arguments.add_all("--device", [number, text, _gencode(archs[number][0])])
         _call(arguments, job, source, [], "object.o")
         made = of_host + of_archs.values() + tried
-        _run(ctx, job, source, "CudaPreprocess", [arguments], headers, made, what)
+        _run(ctx, job, source, "CudaPreprocess", what, [arguments], headers, made)
         firsts.append(made[0])
 
     preprocess("Preprocessing", [host_text], texts if has_frontend else {})
@@ -233,7 +220,7 @@ def _compile_split(ctx, job, source):
         arguments.add_all(later_flags)
         arguments.add_all(["-c", "source.cu", "-o", "object.o"])
         files = depset(files, transitive = [job.gpu.programs, read.inputs])
-        _run(ctx, job, source, mnemonic, [arguments], files, outputs, what, asked)
+        _run(ctx, job, source, mnemonic, what, [arguments], files, outputs, asked)
         firsts.append(out)
         return out
 
@@ -298,7 +285,7 @@ def _compile_split(ctx, job, source):
     arguments.add_all([_gencode(arch) for arch in job.archs], before_each = "--image")
     _call(arguments, job, source, [], "object.o")
     inputs = depset([compiled, fatbin] + tried, transitive = [headers])
-    _run(ctx, job, source, "CudaFallback", [arguments], inputs, [object, whole, read], "Checking the code of")
+    _run(ctx, job, source, "CudaFallback", "Checking the code of", [arguments], inputs, [object, whole, read])
     return [whole, object], firsts + [object]
 
 def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts):
@@ -318,6 +305,6 @@ def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts)
     first = phase_file(ctx, source, "CudaDeviceShare")
     arguments.add("--stub", first)
     outputs = [first] + bitcodes.values() + stubs.values()
-    _run(ctx, job, source, "CudaDeviceShare", [arguments], depset(made), outputs, "Sharing the bitcode of")
+    _run(ctx, job, source, "CudaDeviceShare", "Sharing the bitcode of", [arguments], depset(made), outputs)
     firsts.append(first)
     return bitcodes, first

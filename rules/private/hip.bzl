@@ -5,7 +5,7 @@ alone, and what is preprocessed to the same text is compiled once. The code obje
 bundle, an object of its own, which the host's code registers with the runtime.
 """
 
-load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(":actions.bzl", "dirname", "package_path")
 load(
     ":compile.bzl",
     "NO_DIRECTORY",
@@ -14,14 +14,12 @@ load(
     "guarded",
     "id_header",
     "language_flags",
-    "object_file",
     "packed_inputs",
-    "phase_file",
     "prefix_maps",
     "preprocessor_flags",
     "without_definitions",
 )
-load(":resources.bzl", "resources")
+load(":phase.bzl", "object_file", "phase_file", "run_phase")
 
 # Any architecture: the host's phases name none, and clang wants one.
 _NO_ARCH = "gfx906"
@@ -32,18 +30,6 @@ _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 # What CUDA has in host code, and clang's wrapper of HIP if asked: `max` and `min` of all numbers. Without, those of two
 # doubles or two 64-bit integers are `max(int, int)`.
 _HOST_MIN_MAX = ["-D__HIP_DEFINE_EXTENDED_HOST_MIN_MAX__=1", "-D__HIP_DEFINE_MIXED_HOST_MIN_MAX__=1"]
-
-def _run(ctx, job, source, mnemonic, what, arguments, inputs, output, program):
-    ctx.actions.run(
-        arguments = arguments,
-        inputs = inputs,
-        outputs = [output],
-        mnemonic = mnemonic,
-        progress_message = "%s %s for %%{label}" % (what, package_path(source)),
-        resource_set = resources(mnemonic, job),
-        toolchain = job.backend.toolchain,
-        **(program | ACTION)
-    )
 
 def compile_hip(ctx, job, source):
     """Compiles a HIP source for all architectures of the cell.
@@ -94,7 +80,7 @@ def compile_hip(ctx, job, source):
         own = ctx.actions.args()
         own.add_all(options)
         own.add("-o", output)
-        _run(ctx, job, source, mnemonic, what, arguments + [own], inputs, output, program)
+        run_phase(ctx, job, source, job.backend.toolchain, mnemonic, what, arguments + [own], inputs, [output], program)
         firsts.append(output)
         return output
 
@@ -124,7 +110,8 @@ def compile_hip(ctx, job, source):
     for arch, code in codes.items():
         arguments.add_all(["--code", arch, code])
     program = {"executable": ctx.executable._compile}
-    _run(ctx, job, source, "HipBundle", "Bundling the code of", [arguments], codes.values(), bundle, program)
+    what = "Bundling the code of"
+    run_phase(ctx, job, source, job.backend.toolchain, "HipBundle", what, [arguments], codes.values(), [bundle], program)
     firsts.append(bundle)
     for_host = ["--offload-host-only", "--offload-arch=" + _NO_ARCH]
     host_text = preprocess("Preprocessing", for_host)

@@ -1,6 +1,7 @@
 """kernel_bundle: the directory of all variants."""
 
 load(":actions.bzl", "ACTION")
+load(":attrs.bzl", "tool")
 load(":providers.bzl", "KernelVariantInfo")
 load(":transitions.bzl", "neutral_transition")
 
@@ -41,11 +42,7 @@ kernel_bundle = rule(
             mandatory = True,
             doc = "The variants, each a kernel_variant; each sets its own configuration.",
         ),
-        "_assemble": attr.label(
-            default = "//rules/private/tools:assemble",
-            executable = True,
-            cfg = "exec",
-        ),
+        "_assemble": tool("assemble"),
     },
     doc = "One directory that holds every variant under its identifier: what a kernel repository ships as `build/`.",
 )

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":actions.bzl", "ACTION", "dirname", "package_path")
+load(":attrs.bzl", "include", "tool")
 load(":providers.bzl", "KernelIdInfo")
 load(":transitions.bzl", "NONE", "id_transition")
 
@@ -85,20 +86,13 @@ kernel_id = rule(
             mandatory = True,
             doc = "All source files of the kernel for this backend, Python files too.",
         ),
-        "_assemble": attr.label(
-            default = "//rules/private/tools:assemble",
-            executable = True,
-            cfg = "exec",
-        ),
+        "_assemble": tool("assemble"),
         "_linked": attr.label_list(
             default = ["//rules/private/include:id.cpp", "//rules/private/include:module.cpp"],
             allow_files = True,
         ),
         "_more_flags": attr.label(default = "//rules/settings:more_flags"),
-        "_registration": attr.label(
-            default = "//rules/private/include:registration.h",
-            allow_single_file = True,
-        ),
+        "_registration": include("registration.h"),
     },
     provides = [KernelIdInfo],
     toolchains = [_CC],

@@ -4,6 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
+load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
 load(":cuda.bzl", "flag_to_link", "without_threads")
@@ -184,30 +185,16 @@ kernel_objects = rule(
             doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, but for `-std`. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
-        "_compile": attr.label(
-            default = "//rules/private/tools:compile",
-            executable = True,
-            cfg = "exec",
-        ),
+        "_compile": tool("compile"),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
-        "_extension_name": attr.label(
-            default = "//rules/private/include:extension_name.h",
-            allow_single_file = True,
-        ),
+        "_extension_name": include("extension_name.h"),
         "_gcc": attr.label(default = _gcc),
-        "_gcc_step": attr.label(
-            default = "//rules/private/tools:gcc",
-            executable = True,
-            cfg = "exec",
-        ),
+        "_gcc_step": tool("gcc"),
         "_headers": attr.label(default = "//rules/settings:headers"),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_more_flags": attr.label(default = "//rules/settings:more_flags"),
-        "_registration": attr.label(
-            default = "//rules/private/include:registration.h",
-            allow_single_file = True,
-        ),
+        "_registration": include("registration.h"),
         "_stable_abi": attr.label(default = "//rules/settings:stable_abi"),
         "_torch": attr.label(default = "//rules/settings:torch"),
     },

@@ -4,6 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
 load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION", "package_path")
+load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
 load(":errors.bzl", "fail_with")
@@ -165,46 +166,19 @@ kernel_variant = rule(
         "tvm_ffi": attr.string(
             doc = "Version of tvm-ffi, e.g. `0.1`, that the extension is bound with; empty for one that is bound with torch.",
         ),
-        "_abi_check": attr.label(
-            default = "//rules/private/tools:abi_check",
-            executable = True,
-            cfg = "exec",
-        ),
-        "_assemble": attr.label(
-            default = "//rules/private/tools:assemble",
-            executable = True,
-            cfg = "exec",
-        ),
+        "_abi_check": tool("abi_check"),
+        "_assemble": tool("assemble"),
         "_cxx": attr.label(default = "//rules/settings:cxx"),
-        "_exports": attr.label(
-            default = "//rules/private/include:exports.map",
-            allow_single_file = True,
-        ),
-        "_exports_tvm_ffi": attr.label(
-            default = "//rules/private/include:exports_tvm_ffi.map",
-            allow_single_file = True,
-        ),
+        "_exports": include("exports.map"),
+        "_exports_tvm_ffi": include("exports_tvm_ffi.map"),
         "_here": attr.label(
             default = "@platforms//cpu:" + CPU,
             providers = [platform_common.ConstraintValueInfo],
         ),
-        "_link": attr.label(
-            default = "//rules/private/tools:link",
-            executable = True,
-            cfg = "exec",
-        ),
-        "_ops": attr.label(
-            default = "//rules/private/include:_ops.py.template",
-            allow_single_file = True,
-        ),
-        "_ops_noarch": attr.label(
-            default = "//rules/private/include:_ops_noarch.py.template",
-            allow_single_file = True,
-        ),
-        "_ops_tvm_ffi": attr.label(
-            default = "//rules/private/include:_ops_tvm_ffi.py.template",
-            allow_single_file = True,
-        ),
+        "_link": tool("link"),
+        "_ops": include("_ops.py.template"),
+        "_ops_noarch": include("_ops_noarch.py.template"),
+        "_ops_tvm_ffi": include("_ops_tvm_ffi.py.template"),
         "_policy": attr.label(default = "//rules/private/policy"),
         "_shared_types": attr.label(
             default = "//rules/private/policy:shared_types.txt",

@@ -1,7 +1,8 @@
 """Memory and CPU estimates of compile actions, for Bazel's scheduler.
 
-Bazel wants a function of its own name for each `resource_set`; none may be made of a figure. So there is one for each
-amount of memory that phases.bzl names.
+Bazel wants a function of its own name for each `resource_set`; none may be made of a figure (bazelbuild/bazel#15187). So
+there is one for each amount of memory that phases.bzl names. Bazel 9.3 takes a dictionary as well
+(bazelbuild/bazel#29285); these rules are for older ones too.
 """
 
 load(":phases.bzl", "PHASES")

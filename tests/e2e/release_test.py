@@ -117,6 +117,7 @@ def test_what_it_consists_of(released: Path) -> None:
     with tarfile.open(released / "rules_torch_kernels-module-0.1.0.tar.gz") as module:
         members = {name.partition("/")[2] for name in module.getnames()}
     assert {f"py_driver/module/{name}" for name in members if name.startswith(("rules/", "toolchains/"))} <= packed
+    assert not [name for name in packed if name.startswith("py_driver/module/py_driver/")]
     bill = json.loads((released / "rules_torch_kernels-0.1.0.cdx.json").read_text())
     archives = {one["hashes"][0]["content"] for one in bill["components"]}
     assert archives == {entry.sha256 for entry in Releases().lock.entries}

@@ -33,25 +33,27 @@ sdk=${{0%/*}}
 exec "$sdk/zig/zig" clang {flags} {includes} "$@"
 """
 
-_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cc_sdk")
+_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "{rule}")
 
 package(default_visibility = ["//visibility:public"])
 
 exports_files(["zig/zig"])
 
-cc_sdk(
+{rule}(
     name = "sdk",
     clang = {clang},
     compiler = "zig/zig",
     compiler_files = {headers},
-    cpu = {cpu},
-    glibc = {glibc},
+    cpu = "{cpu}",
+    glibc = "{glibc}",
     includes = {includes},
     launcher = "clang++",
-    link_inputs = {link_inputs},
     pack = "{pack}",
+{more})
+"""
+
+_SDK = """    link_inputs = {link_inputs},
     zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/include/**", "zig/lib/libc/**"], allow_empty = True),
-)
 """
 
 # libstdc++, its headers and its archive alike, asks `__libc_single_threaded` whether it may do without atomic
@@ -72,23 +74,6 @@ _EPOCH = [
     "'-D__TIME__=\"00:00:00\"'",
     "'-D__TIMESTAMP__=\"Thu Jan  1 00:00:00 1970\"'",
 ]
-
-_HOST_BUILD = """load("@rules_torch_kernels//toolchains/cc:sdk.bzl", "cc_host")
-
-package(default_visibility = ["//visibility:public"])
-
-cc_host(
-    name = "sdk",
-    clang = {clang},
-    compiler = "zig/zig",
-    compiler_files = {headers},
-    cpu = "x86_64",
-    glibc = {glibc},
-    includes = {includes},
-    launcher = "clang++",
-    pack = "{pack}",
-)
-"""
 
 # libstdc++'s, clang's own, and those of glibc and Linux.
 _HEADERS = ["gcc/include", CLANG_INCLUDE, "zig/lib/libc/include"]
@@ -240,22 +225,38 @@ def _gcc(lock, cpu):
     """
     return lock["gcc"] if cpu == CPU else lock["cross"][cpu]
 
+def _write_build(rctx, rule, clang, glibc, directories, cpu, more = ""):
+    """Writes the BUILD file.
+
+    Args:
+        rctx: repository_ctx.
+        rule: string, of sdk.bzl.
+        clang: int, the major version of the compiler.
+        glibc: string, the version of glibc.
+        directories: list of string, the system include directories.
+        cpu: string, to compile for.
+        more: string, the attributes that only `cc_sdk` has.
+    """
+    rctx.file("BUILD.bazel", _BUILD.format(
+        clang = clang,
+        cpu = cpu,
+        glibc = glibc,
+        headers = json.encode(_HEADERS),
+        includes = json.encode(directories),
+        more = more,
+        pack = pack_headers(rctx, _HEADERS, directories),
+        rule = rule,
+    ))
+
 def _cc_sdk_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     zig = lock["zig"][lock["default"]]
     cpu = rctx.attr.cpu
     others = [other for other in MACHINES if other != cpu]
     directories = _compiler(rctx, zig, _gcc(lock, cpu), lock["glibc"], cpu, _ZIG_PARTS + _libcs(others))
-    maker = rctx.path(rctx.attr.maker or "zig/zig")
-    rctx.file("BUILD.bazel", _BUILD.format(
-        clang = zig["clang"],
-        cpu = json.encode(cpu),
-        glibc = json.encode(lock["glibc"]),
-        headers = json.encode(_HEADERS),
-        includes = json.encode(directories),
-        pack = pack_headers(rctx, _HEADERS, directories),
-        link_inputs = json.encode(_link_inputs(rctx, maker, lock, cpu)),
-    ))
+    link_inputs = _link_inputs(rctx, rctx.path(rctx.attr.maker or "zig/zig"), lock, cpu)
+    more = _SDK.format(link_inputs = json.encode(link_inputs))
+    _write_build(rctx, "cc_sdk", zig["clang"], lock["glibc"], directories, cpu, more)
     return reproducible(rctx)
 
 def _cc_cross_repository_impl(rctx):
@@ -274,15 +275,8 @@ def _cc_cross_repository_impl(rctx):
     directories = _headers(rctx, _gcc(lock, cpu), cpu)
     clang = lock["zig"][lock["default"]]["clang"]
     _launcher(rctx, clang, lock["glibc"], directories, cpu)
-    rctx.file("BUILD.bazel", _BUILD.format(
-        clang = clang,
-        cpu = json.encode(cpu),
-        glibc = json.encode(lock["glibc"]),
-        headers = json.encode(_HEADERS),
-        includes = json.encode(directories),
-        pack = pack_headers(rctx, _HEADERS, directories),
-        link_inputs = json.encode(_link_inputs(rctx, rctx.path(rctx.attr.maker), lock, cpu)),
-    ))
+    more = _SDK.format(link_inputs = json.encode(_link_inputs(rctx, rctx.path(rctx.attr.maker), lock, cpu)))
+    _write_build(rctx, "cc_sdk", clang, lock["glibc"], directories, cpu, more)
     return reproducible(rctx)
 
 def _without_shortcut(rctx):
@@ -307,13 +301,7 @@ def _cc_host_repository_impl(rctx):
     if zig["clang"] < 14:
         _without_shortcut(rctx)
     rctx.delete("work")
-    rctx.file("BUILD.bazel", _HOST_BUILD.format(
-        clang = zig["clang"],
-        glibc = json.encode(lock["glibc"]),
-        headers = json.encode(_HEADERS),
-        includes = json.encode(directories),
-        pack = pack_headers(rctx, _HEADERS, directories),
-    ))
+    _write_build(rctx, "cc_host", zig["clang"], lock["glibc"], directories, CPU)
     return reproducible(rctx)
 
 cc_sdk_repository = repository_rule(

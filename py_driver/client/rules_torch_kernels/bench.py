@@ -67,7 +67,7 @@ def workloads(scripts: list[Path]) -> dict[str, Workload]:
 
 def _workloads(number: int, script: Path) -> Iterator[Workload]:
     """The workloads of one script."""
-    from kernels.benchmark import Benchmark  # type: ignore[import-untyped]  # noqa: PLC0415  (slow to load)
+    from kernels.benchmark import Benchmark  # type: ignore[import-untyped]
 
     name = f"benchmark_module_{number}"
     spec = importlib.util.spec_from_file_location(name, script)
@@ -86,7 +86,7 @@ def _workloads(number: int, script: Path) -> Iterator[Workload]:
 
 def instance(workload: Workload, kernel: Any, device: str) -> Any:  # noqa: ANN401  (a benchmark class of the user's)
     """An object of a benchmark class with its tensors, as the client makes it."""
-    import torch  # noqa: PLC0415
+    import torch
 
     made: Any = workload.owner()
     made.kernel, made.device = kernel, device
@@ -99,7 +99,7 @@ def instance(workload: Workload, kernel: Any, device: str) -> Any:  # noqa: ANN4
 
 def differs(out: Any, expected: Any) -> str:  # noqa: ANN401  (tensors)
     """What is wrong with an output; nothing if it is right."""
-    import torch  # noqa: PLC0415
+    import torch
 
     for value, name in ((out, "`self.out` of the benchmark"), (expected, "what the reference returns")):
         if not isinstance(value, torch.Tensor):
@@ -127,7 +127,7 @@ def _is_real(tensor: Any) -> bool:  # noqa: ANN401
 
 def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
     """Check and time a workload; what came of it, but for its title."""
-    import torch  # noqa: PLC0415
+    import torch
 
     made = [instance(workload, kernels[0], device)]
     reference = getattr(made[0], f"verify_{workload.name}", None)
@@ -209,7 +209,7 @@ def _clocks() -> str:
 
 def machine(device: str) -> dict[str, Any]:
     """What it runs on, with the client's names."""
-    import torch  # noqa: PLC0415
+    import torch
 
     found: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0) if device == "cuda" else "none",

@@ -70,7 +70,7 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
     Raises:
         BuildError: the project is in a repository, and git ignores build.toml or does not say what it ignores.
     """
-    import tomllib  # noqa: PLC0415  (the driver needs Python 3.11 as well)
+    import tomllib
 
     general = tomllib.loads(Path("build.toml").read_text(encoding="utf-8"))["general"]
     name, version = str(general["name"]).replace("-", "_"), f"{general.get('version', 1)}.0.dev0"

@@ -14,7 +14,7 @@ _SIZE = 8192
 
 def _products() -> dict[str, Any]:
     """A large product of matrices for each type that this GPU and torch have."""
-    import torch  # noqa: PLC0415  (slow to load)
+    import torch
 
     def floats(dtype: Any) -> Any:  # noqa: ANN401  (torch's types)
         a = torch.randn(_SIZE, _SIZE, device="cuda").to(dtype)
@@ -36,7 +36,7 @@ def _products() -> dict[str, Any]:
 
 def main() -> int:
     """Print what torch says of the GPU with `--facts`, else its ceilings."""
-    import torch  # noqa: PLC0415
+    import torch
 
     if "--facts" in sys.argv:
         built = torch.version.cuda or torch.version.hip

@@ -108,7 +108,7 @@ def load_variant(made: dict[str, Any]) -> ModuleType:
     Args:
         made: what `driver run --json` says of it.
     """
-    import kernels  # type: ignore[import-untyped]  # noqa: PLC0415  (slow to load)
+    import kernels  # type: ignore[import-untyped]
 
     module: ModuleType = kernels.get_local_kernel(Path(made["path"]).parent, backend=_asked(made["backend"]))
     return module

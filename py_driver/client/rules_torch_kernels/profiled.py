@@ -21,7 +21,7 @@ _WARM_UP = 3
 
 def main() -> int:
     """Run the workload; its name is one that `rules_torch_kernels.bench` gives."""
-    import torch  # noqa: PLC0415  (slow to load)
+    import torch
 
     asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     kernel = load_variant(asked["variant"])

@@ -112,7 +112,7 @@ def host_time(call: Callable[[], Any]) -> float:
     Args:
         call: what to time.
     """
-    import torch  # noqa: PLC0415
+    import torch
 
     samples: list[float] = []
     begin = time.monotonic()
@@ -133,7 +133,7 @@ def _method(calls: Sequence[Callable[[], Any]], device: str) -> tuple[str, Calla
     """How to time here: the best way that works."""
     if device != "cuda":
         return "host", lambda rounds: _by_clock(calls, rounds)
-    import torch  # noqa: PLC0415  (slow to load)
+    import torch
 
     facts = torch.cuda.get_device_properties(torch.cuda.current_device())
     flush = torch.empty(_L2_TIMES * getattr(facts, "L2_cache_size", _L2_UNKNOWN), dtype=torch.uint8, device="cuda")
@@ -155,7 +155,7 @@ def _by_clock(calls: Sequence[Callable[[], Any]], rounds: int) -> list[list[floa
 
 
 def _by_events(calls: Sequence[Callable[[], Any]], flush: Any, rounds: int) -> list[list[float]]:  # noqa: ANN401
-    import torch  # noqa: PLC0415
+    import torch
 
     pairs: list[list[Any]] = [[] for _ in calls]
     for _ in range(rounds):
@@ -177,8 +177,8 @@ def _by_cupti(calls: Sequence[Callable[[], Any]], flush: Any, rounds: int) -> li
         RuntimeError: they cannot be had.
         ValueError: the events are not those of the calls.
     """
-    import torch  # noqa: PLC0415
-    from torch.profiler import ProfilerActivity, profile  # noqa: PLC0415
+    import torch
+    from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:

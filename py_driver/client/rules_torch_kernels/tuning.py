@@ -105,7 +105,7 @@ def _call(
 
 def _poison(made: Any) -> None:  # noqa: ANN401
     """Fill the output, unless it is an input, so that what an earlier configuration wrote does not count."""
-    import torch  # noqa: PLC0415  (slow to load)
+    import torch
 
     out = getattr(made, "out", None)
     if not isinstance(out, torch.Tensor):
@@ -117,7 +117,7 @@ def _poison(made: Any) -> None:  # noqa: ANN401
 
 
 def _synchronize() -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     torch.cuda.synchronize()
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from machine import pretend_cpu
 
 from py_driver.bazel import sandbox
 from py_driver.errors import Code, DriverError
@@ -52,7 +53,7 @@ def test_settings_mount_it_in_the_place_of_the_machines(tmp_path: Path, name: st
     [("riscv64", Code.PLATFORM, "the CPU riscv64"), ("aarch64", Code.SET_UP, r"ld-linux-aarch64\.so\.1 cannot")],
 )
 def test_the_loader_is_that_of_the_machine(cpu: str, code: Code, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: cpu)
+    pretend_cpu(cpu, monkeypatch)
     with pytest.raises(DriverError, match=said) as caught:
         sandbox.worker_files()
     assert caught.value.diagnostics[0].code is code

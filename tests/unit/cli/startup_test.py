@@ -12,18 +12,7 @@ import pytest
 from fuzz import CORPUS, make_project
 
 ROOT = Path(__file__).parents[3]
-HEAVY = (
-    "argcomplete",
-    "torch",
-    "numpy",
-    "huggingface_hub",
-    "jinja2",
-    "rich",
-    "tomlkit",
-    "jsonschema",
-    "kernels",
-    "difflib",
-)
+HEAVY = ("argcomplete", "torch", "numpy", "huggingface_hub", "jinja2", "rich", "tomlkit", "jsonschema", "kernels")
 SLOW = ("dataclasses", "inspect", "hashlib", "subprocess", "http.client")
 """Modules of Python itself that would take a third of the time that `check` and `variants` have."""
 

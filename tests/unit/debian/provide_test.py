@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from machine import pretend_cpu
 
 from py_driver.debian import class_path
 from py_driver.debian import provide as debian
@@ -41,7 +42,7 @@ def test_without_apt_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_other_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    pretend_cpu("riscv64", monkeypatch)
     with pytest.raises(DriverError, match=r"on Linux on x86_64 and aarch64 only") as caught:
         debian.provide(tmp_path, _output()[0])
     assert caught.value.diagnostics[0].code is Code.PLATFORM
@@ -51,7 +52,7 @@ def test_arm_servers_have_packages_and_a_directory_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, here = debian._resource()[0], _place(tmp_path)  # noqa: SLF001  (as above)
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    pretend_cpu("aarch64", monkeypatch)
     theirs, there = debian._resource()[0], _place(tmp_path)  # noqa: SLF001
     assert debian.place_of(tmp_path) == there != here
     assert (ours["architecture"], theirs["architecture"]) == ("amd64", "arm64")

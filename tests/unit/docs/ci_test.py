@@ -18,6 +18,7 @@ import pytest
 from actions import ACTION, OWN, WORKFLOW, Runner, evaluate, filled, load
 
 from py_driver.bazel.remote import config_file, remote_of
+from py_driver.system.cache import cache_root
 
 ROOT = Path(__file__).parents[3]
 CI = ROOT / "docs" / "ci"
@@ -71,8 +72,6 @@ def runner(tmp_path: Path) -> Runner:
 @pytest.fixture
 def with_environment(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
     """The same, where the cache of the action has the Python environments of this user."""
-    from py_driver.system.cache import cache_root  # noqa: PLC0415
-
     cache = runner.temp / "rules_torch_kernels"
     cache.mkdir(parents=True)
     (cache / "venvs").symlink_to(cache_root() / "venvs")

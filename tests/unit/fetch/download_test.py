@@ -20,7 +20,7 @@ from py_driver.fetch.store import Store
 from py_driver.fetch.transfer import Meter
 from py_driver.system.cache import cache_root
 
-PROGRAM = Path(__file__).parents[3] / "py_driver/fetch/__main__.py"
+PROGRAM = Path(__file__).parents[3] / "toolchains/fetch.py"
 NAME = "demo-1.0-py3-none-any.whl"
 FILE = f"/files/{NAME}"
 BODY = wheel({"demo/data": noise(3_000_000), "demo/tool": b"#!/bin/sh\n"}, executable=("demo/tool",))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
-PROGRAM = Path(__file__).parents[3] / "py_driver/fetch/__main__.py"
+PROGRAM = Path(__file__).parents[3] / "toolchains/fetch.py"
 NAME = "demo-1.0-py3-none-any.whl"
 MEMBERS = {"demo/include/a.h": noise(5_000, "a"), "demo/include/b.h": noise(5_000, "b"), "demo/lib.so": noise(90_000)}
 BODY = wheel(MEMBERS)

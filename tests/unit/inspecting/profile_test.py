@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver.authoring.dev_build import DevBuild
 from py_driver.errors import Code, DriverError
@@ -109,8 +110,6 @@ def test_debugger_stops_in_the_kernel_and_not_where_it_is_launched() -> None:
 
 @pytest.fixture
 def made(tmp_path: Path) -> DevBuild:
-    from sections import CPU, CUDA, GENERAL, TORCH, make  # noqa: PLC0415
-
     variants = make(tmp_path, GENERAL + TORCH + CPU + CUDA).variants
     return DevBuild(
         directory=tmp_path,

@@ -14,8 +14,9 @@ from py_driver.errors import Code, DriverError
 from py_driver.fetch.entry import Origin
 from py_driver.matrix import lock_update as locking
 from py_driver.matrix.lock import PARTS
-from py_driver.matrix.lock_update import Requirement, complete, look_up, read, wanted
+from py_driver.matrix.lock_update import complete, look_up, read
 from py_driver.matrix.releases import Releases, lock_file
+from py_driver.matrix.requirements import Requirement, wanted
 
 if TYPE_CHECKING:
     from pathlib import Path

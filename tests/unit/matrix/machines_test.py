@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from machine import pretend_cpu
 from sections import CUDA, GENERAL, TORCH, make
 
 from py_driver.building.selection import archives
@@ -29,7 +30,7 @@ LOCKED: dict[str, Any] = {kind: json.loads(lock_file(kind).read_text(encoding="u
 
 def lock_on(cpu: str, monkeypatch: pytest.MonkeyPatch) -> Lock:
     """The lock of a machine with a CPU."""
-    monkeypatch.setattr("platform.machine", lambda: cpu)
+    pretend_cpu(cpu, monkeypatch)
     lock = Releases().lock
     assert lock.machine == cpu
     return lock._replace(parts={kind: lock.parts[kind] for kind in PARTS})

@@ -19,8 +19,10 @@ from py_driver.building.selection import archives
 from py_driver.cli.arguments import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.cells import parse
-from py_driver.matrix.lock_update import check_user_lock, complete, wanted
+from py_driver.matrix.lock_update import check_user_lock, complete
 from py_driver.matrix.releases import Releases
+from py_driver.matrix.requirements import wanted
+from py_driver.plan.plan import plan_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,8 +276,6 @@ def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path,
 
 @pytest.fixture
 def one_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
-
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
     return plan_directory(Path(__file__).parents[2] / "e2e" / "projects" / "tiny", Releases())
 

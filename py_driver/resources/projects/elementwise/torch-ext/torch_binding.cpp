@@ -12,6 +12,8 @@ namespace kernel = [[ module ]]_impl;
 
 [% include "projects/parts/float_types.cpp" %]
 
+[% include "projects/parts/call.cpp" %]
+
 void [[ module ]]_op(at::Tensor& out, const at::Tensor& input) {
   TORCH_CHECK(out.sizes() == input.sizes(), "[[ module ]]: out has shape ", out.sizes(), ", input ", input.sizes());
   TORCH_CHECK(out.scalar_type() == input.scalar_type(), "[[ module ]]: out is ", out.scalar_type(), ", input ",
@@ -29,22 +31,9 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& input) {
       layout.strides[dim] = from.stride(dim);
     }
   }
-[% if cpu %]
-#ifdef CPU_KERNEL
-  kernel::run(type, out.data_ptr(), from.const_data_ptr(), dense ? nullptr : &layout, from.numel(), nullptr);
-[% endif %]
-[% if cpu and gpu %]
-#else
-[% endif %]
-[% if gpu %]
-  const c10::cuda::CUDAGuard guard(from.device());
-  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
-  C10_CUDA_CHECK(static_cast<cudaError_t>(
-      kernel::run(type, out.data_ptr(), from.const_data_ptr(), dense ? nullptr : &layout, from.numel(), stream)));
-[% endif %]
-[% if cpu %]
-#endif
-[% endif %]
+  call(from, [&](void* stream) {
+    return kernel::run(type, out.data_ptr(), from.const_data_ptr(), dense ? nullptr : &layout, from.numel(), stream);
+  });
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ kernel::Type type_of(const at::Tensor& tensor, bool narrow_sums) {
   }
 }
 
+[% include "projects/parts/call.cpp" %]
+
 void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool narrow_sums) {
   TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "[[ module ]]: a has shape ", a.sizes(), ", b ",
               b.sizes());
@@ -41,22 +43,9 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, 
   const bool by_columns = !b.is_contiguous() && b.t().is_contiguous();
   const at::Tensor right = by_columns ? b : b.contiguous();
   const kernel::Sizes sizes = {a.size(0), b.size(1), a.size(1), by_columns};
-[% if cpu %]
-#ifdef CPU_KERNEL
-  kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, nullptr);
-[% endif %]
-[% if cpu and cuda %]
-#else
-[% endif %]
-[% if cuda %]
-  const c10::cuda::CUDAGuard guard(a.device());
-  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
-  C10_CUDA_CHECK(static_cast<cudaError_t>(
-      kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, stream)));
-[% endif %]
-[% if cpu %]
-#endif
-[% endif %]
+  call(a, [&](void* stream) {
+    return kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, stream);
+  });
 }
 
 }  // namespace

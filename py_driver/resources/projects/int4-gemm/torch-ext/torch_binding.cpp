@@ -27,6 +27,8 @@ at::Tensor aligned(const at::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(dense.const_data_ptr()) % 16 == 0 ? dense : dense.clone();
 }
 
+[% include "projects/parts/call.cpp" %]
+
 void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scales) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == 2 * weight.size(1), "[[ module ]]: x has shape ",
               x.sizes(), ", weight ", weight.sizes(), ": two weights are in a byte");
@@ -51,24 +53,10 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& wei
   const at::Tensor packed = aligned(weight);
   const at::Tensor factors = scales.contiguous();
   const kernel::Sizes sizes = {x.size(0), weight.size(0), x.size(1), x.size(1) / scales.size(1)};
-[% if cpu %]
-#ifdef CPU_KERNEL
-  kernel::run(type, out.data_ptr(), from.const_data_ptr(), packed.const_data_ptr(), factors.const_data_ptr(), sizes,
-              nullptr);
-[% endif %]
-[% if cpu and cuda %]
-#else
-[% endif %]
-[% if cuda %]
-  const c10::cuda::CUDAGuard guard(x.device());
-  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
-  C10_CUDA_CHECK(static_cast<cudaError_t>(kernel::run(type, out.data_ptr(), from.const_data_ptr(),
-                                                      packed.const_data_ptr(), factors.const_data_ptr(), sizes,
-                                                      stream)));
-[% endif %]
-[% if cpu %]
-#endif
-[% endif %]
+  call(x, [&](void* stream) {
+    return kernel::run(type, out.data_ptr(), from.const_data_ptr(), packed.const_data_ptr(), factors.const_data_ptr(),
+                       sizes, stream);
+  });
 }
 
 }  // namespace

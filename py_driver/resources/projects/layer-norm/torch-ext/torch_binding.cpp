@@ -37,24 +37,7 @@ at::Tensor checked_statistic(const char* name, const at::Tensor& tensor, const a
   return tensor.contiguous();
 }
 
-// Calls a function of the kernel on the current stream, with that as its last argument.
-template <class Call>
-void call(const at::Tensor& x, Call function) {
-[% if cpu %]
-#ifdef CPU_KERNEL
-  function(nullptr);
-[% endif %]
-[% if cpu and cuda %]
-#else
-[% endif %]
-[% if cuda %]
-  const c10::cuda::CUDAGuard guard(x.device());
-  C10_CUDA_CHECK(static_cast<cudaError_t>(function(c10::cuda::getCurrentCUDAStream().stream())));
-[% endif %]
-[% if cpu %]
-#endif
-[% endif %]
-}
+[% include "projects/parts/call.cpp" %]
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> [[ module ]]_op(const at::Tensor& input,
                                                                            const at::Tensor& residual,

@@ -12,6 +12,8 @@ namespace kernel = [[ module ]]_impl;
 
 [% include "projects/parts/float_types.cpp" %]
 
+[% include "projects/parts/call.cpp" %]
+
 void [[ module ]]_op(at::Tensor& out, const at::Tensor& input, std::int64_t variant) {
   TORCH_CHECK(input.dim() > 0, "[[ module ]]: the input has no rows");
   TORCH_CHECK(out.sizes() == input.sizes(), "[[ module ]]: out has shape ", out.sizes(), ", input ", input.sizes());
@@ -30,22 +32,9 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& input, std::int64_t vari
   const kernel::Type type = type_of(from);
   const std::int64_t rows = from.numel() / columns;
   const int chosen = static_cast<int>(variant);
-[% if cpu %]
-#ifdef CPU_KERNEL
-  kernel::run(type, out.data_ptr(), from.const_data_ptr(), rows, columns, chosen, nullptr);
-[% endif %]
-[% if cpu and cuda %]
-#else
-[% endif %]
-[% if cuda %]
-  const c10::cuda::CUDAGuard guard(from.device());
-  void* const stream = c10::cuda::getCurrentCUDAStream().stream();
-  C10_CUDA_CHECK(static_cast<cudaError_t>(
-      kernel::run(type, out.data_ptr(), from.const_data_ptr(), rows, columns, chosen, stream)));
-[% endif %]
-[% if cpu %]
-#endif
-[% endif %]
+  call(from, [&](void* stream) {
+    return kernel::run(type, out.data_ptr(), from.const_data_ptr(), rows, columns, chosen, stream);
+  });
 }
 
 }  // namespace

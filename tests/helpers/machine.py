@@ -1,0 +1,15 @@
+"""A machine with another CPU, as Python sees it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def pretend_cpu(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the kernel of this machine name another CPU."""
+    here = os.uname()
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((*here[:4], cpu)))
