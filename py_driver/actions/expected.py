@@ -134,7 +134,7 @@ class _Contents:
             files = closure(source, group.headers, self._scanned)
             includes = [path for name in files for path in self._scanned(name) or ()]
             # hipify makes all files of a section at once, and what it made is offered to each of them.
-            own = group.sources if BUILT[group.backend].rewrites else (source,)
+            own = group.sources if BUILT[group.backend].rewriter else (source,)
             self._known[key] = _Content(
                 offered=_digest(self._of([*own, *group.headers])),
                 included=_digest(self._of(sorted(files))),
@@ -186,7 +186,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     pinned = [other.get(one, f"library {one}") for one in group.depends]
     headers = [settings.toolchains.get(one) for one in pinned]
     gcc = settings.gcc or group.openmp
-    narrow = settings.needed and not BUILT[group.backend].rewrites
+    narrow = settings.needed and not BUILT[group.backend].rewriter
     for source in group.sources:
         content = contents.of(group, source)
         seen = TorchHeaders.NONE

@@ -34,7 +34,8 @@ def rules_digest() -> str:
     import hashlib  # noqa: PLC0415  (slow to load, and few commands need it)
 
     digest = hashlib.sha256()
-    for path in sorted((module_root() / "rules" / "private").rglob("*")):
+    rules = module_root() / "rules"
+    for path in sorted([*(rules / "facts").rglob("*"), *(rules / "private").rglob("*")]):
         if path.is_file():
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -4,6 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
+load("//rules/facts:backends.bzl", "CXX_EXTENSIONS", "OTHER_LANGUAGES")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
 load(":cuda.bzl", "flag_to_link", "without_threads")
@@ -96,13 +97,13 @@ def _kernel_objects_impl(ctx):
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
-        cuda_flags = without_threads(ctx.attr.cuda_flags) + (more if ctx.attr.backend == "cuda" else []),
+        cuda_flags = without_threads(ctx.attr.cuda_flags) + (more if backend.flags == "cuda_flags" else []),
         cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags + more,
         gcc = gcc,
         gpu = gpu,
         headers = [sources[file] for file in ctx.files.hdrs],
-        hip_flags = ctx.attr.hip_flags + (more if ctx.attr.backend == "rocm" else []),
+        hip_flags = ctx.attr.hip_flags + (more if backend.flags == "hip_flags" else []),
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
@@ -179,7 +180,7 @@ kernel_objects = rule(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
         ),
         "srcs": attr.label_list(
-            allow_files = [".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".S"],
+            allow_files = ["." + extension for extension in list(LANGUAGES) + CXX_EXTENSIONS + list(OTHER_LANGUAGES)],
             mandatory = True,
             doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, but for `-std`. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),

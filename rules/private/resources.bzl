@@ -4,7 +4,7 @@ Bazel wants a function of its own name for each `resource_set`; none may be made
 amount of memory that phases.bzl names.
 """
 
-load(":phases.bzl", "PHASES")
+load("//rules/facts:phases.bzl", "PHASES")
 
 def _one(megabytes):
     return {"cpu": 1, "memory": megabytes}

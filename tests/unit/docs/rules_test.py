@@ -1,6 +1,6 @@
 """docs/rules.md is what the rules say of themselves; UPDATE_EXPECTED=1 writes it anew.
 
-The rules are read as text: a call of `rule` is the same in Starlark and in Python.
+The rules are read as text: a call of `rule` is the same in Starlark and in Python, and so are lists made of facts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import ast
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +54,17 @@ def text_of(node: ast.expr | None) -> str:
     return text
 
 
+def strings(node: ast.expr) -> list[str]:
+    """A list of literals and facts."""
+    backends = facts("backends")
+    languages = {name: title for one in backends["BACKENDS"].values() for name, title in one["languages"].items()}
+    found = eval(  # noqa: S307  (text of this project)
+        compile(ast.Expression(node), "rules", "eval"), {**backends, "LANGUAGES": languages}
+    )
+    assert all(isinstance(one, str) for one in found)
+    return list(found)
+
+
 def called(node: ast.expr) -> str:
     assert isinstance(node, ast.Call)
     return ast.unparse(node.func)
@@ -74,17 +87,16 @@ def public_rules() -> Iterator[tuple[str, ast.Module]]:
 def attribute_line(name: str, call: ast.expr) -> str:
     assert isinstance(call, ast.Call)
     given = keywords(call)
-    facts = [TYPES[called(call).removeprefix("attr.")]]
-    facts += ["mandatory"] if "mandatory" in given and ast.literal_eval(given["mandatory"]) else []
+    about = [TYPES[called(call).removeprefix("attr.")]]
+    about += ["mandatory"] if "mandatory" in given and ast.literal_eval(given["mandatory"]) else []
     if providers := given.get("providers"):
         assert isinstance(providers, ast.List)
-        facts.append("of targets with " + ", ".join(f"`{ast.unparse(one)}`" for one in providers.elts))
+        about.append("of targets with " + ", ".join(f"`{ast.unparse(one)}`" for one in providers.elts))
     if "values" in given:
-        values = ast.literal_eval(given["values"])
-        facts.append("one of " + ", ".join(f"`{value}`" if value else "empty" for value in values))
-    files = ast.literal_eval(given["allow_files"]) if "allow_files" in given else False
-    facts += ["files: " + ", ".join(f"`{suffix}`" for suffix in files)] if isinstance(files, list) else []
-    return f"- `{name}` ({'; '.join(facts)}). {text_of(given.get('doc'))}"
+        about.append("one of " + ", ".join(f"`{value}`" if value else "empty" for value in strings(given["values"])))
+    if not isinstance(files := given.get("allow_files", ast.Constant(False)), ast.Constant):  # noqa: FBT003
+        about.append("files: " + ", ".join(f"`{suffix}`" for suffix in strings(files)))
+    return f"- `{name}` ({'; '.join(about)}). {text_of(given.get('doc'))}"
 
 
 def rule_section(name: str, module: ast.Module) -> str:
