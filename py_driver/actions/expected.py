@@ -9,6 +9,7 @@ from py_driver.actions.phases import TorchHeaders, last_of, phases, way_of
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
+from py_driver.matrix.facts import facts
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 from py_driver.plan.section_search import OPENMP
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
-
-_DEFAULT_ABI = "cxx11"
-"""As in rules/private/transitions.bzl."""
 
 
 class Step(NamedTuple):
@@ -173,7 +171,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     cell, needs = variant.cell, variant.needs
     backend = cell.backend if BUILT[group.backend].prefix else group.backend
     # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
-    torch = standard = needs.abi if needs.abi and needs.abi != _DEFAULT_ABI else ""
+    torch = standard = needs.abi if needs.abi and needs.abi != facts("settings")["CXX_ABIS"][0] else ""
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"

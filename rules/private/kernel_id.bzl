@@ -2,9 +2,10 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/facts:backends.bzl", "BACKENDS")
+load("//rules/facts:settings.bzl", "NONE")
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(":providers.bzl", "KernelIdInfo")
-load(":transitions.bzl", "NONE", "id_transition")
+load(":transitions.bzl", "id_transition")
 
 _CC = "//toolchains/cc:toolchain_type"
 

@@ -2,9 +2,10 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
+load("//rules/facts:backends.bzl", "CXX_EXTENSIONS", "OTHER_LANGUAGES")
+load("//rules/facts:settings.bzl", "FLAGS", "NONE")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
-load("//rules/facts:backends.bzl", "CXX_EXTENSIONS", "OTHER_LANGUAGES")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
 load(":cuda.bzl", "flag_to_link", "without_threads")
@@ -13,7 +14,7 @@ load(":gcc.bzl", "asks_for_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
-load(":transitions.bzl", "NONE", "more_flags", "objects_transition")
+load(":transitions.bzl", "more_flags", "objects_transition")
 
 # The header of OpenMP, for sources that include it without asking for OpenMP: gcc compiles their C++, which has it in
 # sight, and others get it alone.
@@ -146,7 +147,7 @@ kernel_objects = rule(
             doc = "`cpu`, `cuda` or `rocm`.",
         ),
         "cuda_compile": attr.string(
-            values = ["", "split", "monolithic"],
+            values = [""] + FLAGS["cuda_compile"]["values"],
             doc = "Whether each phase of nvcc is an action of its own. Empty: as `//rules/settings:cuda_compile` says.",
         ),
         "cuda_flags": attr.string_list(
@@ -163,7 +164,7 @@ kernel_objects = rule(
             doc = "Headers, and other files that the sources include.",
         ),
         "headers": attr.string(
-            values = ["", "needed", "full"],
+            values = [""] + FLAGS["headers"]["values"],
             doc = "Which of torch's headers are read: those that the sources need, or all. Empty: as `//rules/settings:headers` says.",
         ),
         "hip_flags": attr.string_list(

@@ -59,7 +59,7 @@ def strings(node: ast.expr) -> list[str]:
     backends = facts("backends")
     languages = {name: title for one in backends["BACKENDS"].values() for name, title in one["languages"].items()}
     found = eval(  # noqa: S307  (text of this project)
-        compile(ast.Expression(node), "rules", "eval"), {**backends, "LANGUAGES": languages}
+        compile(ast.Expression(node), "rules", "eval"), {**backends, **facts("settings"), "LANGUAGES": languages}
     )
     assert all(isinstance(one, str) for one in found)
     return list(found)
