@@ -33,6 +33,7 @@ def add_local(parser: argparse.ArgumentParser) -> None:
         parser: of the command.
     """
     from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
+    from py_driver.matrix.backends import BUILT  # noqa: PLC0415
 
     add_directory(parser)
     parser.add_argument(
@@ -43,7 +44,7 @@ def add_local(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--backend",
-        choices=["cpu", "cuda", "rocm"],
+        choices=[*BUILT],
         help="build for this backend (default: for the GPU if there is one that torch can use, else for the CPU)",
     )
     parser.add_argument(

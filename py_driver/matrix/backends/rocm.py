@@ -25,7 +25,7 @@ class Rocm(Backend):
 
     family: ClassVar[str] = "rocm"
     compiler: ClassVar[str] = "ROCm"
-    digits: ClassVar[str] = r"([1-9])(\d)"
+    digits: ClassVar[str] = r"([1-9])(\d|[1-9]\d)"  # each major version has one digit, so `rocm710` is 7.10
     example: ClassVar[str] = "7.2"
     arch: ClassVar[str] = GFX
     defaults: ClassVar[str] = "default-archs"
