@@ -356,7 +356,7 @@ def test_the_option_names_the_file(
         (TORCH.replace('["cxx11"]', "[]"), [Code.BAD_VALUE]),
         (TORCH.replace('["cpu"]', '["cpu", "cpu"]'), [Code.BAD_VALUE]),
         (CUDA.replace('"12.7"', '"1.30"'), [Code.BAD_VALUE]),
-        (CUDA.replace('"12.7"', '"13.10"'), [Code.BAD_VALUE]),
+        (CUDA.replace('"12.7"', '"13.100"'), [Code.BAD_VALUE]),
         (CUDA.replace('"8.0", "9.0"', '"x"'), [Code.BAD_VALUE]),
         (CUDA.replace('["8.0"]', '["nope"]'), [Code.BAD_VALUE]),
         (CUDA.replace("libcudart.so.12", "a')"), [Code.BAD_VALUE]),
