@@ -23,8 +23,8 @@ def facts(file: str) -> Mapping[str, Any]:
         DriverError: see `module_root`.
     """
     text = (module_root() / "rules" / "facts" / f"{file}.bzl").read_text(encoding="utf-8")
-    return {
-        ast.unparse(statement.targets[0]): ast.literal_eval(statement.value)
-        for statement in ast.parse(text).body
-        if isinstance(statement, ast.Assign)
-    }
+    found = {}
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.Assign) and isinstance(target := statement.targets[0], ast.Name):
+            found[target.id] = ast.literal_eval(statement.value)
+    return found
