@@ -28,6 +28,7 @@ from py_driver.manifest.parts import PYTHON_PACKAGES  # noqa: E402
 from py_driver.manifest.schema import example, make_schema  # noqa: E402
 from py_driver.manifest.tables import TABLES  # noqa: E402
 from py_driver.matrix.backends import BUILT  # noqa: E402
+from py_driver.matrix.facts import facts  # noqa: E402
 from py_driver.matrix.releases import Releases, openmp_file  # noqa: E402
 from py_driver.matrix.torch_openmp import read_file  # noqa: E402
 from py_driver.output import Output  # noqa: E402
@@ -143,7 +144,11 @@ def _text(node: ast.expr | None) -> str:
 
 
 def _strings(node: ast.expr) -> list[str]:
-    return list(ast.literal_eval(node))
+    """A list of literals and of facts."""
+    backends = facts("backends")
+    languages = {name: title for backend in backends["BACKENDS"].values() for name, title in backend["languages"].items()}
+    names = {**backends, **facts("settings"), "LANGUAGES": languages}
+    return list(eval(compile(ast.Expression(node), "rules", "eval"), names))  # noqa: S307  (text of this project)
 
 
 def _call(node: ast.expr) -> ast.Call:

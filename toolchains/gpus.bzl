@@ -1,15 +1,10 @@
 """How releases are named: in a cell, and in repositories."""
 
+load("//rules/facts:backends.bzl", "BACKENDS")
 load("//toolchains/cc:flags.bzl", "CPU")
 
-# By the directory of the toolchain:
-#
-# prefix: what the backend of a cell begins with; the release follows, as in `cu130`.
-# torch_build: what follows the version in the setting `torch`, as in torch's own local versions (`2.13.0+rocm7.2`).
-GPUS = {
-    "cuda": struct(prefix = "cu", torch_build = ""),
-    "rocm": struct(prefix = "rocm", torch_build = "+rocm"),
-}
+# The facts of the backends that have toolkits, by the directory of the toolchain.
+GPUS = {name: struct(**facts) for name, facts in BACKENDS.items() if facts["prefix"]}
 
 def gpu_of(backend):
     """What the backend of a cell is a release of.

@@ -9,6 +9,7 @@ from py_driver.actions.phases import TorchHeaders, last_of, phases, way_of
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
+from py_driver.matrix.facts import facts
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 from py_driver.plan.section_search import OPENMP
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
-
-_DEFAULT_ABI = "cxx11"
-"""As in rules/private/transitions.bzl."""
 
 
 class Step(NamedTuple):
@@ -134,7 +132,7 @@ class _Contents:
             files = closure(source, group.headers, self._scanned)
             includes = [path for name in files for path in self._scanned(name) or ()]
             # hipify makes all files of a section at once, and what it made is offered to each of them.
-            own = group.sources if BUILT[group.backend].rewrites else (source,)
+            own = group.sources if BUILT[group.backend].rewriter else (source,)
             self._known[key] = _Content(
                 offered=_digest(self._of([*own, *group.headers])),
                 included=_digest(self._of(sorted(files))),
@@ -173,7 +171,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     cell, needs = variant.cell, variant.needs
     backend = cell.backend if BUILT[group.backend].prefix else group.backend
     # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
-    torch = standard = needs.abi if needs.abi and needs.abi != _DEFAULT_ABI else ""
+    torch = standard = needs.abi if needs.abi and needs.abi != facts("settings")["CXX_ABIS"][0] else ""
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
@@ -186,7 +184,7 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     pinned = [other.get(one, f"library {one}") for one in group.depends]
     headers = [settings.toolchains.get(one) for one in pinned]
     gcc = settings.gcc or group.openmp
-    narrow = settings.needed and not BUILT[group.backend].rewrites
+    narrow = settings.needed and not BUILT[group.backend].rewriter
     for source in group.sources:
         content = contents.of(group, source)
         seen = TorchHeaders.NONE

@@ -1,14 +1,13 @@
-"""The kinds of actions that compile, as rules/private/phases.bzl states them."""
+"""The kinds of actions that compile, as rules/facts/phases.bzl states them."""
 
 from __future__ import annotations
 
-import ast
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.matrix.installation import module_root
+from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ class Phase(NamedTuple):
 
     Attributes:
         ways: how sources are compiled that need it.
+        work: what it does, for people.
         memory: megabytes, as Bazel is told: without torch's headers in sight, with those needed, and with all of them.
         seconds: before one was measured, likewise.
         after: the kinds whose outputs it reads.
@@ -31,9 +31,13 @@ class Phase(NamedTuple):
             it, and `seconds`.
         reads_headers: whether it reads the headers though it follows others.
         reads_id: whether it reads the id of the kernel though it follows others.
+        text: which text it makes that the report reads: `preprocessed`, `ptx` or none.
+        names_headers: when it says which of torch's headers the source read: `always`, `sometimes` or never.
+        elsewhere: how its messages tell of device code of another source: `undefined`, `twice` or not at all.
     """
 
     ways: Sequence[str]
+    work: str
     memory: Sequence[int]
     seconds: Sequence[float]
     after: Sequence[str] = ()
@@ -43,6 +47,12 @@ class Phase(NamedTuple):
     templates: Mapping[str, float] = MappingProxyType({})
     reads_headers: bool = False
     reads_id: bool = False
+    text: str = ""
+    names_headers: str = ""
+    elsewhere: str = ""
+
+
+_OTHER = Phase(ways=(), work="", memory=(), seconds=())
 
 
 @cache
@@ -50,10 +60,27 @@ def phases() -> Mapping[str, Phase]:
     """All kinds by mnemonic, in the order in which a page shows them.
 
     Raises:
-        DriverError: see `module_root`.
+        DriverError: see `facts`.
     """
-    text = (module_root() / "rules" / "private" / "phases.bzl").read_text(encoding="utf-8")
-    return {mnemonic: Phase(**row) for mnemonic, row in ast.literal_eval(text.partition("\nPHASES = ")[2]).items()}
+    return {mnemonic: Phase(**row) for mnemonic, row in facts("phases")["PHASES"].items()}
+
+
+def kind(mnemonic: str) -> Phase:
+    """A kind of action by its mnemonic; one with nothing of its own if it does not compile.
+
+    Raises:
+        DriverError: see `facts`.
+    """
+    return phases().get(mnemonic, _OTHER)
+
+
+def work_of(mnemonic: str) -> str:
+    """What a kind of action does, for people; its mnemonic if that is unknown.
+
+    Raises:
+        DriverError: see `facts`.
+    """
+    return kind(mnemonic).work or str(facts("phases")["OTHER_WORK"].get(mnemonic, mnemonic))
 
 
 class TorchHeaders(IntEnum):
@@ -62,6 +89,20 @@ class TorchHeaders(IntEnum):
     NONE = 0
     NEEDED = 1
     FULL = 2
+
+
+def has_text(text: str, mnemonic: str) -> bool:
+    """Whether a text of a kind is made where sources are compiled as by a kind of action, or would be in phases.
+
+    Args:
+        text: see `Phase`.
+        mnemonic: of the action.
+
+    Raises:
+        DriverError: see `facts`.
+    """
+    families = {way.partition("-")[0] for phase in phases().values() if phase.text == text for way in phase.ways}
+    return any(way.partition("-")[0] in families for way in kind(mnemonic).ways)
 
 
 def way_of(source: str, backend: Backend, *, whole: bool, headers: TorchHeaders = TorchHeaders.NONE) -> str:

@@ -14,6 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from py_driver.authoring.session import TAKEN
 from py_driver.errors import Code, DriverError, error
+from py_driver.matrix.backends import BUILT, TOOLKITS
 from py_driver.plan.plan import plan_directory
 from py_driver.resources import resource, resources_below
 from py_driver.spelling import did_you_mean
@@ -101,8 +102,8 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
         "repo_id": f"{owner or _NO_OWNER}/{name}",
         "title": f"{template.summary[0].upper()}{template.summary[1:]}.",
         "backends": "[" + ", ".join(f'"{one}"' for one in chosen) + "]",
-        **{one: one in chosen for one in ("cpu", "cuda", "rocm")},
-        "gpu": "cuda" in chosen or "rocm" in chosen,
+        **{one: one in chosen for one in BUILT},
+        "gpu": any(one.family in chosen for one in TOOLKITS),
     }
     environment = Environment(
         loader=FunctionLoader(resource),

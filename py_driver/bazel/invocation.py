@@ -12,6 +12,7 @@ from py_driver.bazel.remote import REMOTE_JOBS, Remote, bazel_options
 from py_driver.bazel.run import run as run_bazel
 from py_driver.bazel.sandbox import isolation
 from py_driver.bazel.spawns import options as log_options
+from py_driver.matrix.facts import facts
 from py_driver.matrix.installation import MODULE_NAME
 from py_driver.system.cache import cache_root
 from py_driver.system.memory import step_memory
@@ -56,10 +57,11 @@ class Cxx(StrEnum):
     GCC = "gcc"
 
 
-CUDA_COMPILE: Final = CudaCompile.SPLIT
-HEADERS: Final = Headers.NEEDED
-CXX: Final = Cxx.CLANG
-"""What these are where nobody chooses, as in rules/settings."""
+_FLAGS: Final = facts("settings")["FLAGS"]
+CUDA_COMPILE: Final = CudaCompile(_FLAGS["cuda_compile"]["default"])
+HEADERS: Final = Headers(_FLAGS["headers"]["default"])
+CXX: Final = Cxx(_FLAGS["cxx"]["default"])
+"""What these are where nobody chooses."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,6 +34,7 @@ def add_local(parser: Parser) -> None:
         parser: of the command.
     """
     from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
+    from py_driver.matrix.backends import BUILT  # noqa: PLC0415
 
     add_directory(parser)
     select = parser.group("select")
@@ -46,7 +47,7 @@ def add_local(parser: Parser) -> None:
     )
     select.add_argument(
         "--backend",
-        choices=["cpu", "cuda", "rocm"],
+        choices=[*BUILT],
         help="build for this backend (default: that of a GPU usable by torch, else cpu)",
     )
     select.add_argument(

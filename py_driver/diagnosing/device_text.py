@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from py_driver.actions.phases import kind
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,7 +20,6 @@ _COPIED: Final = re.compile(
 _LLD: Final = re.compile(r"undefined (?:\w+ )?symbol: (?P<name>.+)$")
 _TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
 _EXTERN: Final = re.compile(r"\bextern\b.*__(?:device|constant|managed)__")
-_HIP, _HOST = "HipLink", "CudaHostCompile"
 _FEW: Final = 3
 _HELP: Final = (
     "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it into "
@@ -68,7 +69,8 @@ def explained(
         place: where it was said.
         paths: of the build.
     """
-    said = _said(message, place.mnemonic)
+    elsewhere = kind(place.mnemonic).elsewhere
+    said = _said(message, elsewhere)
     if said is None:
         return None
     name, text = said
@@ -76,7 +78,7 @@ def explained(
     project = place.project
     file = next((listed for listed in project.plan.files if str(project.directory / listed) == place.file), "")
     with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
-    if place.mnemonic == _HOST and not any(
+    if elsewhere == "twice" and not any(
         _EXTERN.search(paths.text_of(project, listed, number) or "")
         for listed, numbers in with_name.items()
         for number in numbers
@@ -91,14 +93,14 @@ def explained(
     return Explained(message=text, line=line, lines=(f"{where}{severity}: {text}", *shown, *also, _HELP))
 
 
-def _said(message: str, mnemonic: str) -> tuple[str, str] | None:
+def _said(message: str, elsewhere: str) -> tuple[str, str] | None:
     """The name that another source defines, and what that means here; None of another message."""
-    if match := (_LLD if mnemonic == _HIP else _CALLED).search(message):
+    if match := (_LLD if elsewhere == "undefined" else _CALLED).search(message):
         name = plain(match["name"])
         return name, f"`{name}` is device code that this source calls and does not define"
     if match := _COPIED.search(message):
         return match["name"], f"`{match['name']}` is another variable here, all zeros, and not that of another source"
-    if mnemonic == _HOST and (match := _TWICE.search(message)):
+    if elsewhere == "twice" and (match := _TWICE.search(message)):
         return match["name"], f"`{match['name']}` is a variable of device code that is declared `extern`"
     return None
 

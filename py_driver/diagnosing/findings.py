@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from py_driver.actions.author_paths import section_of
+from py_driver.actions.phases import kind, work_of
 from py_driver.diagnosing.check_text import OBJECT, told
 from py_driver.diagnosing.compiler_text import Severity, parse, source_line
 from py_driver.diagnosing.device_text import Place, explained
@@ -20,32 +21,6 @@ if TYPE_CHECKING:
     from py_driver.actions.author_paths import AuthorPaths, Made, Project
     from py_driver.bazel.events import Action
     from py_driver.diagnosing.compiler_text import Said
-
-WORK: Final = {
-    "CudaPreprocess": "preprocessing",
-    "CudaDeviceFrontend": "the device compile",
-    "CudaDeviceShare": "sharing the device code",
-    "CudaDeviceCompile": "the device compile",
-    "CudaAssemble": "assembling",
-    "CudaFatbinary": "bundling the device code",
-    "CudaFrontend": "the separation of host and device code",
-    "CudaHostCompile": "the host compile",
-    "CudaFallback": "nvcc",
-    "KernelCudaCompile": "nvcc",
-    "HipPreprocess": "preprocessing",
-    "HipDeviceCompile": "the device compile",
-    "HipAssemble": "assembling",
-    "HipLink": "linking the device code",
-    "HipBundle": "bundling the device code",
-    "HipHostCompile": "the host compile",
-    "KernelCxxName": "putting the id into the text",
-    "KernelCxxPreprocess": "preprocessing",
-    "KernelCxxCompile": "the compile",
-    "KernelLink": "linking",
-    "KernelCheck": "the ABI check",
-    "Hipify": "the translation into HIP",
-}
-"""What kinds of actions do, for people."""
 
 KILLED: Final = "was killed, or ran out of memory"
 """How the message about a program ends that was."""
@@ -61,8 +36,6 @@ _KILLED: Final = re.compile(
 _CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
 """What rules/private/tools/abi_check/check.zig says first."""
 _FEW: Final = 3
-_REWRITTEN: Final = "Hip"
-"""How the mnemonics of actions begin that compile what hipify made."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,12 +177,12 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         said = [
             one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
         ]
-    rewritten = action.mnemonic.startswith(_REWRITTEN)
+    rewritten = _is_rewritten(action.mnemonic)
     made_of_these = [
         _explained(_placed(blank, one, paths, project, rewritten=rewritten), action.mnemonic, paths) for one in said
     ]
     if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
-        work = WORK.get(action.mnemonic, action.mnemonic)
+        work = work_of(action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
         message += KILLED if killed else f"failed with exit code {action.exit_code}"
         head = f"{blank.file or section_of_label(action, paths)}: error: {message}"
@@ -220,6 +193,12 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         rest = tuple(paths.line(line, project) for line in loose[1:])
         made_of_these.append(replace(blank, severity=Severity.OTHER, message=loose[0], lines=(head, *rest)))
     return made_of_these
+
+
+def _is_rewritten(mnemonic: str) -> bool:
+    """Whether a kind of action reads sources that a tool has rewritten, or rewrites them."""
+    ways = kind(mnemonic).ways
+    return any(one.rewriter and (one.way in ways or one.rewriter == mnemonic) for one in TOOLKITS)
 
 
 def _explained(one: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:

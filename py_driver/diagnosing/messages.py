@@ -16,6 +16,7 @@ from py_driver.bazel.run import Explained
 from py_driver.diagnosing.compiler_text import Severity
 from py_driver.diagnosing.findings import KILLED, Telling, as_diagnostics, findings, text_of
 from py_driver.diagnosing.plain_names import plain_sources, plainly_defined
+from py_driver.matrix.facts import facts
 from py_driver.output import annotation, counted
 from py_driver.system.memory import machine_memory
 
@@ -43,8 +44,6 @@ _SHOWN: Final = 5
 _UNDEFINED: Final = re.compile(r"^  undefined-symbol: (.+): no library defines it$", re.MULTILINE)
 _ADD_SOURCE: Final = re.compile(r"^    help: add the source that defines it to `src`.*\n?", re.MULTILINE)
 _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
-_ENVIRONMENT: Final = "env -i LANG=C PATH=/nonexistent SOURCE_DATE_EPOCH=0"
-"""That of every action: rules/private/actions.bzl."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,4 +270,5 @@ def _command(action: Action, exec_root: Path | None) -> str:
         return mine if mine in there or not there else there[0]
 
     command = shlex.join(_CONFIGURATION.sub(place, word) for word in action.command)
-    return f"command: cd {shlex.quote(str(exec_root or '.'))} && {_ENVIRONMENT} {command}"
+    environment = " ".join(f"{name}={value}" for name, value in facts("environment")["ENVIRONMENT"].items())
+    return f"command: cd {shlex.quote(str(exec_root or '.'))} && env -i {environment} {command}"

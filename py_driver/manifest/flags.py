@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.model import values
+from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ def _any_of(*groups: str) -> str:
     """A pattern for one of the words of some texts, each of which may be a pattern itself."""
     return "|".join(word for group in groups for word in group.split())
 
+
+_FLAGS = facts("flags")
+_RELOCATABLE = _any_of(*_FLAGS["RELOCATABLE"])
+_THREADS = _any_of(*_FLAGS["THREADS"])
 
 # -f<name> and -fno-<name>; both compilers and what only one of them has, as long as it changes nothing but the code.
 _CODE_SWITCHES = _any_of(
@@ -86,8 +91,8 @@ _CUDA = {
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
     r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
     r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
-    r"|(-rdc|--relocatable-device-code)=false"
-    r"|-t=\d+|--threads=\d+|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
+    rf"|({_RELOCATABLE})=false|({_THREADS})=\d+"
+    r"|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
     r"|--?default-stream=(legacy|null|per-thread)"
     r"|--?compress-mode=[a-z]+"
     r"|-res-usage|--resource-usage|-err-no|--(no-)?display-error-number"
@@ -111,7 +116,7 @@ _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 """What `-mllvm` may give to LLVM's AMDGPU backend."""
 
 _TAKER = (
-    r"-t|--threads|-rdc|--relocatable-device-code|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
+    rf"{_THREADS}|{_RELOCATABLE}|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
     r"|ftemplate-(depth|backtrace-limit)|compress-mode|cudart|keep-dir|Werror)|-Xlinker|--linker-options|-[DUlL]"
 )
 """The options of nvcc whose value may be the next flag."""
@@ -197,8 +202,7 @@ _ADVICE = (
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
     (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
     (
-        r"(-rdc|--relocatable-device-code)\b|(-dc|--device-c|-dlink|--device-link|-ewp|--extensible-whole-program)$"
-        r"|(-dlto|--dlink-time-opt|--?lto|--?gen-opt-lto|-fgpu-rdc)$",
+        rf"({_RELOCATABLE})\b|({_any_of(*_FLAGS['RELOCATABLE_ALONE'])})$",
         "device code is not linked: define what a kernel calls in its own file, or in a header",
     ),
     (
@@ -216,7 +220,7 @@ _ADVICE = (
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
     (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
     (r"-fsanitize", "a variant is loaded into a Python without a sanitizer runtime"),
-    (r"-l|-L|-Wl,", "a kernel links nothing but torch and the CUDA runtime"),
+    (_any_of(*_FLAGS["TO_LINKER"]), "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
     (r"-m(abi|32|x32|16)\b", "the rules decide the ABI"),
 )
@@ -225,8 +229,9 @@ _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or betwe
 
 def asks_for_openmp(flags: Iterable[str]) -> bool:
     """Whether flags for C++ ask for OpenMP, as in rules/private/gcc.bzl."""
-    asked = [flag for flag in flags if flag in {"-fopenmp", "-fno-openmp", "-lgomp"}]
-    return "-lgomp" in asked or asked[-1:] == ["-fopenmp"]
+    on, off, library = (_FLAGS[f"OPENMP_{name}"] for name in ("ON", "OFF", "LIBRARY"))
+    asked = [flag for flag in flags if flag in {on, off, library}]
+    return library in asked or asked[-1:] == [on]
 
 
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:

@@ -8,6 +8,7 @@ from py_driver.errors import Code
 from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
 from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
+from py_driver.manifest.tables import table
 from py_driver.matrix.backends import BACKENDS, BUILT, LANGUAGES
 from py_driver.spelling import did_you_mean
 
@@ -100,7 +101,7 @@ def read_kernel(
     name = str(section.path[-1])
     key = section.findings.key(section.path)
     check_section_name(section.findings, name, key)
-    is_for = {one: backend.value == one for one in ("cuda", "rocm", "xpu")}
+    own = {key.name for key in table("kernel.*").keys if backend.value in key.backends}
     kernel = Kernel(
         name=Located(value=name, span=key),
         span=section.span,
@@ -109,12 +110,12 @@ def read_kernel(
         src=section.texts("src") or (),
         include=section.texts("include") or (),
         cxx_flags=section.texts("cxx-flags") or (),
-        cuda_flags=(section.texts("cuda-flags") or ()) if is_for["cuda"] else (),
-        hip_flags=(section.texts("hip-flags") or ()) if is_for["rocm"] else (),
-        sycl_flags=(section.texts("sycl-flags") or ()) if is_for["xpu"] else (),
-        capabilities=read_archs(section, capabilities) if is_for["cuda"] else None,
-        rocm_archs=read_archs(section, "rocm-archs") if is_for["rocm"] else None,
-        cuda_minver=section.version("cuda-minver") if is_for["cuda"] else None,
+        cuda_flags=(section.texts("cuda-flags") or ()) if "cuda-flags" in own else (),
+        hip_flags=(section.texts("hip-flags") or ()) if "hip-flags" in own else (),
+        sycl_flags=(section.texts("sycl-flags") or ()) if "sycl-flags" in own else (),
+        capabilities=read_archs(section, capabilities) if "cuda-capabilities" in own else None,
+        rocm_archs=read_archs(section, "rocm-archs") if "rocm-archs" in own else None,
+        cuda_minver=section.version("cuda-minver") if "cuda-minver" in own else None,
     )
     if backend.value not in BUILT or not built:
         return kernel

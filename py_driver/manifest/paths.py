@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 
 from py_driver.errors import Code
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.facts import facts
 
-OTHER_SOURCES = (".S", ".c")
+OTHER_SOURCES = tuple(f".{extension}" for extension in facts("backends")["OTHER_LANGUAGES"])
 """Suffixes of files that are compiled as C, or as assembly with a preprocessor."""
 
-SOURCES = (*OTHER_SOURCES, ".cc", ".cpp", ".cu", ".cxx", ".hip")
+SOURCES = tuple(
+    sorted(
+        {
+            *OTHER_SOURCES,
+            *(f".{extension}" for extension in facts("backends")["CXX_EXTENSIONS"]),
+            *(suffix for backend in BUILT.values() for suffix in backend.sources),
+        }
+    )
+)
 """Suffixes of files that are compiled."""
 
 HEADERS = (".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".tcc", ".tpp", ".txx")

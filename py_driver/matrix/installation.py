@@ -32,8 +32,9 @@ def module_root() -> Path:
 @cache
 def rules_digest() -> str:
     """SHA-256, in hex, of the rules, by which an action is called; read once for all projects of a run."""
-    files = (path for path in sorted((module_root() / "rules" / "private").rglob("*")) if path.is_file())
-    return sha256(b"".join(path.read_bytes() for path in files))
+    rules = module_root() / "rules"
+    paths = sorted([*(rules / "facts").rglob("*"), *(rules / "private").rglob("*")])
+    return sha256(b"".join(path.read_bytes() for path in paths if path.is_file()))
 
 
 def label_prefix(project: Path) -> str:

@@ -31,7 +31,9 @@ from py_driver.system.cache import cache_root
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-LIBRARIES: Final = {name: one.torch_libraries for name, one in BUILT.items() if one.torch_libraries}
+LIBRARIES: Final = {
+    name: (*sorted((*one.torch_libraries, *one.recorded)),) for name, one in BUILT.items() if one.recorded is not None
+}
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
 _HASH: Final = 4

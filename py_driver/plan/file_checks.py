@@ -149,7 +149,8 @@ class FileChecker:
             owner = owner_of(text.value)
             if owner and not text.value.endswith(BUILT[backend].sources):
                 advice = f'list it in a [kernel.*] section for "{owner.family}"'
-                self._add(Code.FILE_KIND, f"`{text.value}` is {owner.language}, but {reason}", text.span, advice=advice)
+                message = f"`{text.value}` is {owner.language_of(text.value)}, but {reason}"
+                self._add(Code.FILE_KIND, message, text.span, advice=advice)
 
     def check_binding(self, manifest: Manifest) -> None:
         """Collect a note for each CUDA or HIP source of the binding: what it is compiled for."""
@@ -167,7 +168,7 @@ class FileChecker:
                 if able
                 else "no backend of this project compiles it"
             )
-            self._note(f"`{text.value}` is {owner.language}, and {what}", text.span)
+            self._note(f"`{text.value}` is {owner.language_of(text.value)}, and {what}", text.span)
 
     def check_common(self, manifest: Manifest) -> None:
         """Collect a note for each source that the binding and a section, or two sections of a backend, list."""

@@ -48,7 +48,7 @@ _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 
 
 _ALL = frozenset(BUILT)
-_MACROS = {macro: frozenset({name}) for name, one in BUILT.items() for macro in one.macros}
+_MACROS = {one.macro: frozenset({name}) for name, one in BUILT.items()}
 _DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|\b(\w+))")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
 _OPENMP = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*_OPENMP\s*\)?\s*\)?")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.manifest.paths import SOURCES
+from py_driver.matrix.backends import BUILT
 from py_driver.plan.includes import code_of, seen
 from py_driver.plan.op_registrations import DIRECTIVE, registrations, without_directives
 from py_driver.plan.op_schema import SchemaProblem, name_problem, schema_problem
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from py_driver.plan.op_registrations import Registration
     from py_driver.plan.project_files import ProjectFiles
 
-_KEYS = {"cpu": ("CPU",), "cuda": ("CUDA",), "rocm": ("CUDA", "HIP")}
+_KEYS = {name: one.dispatch_keys for name, one in BUILT.items()}
 """The dispatch keys of the tensors of a backend."""
 
 _OF_DEVICES = frozenset(("CPU", "CUDA", "HIP", "HPU", "IPU", "MPS", "MTIA", "Meta", "PrivateUse1", "VE", "XLA", "XPU"))

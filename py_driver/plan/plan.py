@@ -372,7 +372,7 @@ def _group(project: Project, family: str, unit: Unit, cells: Iterable[Cell], mat
     offered = manifest.sections(family) if unit.binding else ()
     headers = {header for src in (*lists, *(one.src for one in offered)) for header in split(src)[1]}
     # hipify gets all sources of a group anyway.
-    known = set(unit.sources) if BUILT[family].rewrites and not unit.binding else set()
+    known = set(unit.sources) if BUILT[family].rewriter and not unit.binding else set()
     headers |= {file for one in reach for file in one.files} - known
     includes = [*([framework.include] if unit.binding else []), *(one.include for one in unit.sections)]
     # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.

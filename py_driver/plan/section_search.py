@@ -26,7 +26,7 @@ OPENMP = "openmp"
 """What a section depends on that includes OpenMP's header without OpenMP; upstream's gcc has it in sight."""
 
 
-_TELLS = re.compile(rf"-[DU] ?({'|'.join(macro for one in BUILT.values() for macro in one.macros)})(=| |$)")
+_TELLS = re.compile(rf"-[DU] ?({'|'.join(one.macro for one in BUILT.values())})(=| |$)")
 ALWAYS = "csrc"
 """Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
 upstream's generated CMake (kernel-builder, templates/utils.cmake)."""

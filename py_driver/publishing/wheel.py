@@ -17,12 +17,12 @@ from typing import IO, TYPE_CHECKING
 from py_driver import __version__
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
-from py_driver.matrix.backends import version_of
+from py_driver.matrix.backends import TOOLKITS, version_of
 from py_driver.matrix.cells import Cell, parse
 from py_driver.matrix.toolkits import numbers
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
-from py_driver.publishing.wheel_loader import PLACE, Variant
+from py_driver.publishing.wheel_loader import PLACE, Backend, Variant
 from py_driver.system.files import replacing
 
 if TYPE_CHECKING:
@@ -141,8 +141,23 @@ def _local(cell: Cell) -> str:
 def _package(variants: Sequence[Variant]) -> bytes:
     """The package's `__init__.py`; every value is written as a Python literal."""
     listed = "".join(f"        {LOADER}.{one!r},\n" for one in variants)
+    known = "".join(f"        {family!r}: {LOADER}.{one!r},\n" for family, one in backends().items())
     doc = '"""Becomes the variant of this package that fits the installed torch."""'
-    return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n    __name__,\n    (\n{listed}    ),\n)\n".encode()
+    arguments = f"    __name__,\n    (\n{listed}    ),\n    {{\n{known}    }},\n"
+    return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n{arguments})\n".encode()
+
+
+def backends() -> dict[str, Backend]:
+    """What the package of a wheel has to know of the backends that have toolkits, by their names."""
+    return {
+        one.family: Backend(
+            title=one.title,
+            torch_attribute=one.torch_attribute,
+            newer_toolkits=one.newer_toolkits,
+            device_arch=one.device_arch,
+        )
+        for one in TOOLKITS
+    }
 
 
 def describe(cell: Cell, one: BuiltVariant) -> Variant:

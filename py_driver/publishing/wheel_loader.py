@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -34,17 +34,33 @@ _ABI3_WITHOUT_GIL = (3, 15)
 """The first Python whose free-threaded build loads libraries of the stable ABI."""
 
 
+class Backend(NamedTuple):
+    """A backend that has a toolkit, as the driver's facts have it.
+
+    Attributes:
+        title: its name in messages.
+        torch_attribute: the attribute of `torch.version` with the toolkit that torch was built with.
+        newer_toolkits: whether a variant runs with a later minor version of the toolkit than its own.
+        device_arch: the attribute of torch's device properties with the architecture; empty if that is a number.
+    """
+
+    title: str
+    torch_attribute: str
+    newer_toolkits: bool
+    device_arch: str
+
+
 class Variant(NamedTuple):
     """A variant of a wheel.
 
     Attributes:
         name: its identifier, and its directory's name.
         id: the namespace of its ops; also the name of its extension.
-        family: its backend without a version: `cpu`, `cuda`, `rocm` or `universal`.
+        family: its backend without a version, such as `cpu`, or `universal`.
         torch: the release that it is for; empty if nothing in it is compiled.
         stable: whether it is for torch's stable ABI, and so for later releases as well.
         abi: the C++ ABI that it is for, or nothing.
-        toolkit: the version of CUDA or ROCm that it is for, if any.
+        toolkit: the version of its backend's toolkit that it is for, if any.
         platform: the machine that it is for, `x86_64-linux`, or nothing.
         archs: the GPU architectures that it has code for: `9.0`, `12.0+PTX`, `gfx942`.
     """
@@ -68,9 +84,10 @@ class Here(NamedTuple):
         family: torch's backend, as `Variant.family` but any that the `kernels` client knows.
         torch: torch's release.
         abi: torch's C++ ABI.
-        toolkit: torch's version of CUDA or ROCm, if any.
+        toolkit: the version of the backend's toolkit, if any.
         platform: this machine.
         abi3: whether this Python loads libraries of the stable ABI.
+        backends: those that have toolkits, by family.
     """
 
     version: str
@@ -80,6 +97,7 @@ class Here(NamedTuple):
     toolkit: tuple[int, ...]
     platform: str
     abi3: bool
+    backends: Mapping[str, Backend]
 
 
 class Twin(NamedTuple):
@@ -104,12 +122,13 @@ class Twin(NamedTuple):
         """What importlib asks last; the module was executed already."""
 
 
-def load(name: str, variants: Sequence[Variant]) -> None:
+def load(name: str, variants: Sequence[Variant], backends: Mapping[str, Backend]) -> None:
     """Make a package the variant that fits, as if the variant's directory were the package's own.
 
     Args:
         name: of the package, which is being imported.
         variants: that the wheel has.
+        backends: those that have toolkits, by family.
 
     Raises:
         ImportError: none fits, or there is no torch.
@@ -117,11 +136,11 @@ def load(name: str, variants: Sequence[Variant]) -> None:
     """
     package = vars(sys.modules[name])
     torch = importlib.import_module("torch")
-    here = look(torch)
+    here = look(torch, backends)
     variant = choose(name, variants, here)
     if doubt := doubt_of(variant, here):
         warnings.warn(f"{name}: {doubt}", RuntimeWarning, stacklevel=3)
-    _watch_gpus(name, variant, torch)
+    _watch_gpus(name, variant, torch, here.backends.get(variant.family))
     if variant.torch and (twin := Twin((f"{name}.{variant.id}", f"{variant.id}.{variant.id}"))) not in sys.meta_path:
         sys.meta_path.insert(0, twin)
     init = Path(package["__file__"]).parent / PLACE / variant.name / "__init__.py"
@@ -136,25 +155,26 @@ def load(name: str, variants: Sequence[Variant]) -> None:
     loader.exec_module(sys.modules[name])
 
 
-def look(torch: Any) -> Here:  # noqa: ANN401  (a module)
+def look(torch: Any, backends: Mapping[str, Backend]) -> Here:  # noqa: ANN401  (a module)
     """What a torch and this Python are.
 
     Args:
         torch: the module.
+        backends: those that have toolkits, by family.
     """
     version = torch.version
     of_a_plugin = getattr(torch._C, "_get_privateuse1_backend_name", str)()  # noqa: SLF001  (as the client does)
+    toolkits = {family: getattr(version, one.torch_attribute, None) for family, one in backends.items()}
     families = {
         "tpu": hasattr(torch.backends, "tpu"),
         "neuron": hasattr(torch, "neuron"),
-        "cuda": version.cuda is not None,
-        "rocm": version.hip is not None,
+        **{family: toolkit is not None for family, toolkit in toolkits.items()},
         "metal": torch.backends.mps.is_available(),
         "xpu": getattr(version, "xpu", None) is not None,
         "npu": of_a_plugin == "npu",
     }
     family = next((one for one, is_it in families.items() if is_it), "cpu")
-    toolkit = {"cuda": version.cuda, "rocm": version.hip}.get(family)
+    toolkit = toolkits.get(family)
     return Here(
         version=torch.__version__,
         family=family,
@@ -163,6 +183,7 @@ def look(torch: Any) -> Here:  # noqa: ANN401  (a module)
         toolkit=_release(toolkit) if toolkit else (),
         platform=f"{platform.machine()}-{platform.system().lower()}",
         abi3=sys.version_info >= _ABI3_WITHOUT_GIL or not sysconfig.get_config_var("Py_GIL_DISABLED"),
+        backends=backends,
     )
 
 
@@ -175,7 +196,7 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
     """The variant that the `kernels` client would take.
 
     First come those for torch's stable ABI, the newest before others, then compiled ones, then those of this backend,
-    then universal ones; of two that are equal in this, the one for the newer CUDA.
+    then universal ones; of two that are equal in this, the one for the newer toolkit.
 
     Args:
         name: of the package.
@@ -189,7 +210,8 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
     fitting = [one for one in variants if not reasons[one.name]]
     if not fitting:
         listed = "".join(f"\n  {one} is {reason}" for one, reason in reasons.items())
-        torch = f"torch {here.version} ({_backend(here.family, here.toolkit)}, C++ ABI {here.abi}, {here.platform})"
+        backend = _backend(here, here.family, here.toolkit)
+        torch = f"torch {here.version} ({backend}, C++ ABI {here.abi}, {here.platform})"
         advice = "Install a torch that matches one of them, or a wheel for this torch."
         raise ImportError(f"this wheel of {name} has no variant for {torch}:{listed}\n{advice}", name=name)
     return min(fitting, key=_rank)
@@ -218,15 +240,15 @@ def doubt_of(variant: Variant, here: Here) -> str:
     )
 
 
-def _watch_gpus(name: str, variant: Variant, torch: Any) -> None:  # noqa: ANN401  (a module)
+def _watch_gpus(name: str, variant: Variant, torch: Any, backend: Backend | None) -> None:  # noqa: ANN401  (a module)
     """Warn of GPUs that a variant has no code for, once torch uses GPUs: to ask before would begin to use them."""
     later = getattr(torch.cuda, "_lazy_call", None) if variant.torch and variant.archs else None
 
     def tell() -> None:
         for number in range(torch.cuda.device_count()):
             about = torch.cuda.get_device_properties(number)
-            of_amd = variant.family == "rocm"
-            arch = about.gcnArchName.partition(":")[0] if of_amd else f"{about.major}.{about.minor}"
+            named = getattr(about, backend.device_arch).partition(":")[0] if backend and backend.device_arch else ""
+            arch = named or f"{about.major}.{about.minor}"
             if not has_code(variant.archs, arch):
                 code = f"{variant.name} has code for {', '.join(variant.archs)}"
                 gpu = f"the GPU {number} ({about.name}, {arch})"
@@ -278,6 +300,7 @@ def refusal(variant: Variant, here: Here) -> str:
     if not variant.torch:
         return "" if variant.family in (here.family, "universal") else f"for the backend {variant.family}"
     family, toolkit = variant.family, variant.toolkit
+    newer = family in here.backends and here.backends[family].newer_toolkits
     checks = (
         (not here.abi3, "for Python's stable ABI, which this free-threaded Python does not have"),
         (variant.platform != here.platform, f"for {variant.platform}"),
@@ -285,17 +308,18 @@ def refusal(variant: Variant, here: Here) -> str:
         (not variant.stable and variant.torch != here.torch, f"for torch {_dots(variant.torch)}"),
         (not variant.stable and variant.abi != here.abi, f"for the C++ ABI {variant.abi}"),
         (family != here.family, f"for the backend {family}"),
-        (toolkit[:1] != here.toolkit[:1], f"for {_backend(family, toolkit[:1])}"),
-        (family == "cuda" and toolkit > here.toolkit, f"for {_backend(family, toolkit)} or later"),
-        (family == "rocm" and toolkit != here.toolkit, f"for {_backend(family, toolkit)}"),
+        (toolkit[:1] != here.toolkit[:1], f"for {_backend(here, family, toolkit[:1])}"),
+        (newer and toolkit > here.toolkit, f"for {_backend(here, family, toolkit)} or later"),
+        (not newer and toolkit != here.toolkit, f"for {_backend(here, family, toolkit)}"),
     )
     return next((reason for is_so, reason in checks if is_so), "")
 
 
-def _backend(family: str, toolkit: tuple[int, ...]) -> str:
+def _backend(here: Here, family: str, toolkit: tuple[int, ...]) -> str:
     """A backend in words: `CUDA 13.0`."""
-    known = {"cpu": "CPU only", "cuda": f"CUDA {_dots(toolkit)}", "rocm": f"ROCm {_dots(toolkit)}"}
-    return known.get(family, f"the backend {family}")
+    if family in here.backends:
+        return f"{here.backends[family].title} {_dots(toolkit)}"
+    return "CPU only" if family == "cpu" else f"the backend {family}"
 
 
 def _dots(version: tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from py_driver.actions.executed import CellSteps, Did, places_of
-from py_driver.actions.phases import phases
+from py_driver.actions.phases import has_text, kind, phases
 from py_driver.actions.rerun_reasons import Misses, place_key
 from py_driver.reporting.preprocessed import header_share, ptx_code
 from py_driver.reporting.timeline import make_timeline
@@ -183,7 +183,7 @@ def _by_kind(mnemonic: str) -> tuple[int, str]:
 
 def _turn(step: Step) -> int:
     """Of the steps of a source, its preprocessing is first, then comes what is for one architecture, then the rest."""
-    return 1 if step.arch else 0 if step.mnemonic.endswith("Preprocess") else 2
+    return 1 if step.arch else 0 if kind(step.mnemonic).text == "preprocessed" else 2
 
 
 def _part(place: Place, step: CellStep, misses: Misses) -> Part:
@@ -231,7 +231,7 @@ def make_report(
         )
         for source, group in sources.items()
     )
-    totals = {kind: _total(kinds[kind]) for kind in sorted(kinds, key=_by_kind)}
+    totals = {mnemonic: _total(kinds[mnemonic]) for mnemonic in sorted(kinds, key=_by_kind)}
     return Report(
         name=name,
         cells=tuple(cells),
@@ -242,21 +242,19 @@ def make_report(
     )
 
 
-def _known(group: Group, mnemonic: str) -> dict[tuple[str, str], dict[str, str]]:
-    """For each section and cell, by architecture, the digest of what steps of a kind made; empty if not known."""
+def _known(group: Group, text: str) -> dict[tuple[str, str], dict[str, str]]:
+    """For each section and cell, by architecture, the digest of the text of a kind; empty if not known."""
     known: dict[tuple[str, str], dict[str, str]] = {}
     for place, step in group:
         digests = known.setdefault((place.section, step.variant), {})
-        if place.mnemonic == mnemonic:
+        if kind(place.mnemonic).text == text:
             digests[place.arch or ""] = step.spawn.outputs.get(step.path, "") if step.spawn else ""
     return known
 
 
 def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
     cells: dict[tuple[str, str], list[str]] = {}
-    kinds = {place.mnemonic for place, _ in group}
-    step = next((kind for kind in ("KernelCxxPreprocess", "HipPreprocess") if kind in kinds), "CudaPreprocess")
-    for (section, variant), digests in _known(group, step).items():
+    for (section, variant), digests in _known(group, "preprocessed").items():
         cells.setdefault((section, digests.get("", "")), []).append(variant)
     found = []
     for (section, digest), variants in cells.items():
@@ -267,10 +265,10 @@ def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
 
 
 def _codes(group: Group, read: Read) -> tuple[Code, ...]:
-    if all(place.mnemonic.startswith(("KernelCxx", "Hip")) for place, _ in group):
+    if not any(has_text("ptx", place.mnemonic) for place, _ in group):
         return ()
     cells: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
-    for (section, variant), digests in _known(group, "CudaDeviceCompile").items():
+    for (section, variant), digests in _known(group, "ptx").items():
         archs = tuple((arch, digests[arch]) for arch in sorted(digests, key=_by_number))
         cells.setdefault((section, archs), []).append(variant)
     found = []
@@ -295,14 +293,14 @@ def _torch_headers(group: Group, read: Read) -> tuple[TorchHeaders, ...]:
     """Which of torch's headers the last action of a source was given, as it says in a file beside what it makes."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for place, step in group:
-        if place.mnemonic not in ("CudaFallback", "KernelCxxCompile"):
+        if not (names := kind(place.mnemonic).names_headers):
             continue
         outputs = step.spawn.outputs if step.spawn else {}
         digest = next((digest for path, digest in outputs.items() if path.endswith(_HEADERS)), None)
         if digest is not None:
             headers, _, why = ((read(digest) if digest else None) or b"unknown").decode().strip().partition("\n")
             found[place.section, step.variant] = (headers, why)
-        elif not step.spawn and place.mnemonic == "CudaFallback":
+        elif not step.spawn and names == "always":
             found[place.section, step.variant] = ("unknown", "")
     cells: dict[tuple[str, str, str], list[str]] = {}
     for (section, variant), (headers, why) in found.items():

@@ -1,13 +1,10 @@
 """What every action of the rules has in common."""
 
-# Path mapping on, and an environment that is complete: nothing of the host's reaches a tool. PATH names nothing that
-# could be found by accident. SOURCE_DATE_EPOCH is what clang takes for `__DATE__`, `__TIME__` and `__TIMESTAMP__`.
+load("//rules/facts:environment.bzl", "ENVIRONMENT")
+
+# Path mapping is on.
 ACTION = {
-    "env": {
-        "LANG": "C",
-        "PATH": "/nonexistent",
-        "SOURCE_DATE_EPOCH": "0",
-    },
+    "env": ENVIRONMENT,
     "execution_requirements": {"supports-path-mapping": "1"},
 }
 

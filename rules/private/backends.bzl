@@ -1,48 +1,33 @@
-"""What the rules know of each backend. A further one is a struct here, and what `compile` names."""
+"""What the rules know of each backend: its facts, and the functions that compile for it."""
 
+load("//rules/facts:backends.bzl", FACTS = "BACKENDS")
 load("//toolchains:gpus.bzl", "GPUS")
 load(":cuda.bzl", "compile_cuda")
 load(":errors.bzl", "fail_with")
 load(":hip.bzl", "compile_hip")
 load(":hipify.bzl", "hipify")
 
-# compile: function that compiles a source of device code; see `compile_cuda`.
-# defines: options of every compile.
-# example: an architecture, for messages.
-# languages: of device code, by the extension of a source; all other sources are C++.
-# rewrite: function that makes other sources of those of a section first, see `hipify`; or None.
-# title: what messages call it.
-# toolchain: the toolchain type of its SDKs; None if it has none, and then nothing above but `defines` counts.
+# Functions that compile a source of device code; see `compile_cuda`.
+_COMPILE = {"cuda": compile_cuda, "rocm": compile_hip}
+
+# Functions that make other sources of those of a section first, see `hipify`; by the mnemonic of what they register.
+_REWRITE = {"Hipify": hipify}
+
+# Besides the facts:
+#
+# compile: one of _COMPILE.
+# options: of every compile.
+# rewrite: one of _REWRITE, or None.
+# toolchain: the toolchain type of its SDKs; None if it has none, and then nothing else but `options` counts.
 BACKENDS = {
-    "cpu": struct(
-        compile = None,
-        defines = ["-DCPU_KERNEL"],
-        example = None,
-        languages = {},
-        rewrite = None,
-        title = None,
-        toolchain = None,
-    ),
-    "cuda": struct(
-        compile = compile_cuda,
-        defines = ["-DCUDA_KERNEL", "-DUSE_CUDA=1", "-DENABLE_FP8"],
-        example = "8.0",
-        languages = {"cu": "CUDA"},
-        rewrite = None,
-        title = "CUDA",
-        toolchain = Label("//toolchains/cuda:toolchain_type"),
-    ),
-    "rocm": struct(
-        compile = compile_hip,
-        # The last three are torch's own for ROCm: COMMON_HIP_FLAGS and COMMON_HIPCC_FLAGS of torch.utils.cpp_extension,
-        # less those that take away the operators of half types.
-        defines = ["-DROCM_KERNEL", "-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1", "-DCUDA_HAS_FP16=1", "-DENABLE_FP8"],
-        example = "gfx942",
-        languages = {"cu": "CUDA", "hip": "HIP"},
-        rewrite = hipify,
-        title = "ROCm",
-        toolchain = Label("//toolchains/rocm:toolchain_type"),
-    ),
+    name: struct(
+        compile = _COMPILE[name] if name in GPUS else None,
+        options = ["-D" + macro for macro in [facts["macro"]] + facts["defines"]],
+        rewrite = _REWRITE[facts["rewriter"]] if facts["rewriter"] else None,
+        toolchain = Label("//toolchains/%s:toolchain_type" % name) if name in GPUS else None,
+        **facts
+    )
+    for name, facts in FACTS.items()
 }
 
 # The languages of device code, by the extension of a source.

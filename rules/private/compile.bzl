@@ -1,5 +1,6 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
+load("//rules/facts:backends.bzl", "OTHER_LANGUAGES")
 load(":actions.bzl", "dirname", "package_path")
 load(":gcc.bzl", "gcc_compiler")
 load(":hipify.bzl", "hip_name", "renamed")
@@ -13,10 +14,6 @@ _CXX_STANDARD = 17
 # The linker's version script decides what is exported. Without the last flag the visibility of function templates would
 # depend on whether a header has defined their arguments or only declared them.
 VISIBILITY = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
-
-# Languages besides C++ that the host compiler takes, by extension, as clang calls them. They see no id of the kernel, and
-# all headers; gcc is here for C++ alone.
-OTHER_LANGUAGES = {"S": "assembler-with-cpp", "c": "c"}
 
 # Debug sections name the directory that clang runs in; gcc is told by our program.
 NO_DIRECTORY = "-fdebug-compilation-dir=."
@@ -96,7 +93,7 @@ def preprocessor_flags(arguments, job, needed, name):
         name: File, a header that defines TORCH_EXTENSION_NAME, or None.
     """
     arguments.add("-DNDEBUG")
-    arguments.add_all(job.backend.defines)
+    arguments.add_all(job.backend.options)
     if job.cxx_abi != "none":
         arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
     arguments.add_all(job.target_version)

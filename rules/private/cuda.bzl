@@ -8,6 +8,7 @@ the same code. What nvcc includes into the host's code as text, the code of all 
 beside it.
 """
 
+load("//rules/facts:flags.bzl", "RELOCATABLE", "RELOCATABLE_ALONE", "THREADS")
 load(":actions.bzl", "package_path")
 load(
     ":compile.bzl",
@@ -29,28 +30,6 @@ load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
 # away the operators of half types.
 _NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
 
-# Options of nvcc, and one of clang for HIP, with which GPU code must be linked before it runs.
-_RELOCATABLE = ["-rdc", "--relocatable-device-code"]
-_TO_LINK = [
-    "--device-c",
-    "--device-link",
-    "--dlink-time-opt",
-    "--extensible-whole-program",
-    "--gen-opt-lto",
-    "--lto",
-    "-dc",
-    "-dlink",
-    "-dlto",
-    "-ewp",
-    "-fgpu-rdc",
-    "-gen-opt-lto",
-    "-lto",
-]
-
-# Options of nvcc that say how many commands it runs at once. Bazel decides that; and nvcc would leave what each prints to
-# a shell, which there is none of.
-_THREADS = ["-t", "--threads"]
-
 # Phases that write the code that launches kernels; others read it.
 _STUB_WRITERS = ["cicc", "device-frontend"]
 
@@ -69,7 +48,7 @@ def without_threads(flags):
     return [
         flag
         for i, flag in enumerate(flags)
-        if flag.split("=")[0] not in _THREADS and not (i and flags[i - 1] in _THREADS)
+        if flag.split("=")[0] not in THREADS and not (i and flags[i - 1] in THREADS)
     ]
 
 def flag_to_link(flags):
@@ -83,9 +62,9 @@ def flag_to_link(flags):
     """
     for flag, after in zip(flags, flags[1:] + [""]):
         name, equals, value = flag.partition("=")
-        if flag in _TO_LINK or (name in _RELOCATABLE and equals and value != "false"):
+        if flag in RELOCATABLE_ALONE or (name in RELOCATABLE and equals and value != "false"):
             return flag
-        if flag in _RELOCATABLE and after != "false":
+        if flag in RELOCATABLE and after != "false":
             return flag + " " + after
     return None
 

@@ -1,7 +1,6 @@
 """How C++ is compiled with gcc: what asks for it, and its command line."""
 
-# What gcc's driver gives to the linker alone.
-_TO_LINK = ("-l", "-L", "-Wl,")
+load("//rules/facts:flags.bzl", "OPENMP_LIBRARY", "OPENMP_OFF", "OPENMP_ON", "TO_LINKER")
 
 # A process with OpenMP has threads, as one with -pthread; gcc's driver says so.
 _THREADS = "-D_REENTRANT"
@@ -15,10 +14,10 @@ def asks_for_openmp(flags):
     Returns:
         bool.
     """
-    asked = "-lgomp" in flags
+    asked = OPENMP_LIBRARY in flags
     for flag in flags:
-        if flag in ["-fopenmp", "-fno-openmp"]:
-            asked = flag == "-fopenmp" or "-lgomp" in flags
+        if flag in [OPENMP_ON, OPENMP_OFF]:
+            asked = flag == OPENMP_ON or OPENMP_LIBRARY in flags
     return asked
 
 def cc1plus_flags(flags):
@@ -30,7 +29,7 @@ def cc1plus_flags(flags):
     Returns:
         list of string.
     """
-    kept = [flag for flag in flags if flag != "-pthread" and not flag.startswith(_TO_LINK)]
+    kept = [flag for flag in flags if flag != "-pthread" and not flag.startswith(tuple(TO_LINKER))]
     threads = "-pthread" in flags or asks_for_openmp(flags)
     return ([_THREADS] if threads else []) + kept
 

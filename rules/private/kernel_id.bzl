@@ -1,10 +1,12 @@
 """kernel_id: the unique id of a kernel, from the content of its sources."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("//rules/facts:backends.bzl", "BACKENDS")
+load("//rules/facts:settings.bzl", "NONE")
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(":attrs.bzl", "include", "tool")
 load(":providers.bzl", "KernelIdInfo")
-load(":transitions.bzl", "NONE", "id_transition")
+load(":transitions.bzl", "id_transition")
 
 _CC = "//toolchains/cc:toolchain_type"
 
@@ -71,7 +73,7 @@ kernel_id = rule(
     attrs = {
         "backend": attr.string(
             mandatory = True,
-            values = ["cpu", "cuda", "rocm", "universal"],
+            values = list(BACKENDS) + ["universal"],
             doc = "A part of the id.",
         ),
         "config": attr.string(

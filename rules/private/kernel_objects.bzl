@@ -2,6 +2,8 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
+load("//rules/facts:backends.bzl", "CXX_EXTENSIONS", "OTHER_LANGUAGES")
+load("//rules/facts:settings.bzl", "FLAGS", "NONE")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":attrs.bzl", "include", "tool")
@@ -13,7 +15,7 @@ load(":gcc.bzl", "asks_for_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
-load(":transitions.bzl", "NONE", "more_flags", "objects_transition")
+load(":transitions.bzl", "more_flags", "objects_transition")
 
 # The header of OpenMP, for sources that include it without asking for OpenMP: gcc compiles their C++, which has it in
 # sight, and others get it alone.
@@ -97,13 +99,13 @@ def _kernel_objects_impl(ctx):
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
-        cuda_flags = without_threads(ctx.attr.cuda_flags) + (more if ctx.attr.backend == "cuda" else []),
+        cuda_flags = without_threads(ctx.attr.cuda_flags) + (more if backend.flags == "cuda_flags" else []),
         cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags + more,
         gcc = gcc,
         gpu = gpu,
         headers = [sources[file] for file in ctx.files.hdrs],
-        hip_flags = ctx.attr.hip_flags + (more if ctx.attr.backend == "rocm" else []),
+        hip_flags = ctx.attr.hip_flags + (more if backend.flags == "hip_flags" else []),
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
@@ -146,7 +148,7 @@ kernel_objects = rule(
             doc = "`cpu`, `cuda` or `rocm`.",
         ),
         "cuda_compile": attr.string(
-            values = ["", "split", "monolithic"],
+            values = [""] + FLAGS["cuda_compile"]["values"],
             doc = "Whether each phase of nvcc is an action of its own. Empty: as `//rules/settings:cuda_compile` says.",
         ),
         "cuda_flags": attr.string_list(
@@ -163,7 +165,7 @@ kernel_objects = rule(
             doc = "Headers, and other files that the sources include.",
         ),
         "headers": attr.string(
-            values = ["", "needed", "full"],
+            values = [""] + FLAGS["headers"]["values"],
             doc = "Which of torch's headers are read: those that the sources need, or all. Empty: as `//rules/settings:headers` says.",
         ),
         "hip_flags": attr.string_list(
@@ -180,7 +182,7 @@ kernel_objects = rule(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
         ),
         "srcs": attr.label_list(
-            allow_files = [".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".S"],
+            allow_files = ["." + extension for extension in list(LANGUAGES) + CXX_EXTENSIONS + list(OTHER_LANGUAGES)],
             mandatory = True,
             doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, but for `-std`. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
+load("//rules/facts:settings.bzl", "CXX_ABIS", "FLAGS")
 load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION", "package_path")
 load(":attrs.bzl", "include", "tool")
@@ -38,7 +39,7 @@ def _python_names(ctx):
 def _metadata(ctx, objects):
     """What metadata.json says before the build adds to it; which compiler was chosen for C++, if that is not the default."""
     cxx = ctx.attr._cxx[BuildSettingInfo].value
-    if not objects or cxx == "clang":
+    if not objects or cxx == FLAGS["cxx"]["default"]:
         return ctx.attr.metadata
     return json.encode(json.decode(ctx.attr.metadata) | {"cxx": cxx})
 
@@ -129,7 +130,7 @@ kernel_variant = rule(
             doc = "The CPU that the variant is for; empty for x86_64, or for variants without an extension.",
         ),
         "cxx_abi": attr.string(
-            values = ["", "cxx11", "cxx98"],
+            values = [""] + CXX_ABIS,
             doc = "C++ ABI of the torch to load into; empty for variants without an extension.",
         ),
         "id": attr.label(

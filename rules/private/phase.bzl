@@ -1,7 +1,7 @@
 """The action of one phase of a compile: the files that it makes, and how it is run."""
 
+load("//rules/facts:phases.bzl", "PHASES")
 load(":actions.bzl", "ACTION", "package_path")
-load(":phases.bzl", "PHASES")
 load(":resources.bzl", "resources")
 
 def phase_file(ctx, source, mnemonic, arch = None):

@@ -5,7 +5,7 @@ there is one for each amount of memory that phases.bzl names. Bazel 9.3 takes a 
 (bazelbuild/bazel#29285); these rules are for older ones too.
 """
 
-load(":phases.bzl", "PHASES")
+load("//rules/facts:phases.bzl", "PHASES")
 
 def _one(megabytes):
     return {"cpu": 1, "memory": megabytes}

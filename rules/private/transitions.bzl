@@ -1,6 +1,7 @@
 """Transitions: into a cell, and out of the parts of a cell on which a target does not depend."""
 
 load("@torch_kernels_toolchains//:machine.bzl", "MACHINE")
+load("//rules/facts:settings.bzl", "CXX_ABIS", "NONE")
 load("//toolchains:gpus.bzl", "GPUS", "gpu_of")
 load("//toolchains/cc:flags.bzl", "CPU")
 
@@ -18,10 +19,6 @@ _PLATFORMS = "//command_line_option:platforms"
 # What cells are built for. Where none is named, that is whatever the build is for, which is the machine itself; but on a
 # machine with another CPU than the usual one.
 _PLATFORM = {"aarch64": Label("//toolchains:aarch64")} | ({"": Label("//toolchains:x86_64")} if MACHINE != CPU else {})
-NONE = "none"
-
-# The C++ ABI that compilers take if they are told none.
-_DEFAULT_ABI = "cxx11"
 
 def more_flags(setting, section):
     """The further options of a section.
@@ -60,7 +57,7 @@ def _objects_impl(settings, attr):
     # A cell has `cu130` where a section says `cuda`.
     return {
         TORCH: settings[TORCH] if torch else NONE,
-        CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != _DEFAULT_ABI else NONE,
+        CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != CXX_ABIS[0] else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend in GPUS or settings[BACKEND] == NONE else attr.backend,
         _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or more_flags(settings[_MORE_FLAGS], attr.name) else NONE,

@@ -71,7 +71,7 @@ hip_name_test = unittest.make(_hip_name_test_impl)
 
 def _gpu_of_test_impl(ctx):
     env = unittest.begin(ctx)
-    for backend, gpu in {"cpu": None, "cu130": "cuda", "cuda": "cuda", "rocm72": "rocm", "universal": None}.items():
+    for backend, gpu in {"cpu": None, "cu130": "cuda", "cu1310": "cuda", "cuda": "cuda", "rocm72": "rocm", "universal": None}.items():
         asserts.equals(env, gpu, gpu_of(backend))
     return unittest.end(env)
 

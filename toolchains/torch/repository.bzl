@@ -1,15 +1,12 @@
 """The repository rule of a slim torch SDK: headers out of the wheel, and link stubs instead of its libraries."""
 
+load("//rules/facts:backends.bzl", "BACKENDS")
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
+load("//toolchains:gpus.bzl", "GPUS")
 load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:stub.bzl", "soname_stubs")
 load(":needed.bzl", "write_needed_headers")
 
-_CPU_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libc10.so"]
-_GPU_LIBRARIES = {
-    "cuda": ["libtorch_cuda.so", "libc10_cuda.so"],
-    "rocm": ["libtorch_hip.so", "libc10_hip.so"],
-}
 _HIPIFY = Label("//toolchains/hipify:hipify.py")
 
 _INCLUDES = ["include", "include/torch/csrc/api/include"]
@@ -39,15 +36,16 @@ def _torch_sdk_repository_impl(rctx):
     cpu = rctx.attr.cpu
     archive = lock.get("cross", {}).get(cpu, lock["archive"])
     fetch(rctx, archive, ".", strip_prefix = "torch")
-    gpu_libraries = _GPU_LIBRARIES[rctx.attr.gpu]
-    if rctx.attr.gpu == "rocm":
+    gpu = GPUS[rctx.attr.gpu]
+    if gpu.rewriter:
         run(
             rctx,
             [host_python(rctx), "-I", "-S", "-B", rctx.path(_HIPIFY), "headers", rctx.path("utils"), rctx.path("include")],
             "Rewriting the headers of torch %s for HIP" % rctx.attr.version,
         )
     write_needed_headers(rctx, "include", "needed")
-    stubs = [soname_stubs(rctx, rctx.attr.zig, names, cpu) for names in [_CPU_LIBRARIES, gpu_libraries]]
+    libraries = [BACKENDS["cpu"]["torch_libraries"], gpu.torch_libraries]
+    stubs = [soname_stubs(rctx, rctx.attr.zig, names, cpu) for names in libraries]
     rctx.file("BUILD.bazel", _BUILD.format(
         abis = json.encode(lock["abis"]),
         cpu = json.encode(stubs[0]),
@@ -66,7 +64,7 @@ torch_sdk_repository = repository_rule(
         "cpu": attr.string(default = "x86_64", doc = "That the torch is for."),
         "gpu": attr.string(
             mandatory = True,
-            values = _GPU_LIBRARIES.keys(),
+            values = GPUS.keys(),
             doc = "Whose GPUs the torch is for. For `rocm` the headers are those of the CUDA build, rewritten by hipify.",
         ),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/torch.json."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from py_driver.matrix.backends.cpu import Cpu
 from py_driver.matrix.backends.cuda import Cuda
 from py_driver.matrix.backends.rocm import Rocm
+from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 UNIVERSAL = "universal"
 """Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
 
-BUILT: Mapping[str, Backend] = {one.family: one for one in (Cpu(), Cuda(), Rocm())}
+BUILT: Mapping[str, Backend] = {one.family: one(facts("backends")["BACKENDS"][one.family]) for one in (Cpu, Cuda, Rocm)}
 """The backends that are built, by their names in build.toml."""
 
-BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
+BACKENDS = tuple(sorted({*BUILT, "cann", "metal", "neuron", "tpu", "xpu"}))
 """The backends that build.toml knows; those not in BUILT are read and left out with a note."""
 
-KERNEL_BACKENDS = ("cpu", "cuda", "metal", "rocm", "xpu")
+KERNEL_BACKENDS = tuple(sorted({*BUILT, "metal", "xpu"}))
 """The backends that kernel sections can be for."""
 
 LANGUAGES: Mapping[str, str] = {**{f"cpp-{one}": one for one in KERNEL_BACKENDS}, "rust-cpu": "cpu"}

@@ -6,7 +6,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from py_driver.matrix.toolkits import Archs, Dropped, Known, Toolkit
+from py_driver.matrix.toolkits import Archs, Dropped, Known, Toolkit, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,58 +15,72 @@ if TYPE_CHECKING:
 class Backend:
     """A backend: everything that the driver does otherwise for it than for others. This one has no toolkit, as the CPU.
 
+    Args:
+        facts: its row of rules/facts/backends.bzl, which says more of what the values mean.
+
     Attributes:
         family: its name in build.toml and in metadata.json.
-        title: its name in messages.
         compiler: what compiles for it, in messages.
-        prefix: what the names of its toolkits begin with in identifiers: `cu` of `cu130`; empty if it has none.
-        digits: regular expression of the rest of such a name, in two groups: major and minor version.
+        digits: regular expression of what follows the prefix in such a name, in two groups: major and minor version.
         example: the version of a toolkit, for messages.
         arch: regular expression of its GPU architectures as build.toml spells them; empty if it has none.
-        macros: that the rules define for it alone, and by which bindings tell backends apart; not `USE_CUDA`, of which
-            hipify makes `USE_ROCM`.
-        sources: suffixes of the sources that only its compiler takes; the first backend with a suffix owns it.
-        language: what messages call such a source.
         defaults: the key of toolchains/matrix.toml with the architectures that a section asks for by default.
         release_keys: the keys of a toolkit in a matrix, besides those that all have, with their types.
         locked_keys: the keys that go into the lock, in their order, each with the name that it has there.
         identity_keys: the keys of build.toml that enter the unique id of its variants only, not of every backend's.
         without: values of `depends`, up to a `_`, that exist and are not for it.
         shared: parts of the lock that each of its variants needs besides its toolkit.
-        torch_libraries: the libraries of torch that its extensions may need besides the CPU's.
-        torch_attribute: the attribute of `torch.version` that names the toolkit torch was built with.
+        recorded: libraries whose symbols toolchains/lock has with those of `torch_libraries`; None if of neither.
         first_torch: the first torch release that it can be built for, or None.
-        way: how its sources are compiled: `way` of rules/private/phases.bzl.
-        rewrites: whether a tool rewrites all sources of a section at once, and each may read what it made of others.
         in_phases: whether the rules compile in phases only with toolkits that are tested.
         splits_paths: whether its compiler takes a comma in a path for the end of it.
         arch_list_macro: a macro that depends on all architectures of one run of its compiler; empty if there is none.
+        title: its name in messages.
+        prefix: what the names of its toolkits begin with in identifiers: `cu` of `cu130`; empty if it has none.
+        newer_toolkits: whether its variants run with a later minor version of the toolkit.
+        macro: that the rules define for it alone, and by which bindings tell backends apart.
+        sources: suffixes of the sources that only its compiler takes; the first backend with a suffix owns it.
+        flags: the key of build.toml with the options of its compiler.
+        dispatch_keys: torch's keys of the tensors that its kernels take.
+        torch_libraries: the libraries of torch that its extensions are linked with besides the CPU's.
+        torch_attribute: the attribute of `torch.version` that names the toolkit torch was built with.
+        device_arch: the attribute of torch's device properties with the architecture; empty if that is a number.
+        way: how its sources are compiled: `ways` of rules/facts/phases.bzl.
+        rewriter: the kind of action that rewrites all sources of a section at once, and each may read what it made of
+            others; empty if there is none.
     """
 
-    family: ClassVar[str] = "cpu"
-    title: ClassVar[str] = "CPU"
+    family: ClassVar[str]
     compiler: ClassVar[str] = ""
-    prefix: ClassVar[str] = ""
     digits: ClassVar[str] = ""
     example: ClassVar[str] = ""
     arch: ClassVar[str] = ""
-    macros: ClassVar[tuple[str, ...]] = ("CPU_KERNEL",)
-    sources: ClassVar[tuple[str, ...]] = ()
-    language: ClassVar[str] = ""
     defaults: ClassVar[str] = ""
     release_keys: ClassVar[Mapping[str, type]] = MappingProxyType({})
     locked_keys: ClassVar[Mapping[str, str]] = MappingProxyType({})
     identity_keys: ClassVar[tuple[str, ...]] = ()
     without: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[tuple[str, ...]] = ()
-    torch_libraries: ClassVar[tuple[str, ...]] = ()
-    torch_attribute: ClassVar[str] = ""
+    recorded: ClassVar[tuple[str, ...] | None] = None
     first_torch: ClassVar[tuple[int, ...] | None] = None
-    way: ClassVar[str] = "cxx"
-    rewrites: ClassVar[bool] = False
     in_phases: ClassVar[bool] = False
     splits_paths: ClassVar[bool] = False
     arch_list_macro: ClassVar[str] = ""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.title: str = facts["title"]
+        self.prefix: str = facts["prefix"]
+        self.newer_toolkits: bool = facts["newer_toolkits"]
+        self.macro: str = facts["macro"]
+        self._languages: Mapping[str, str] = {f".{suffix}": name for suffix, name in facts["languages"].items()}
+        self.sources = tuple(self._languages)
+        self.flags: str = facts["flags"].replace("_", "-")
+        self.dispatch_keys: tuple[str, ...] = tuple(facts["dispatch_keys"])
+        self.torch_libraries: tuple[str, ...] = tuple(facts["torch_libraries"])
+        self.torch_attribute: str = facts["torch_attribute"]
+        self.device_arch: str = facts["device_arch"]
+        self.way: str = facts["way"]
+        self.rewriter: str = facts["rewriter"]
 
     @property
     def spelling(self) -> str:
@@ -81,6 +95,14 @@ class Backend:
     def name_of(self, version: str) -> str:
         """The name of a toolkit in identifiers: `cu130` for `13.0`."""
         return self.prefix + version.replace(".", "")
+
+    def language_of(self, source: str) -> str:
+        """What messages call one of `sources`.
+
+        Args:
+            source: its path.
+        """
+        return next(name for suffix, name in self._languages.items() if source.endswith(suffix))
 
     def toolkit(self, row: Mapping[str, Any]) -> Toolkit:
         """A toolkit from its table in toolchains/matrix.toml."""
@@ -170,7 +192,11 @@ class Backend:
             ours: the variant's backend, e.g. `cu130`.
             theirs: torch's.
         """
-        return ours == theirs
+        if not self.newer_toolkits:
+            return ours == theirs
+        versions = self.version_of(ours), self.version_of(theirs)
+        (major, minor), (other, newest) = (numbers(one) if one else (0, 0) for one in versions)
+        return major == other and minor <= newest
 
 
 def zigs(clangs: Mapping[str, int]) -> str:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from py_driver.matrix.backends.backend import Backend, zigs
-from py_driver.matrix.toolkits import Archs, Dropped, Known, numbers
+from py_driver.matrix.toolkits import Archs, Dropped, Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,23 +31,16 @@ class Cuda(Backend):
     """NVIDIA's GPUs."""
 
     family: ClassVar[str] = "cuda"
-    title: ClassVar[str] = "CUDA"
     compiler: ClassVar[str] = "nvcc"
-    prefix: ClassVar[str] = "cu"
-    digits: ClassVar[str] = r"(\d{2})(\d)"
+    digits: ClassVar[str] = r"(\d{2})(\d|[1-9]\d)"  # each major version since 10 has two digits, so `cu1310` is 13.10
     example: ClassVar[str] = "13.0"
     arch: ClassVar[str] = CAPABILITY
-    macros: ClassVar[tuple[str, ...]] = ("CUDA_KERNEL",)
-    sources: ClassVar[tuple[str, ...]] = (".cu",)
-    language: ClassVar[str] = "CUDA"
     defaults: ClassVar[str] = "default-capabilities"
     release_keys: ClassVar[Mapping[str, type]] = MappingProxyType({"default-capabilities": list, "max-clang": int})
     locked_keys: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"archs": "archs", "run-here": "split", "host": "host", "max-clang": "max_clang", "runtime": "runtime"}
     )
-    torch_libraries: ClassVar[tuple[str, ...]] = ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so")
-    torch_attribute: ClassVar[str] = "cuda"
-    way: ClassVar[str] = "cuda"
+    recorded: ClassVar[tuple[str, ...] | None] = ("libtorch_cuda_linalg.so",)
     in_phases: ClassVar[bool] = True
     splits_paths: ClassVar[bool] = True
     arch_list_macro: ClassVar[str] = "__CUDA_ARCH_LIST__"
@@ -104,12 +97,6 @@ class Cuda(Backend):
         clang = clangs.get(row["host"])
         if clang is None or clang > row["max-clang"]:
             yield f"`host` must be a zig whose clang is at most {row['max-clang']}", zigs(clangs)
-
-    def runs_with(self, ours: str, theirs: str) -> bool:
-        """The major version is the same, and the minor version of torch's is not older."""
-        versions = self.version_of(ours), self.version_of(theirs)
-        (major, minor), (other, newest) = (numbers(one) if one else (0, 0) for one in versions)
-        return major == other and minor <= newest
 
 
 def _is_family_of(arch: str, archs: Sequence[str]) -> bool:

@@ -24,24 +24,16 @@ class Rocm(Backend):
     """AMD's GPUs."""
 
     family: ClassVar[str] = "rocm"
-    title: ClassVar[str] = "ROCm"
     compiler: ClassVar[str] = "ROCm"
-    prefix: ClassVar[str] = "rocm"
-    digits: ClassVar[str] = r"([1-9])(\d)"
+    digits: ClassVar[str] = r"([1-9])(\d|[1-9]\d)"  # each major version has one digit, so `rocm710` is 7.10
     example: ClassVar[str] = "7.2"
     arch: ClassVar[str] = GFX
-    macros: ClassVar[tuple[str, ...]] = ("ROCM_KERNEL",)
-    sources: ClassVar[tuple[str, ...]] = (".cu", ".hip")  # hipify makes HIP of CUDA
-    language: ClassVar[str] = "HIP"
     defaults: ClassVar[str] = "default-archs"
     release_keys: ClassVar[Mapping[str, type]] = MappingProxyType({"default-archs": list, "release": str})
     locked_keys: ClassVar[Mapping[str, str]] = MappingProxyType({key: key for key in ("archs", "host", "runtime")})
     identity_keys: ClassVar[tuple[str, ...]] = ("hip-flags", "rocm-archs")
     without: ClassVar[tuple[str, ...]] = ("cutlass",)
     shared: ClassVar[tuple[str, ...]] = ("hipify",)
-    way: ClassVar[str] = "hip"
-    rewrites: ClassVar[bool] = True
-    torch_attribute: ClassVar[str] = "hip"
     first_torch: ClassVar[tuple[int, ...] | None] = (2, 11)  # the first whose headers hipify makes from CUDA's alone
 
     def known(self, table: Mapping[str, Any]) -> Known:

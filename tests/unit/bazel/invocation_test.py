@@ -15,12 +15,12 @@ from py_driver.bazel import invocation
 from py_driver.bazel.find import Bazel, Source
 from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, Headers, apart, building, verifying, without_check
 from py_driver.bazel.remote import Remote
+from py_driver.matrix.facts import facts
 from py_driver.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = "--@rules_torch_kernels//rules/settings"
 _BAZEL = Bazel(path=Path("/bazel"), version="7.7.1", source=Source.PATH, startup=("--batch",))
 
@@ -88,15 +88,12 @@ def test_only_a_setting_that_is_chosen_is_told() -> None:
 
 
 def test_settings_are_those_of_the_rules() -> None:
-    text = (ROOT / "rules" / "settings" / "BUILD.bazel").read_text(encoding="utf-8")
-    for name, default, values in (
-        ("cuda_compile", invocation.CUDA_COMPILE, CudaCompile),
-        ("headers", invocation.HEADERS, Headers),
-        ("cxx", invocation.CXX, Cxx),
-    ):
-        listed = "".join(f'        "{one}",\n' for one in sorted(values))
-        stated = f'    name = "{name}",\n    build_setting_default = "{default}",\n    values = [\n{listed}    ],\n'
-        assert stated in text
+    flags = facts("settings")["FLAGS"]
+    assert {name: set(flag["values"]) for name, flag in flags.items()} == {
+        "cuda_compile": {*CudaCompile},
+        "headers": {*Headers},
+        "cxx": {*Cxx},
+    }
 
 
 @pytest.mark.parametrize("verb", ["build", "demo", "verify"])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.backends import BUILT, version_of
+from py_driver.matrix.backends import BUILT, backend_of, version_of
 from py_driver.matrix.backends.cuda import loose_intersection
 from py_driver.matrix.cells import Cell, parse, spell
 from py_driver.matrix.releases import Releases
@@ -87,6 +87,10 @@ def test_default_archs_are_all_built() -> None:
             "torch-stable-abi210-cu130-x86_64-linux",
             Cell(torch="2.10", stable=True, backend="cu130", cpu="x86_64", os="linux"),
         ),
+        (
+            "torch215-cxx11-cu1310-x86_64-linux",
+            Cell(torch="2.15", abi="cxx11", backend="cu1310", cpu="x86_64", os="linux"),
+        ),
         ("torch-cpu", Cell(backend="cpu")),
         ("torch-cuda", Cell(backend="cuda")),
         ("torch-universal", Cell(backend="universal")),
@@ -95,6 +99,35 @@ def test_default_archs_are_all_built() -> None:
 def test_names_go_both_ways(identifier: str, cell: Cell) -> None:
     assert spell(cell) == identifier
     assert parse(identifier) == cell
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("cu118", "11.8"),
+        ("cu130", "13.0"),
+        ("cu132", "13.2"),
+        ("cu1310", "13.10"),
+        ("cu1312", "13.12"),
+        ("rocm72", "7.2"),
+        ("rocm710", "7.10"),
+    ],
+)
+def test_a_minor_version_may_have_two_digits(name: str, version: str) -> None:
+    backend = backend_of(name)
+    assert backend is not None
+    assert (backend.version_of(name), backend.name_of(version)) == (version, name)
+
+
+@pytest.mark.parametrize("name", ["cu13", "cu1300", "cu1301", "cu13100", "rocm7", "rocm700", "rocm7100"])
+def test_no_other_name_means_a_toolkit(name: str) -> None:
+    assert backend_of(name) is None
+
+
+def test_what_was_built_for_an_earlier_minor_version_runs() -> None:
+    names = ["cu128", "cu130", "cu139", "cu1310", "cu1311"]
+    assert [one for one in names if BUILT["cuda"].runs_with(one, "cu1310")] == ["cu130", "cu139", "cu1310"]
+    assert [one for one in ("rocm71", "rocm710", "rocm711") if BUILT["rocm"].runs_with(one, "rocm710")] == ["rocm710"]
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,14 @@ def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str]
     assert added.archs == ("8.0", "9.0")
 
 
+def test_a_toolkit_whose_minor_version_has_two_digits(own: Callable[[str], Path]) -> None:
+    torch = TORCH.replace('["cpu"]', '["cpu", "cu1210"]')
+    matrix = Releases(own(torch + CUDA.replace('"12.7"', '"12.10"'))).matrix
+    [toolkit] = [one for one in matrix.toolkits_of("cuda") if one.version == "12.10"]
+    assert toolkit.backend == "cu1210"
+    assert parse("torch215-cxx11-cu1210-x86_64-linux") in [cell for cell, _ in matrix.cells()]
+
+
 def test_a_matrix_of_cpus_alone_has_no_lock(
     own: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,7 +356,7 @@ def test_the_option_names_the_file(
         (TORCH.replace('["cxx11"]', "[]"), [Code.BAD_VALUE]),
         (TORCH.replace('["cpu"]', '["cpu", "cpu"]'), [Code.BAD_VALUE]),
         (CUDA.replace('"12.7"', '"1.30"'), [Code.BAD_VALUE]),
-        (CUDA.replace('"12.7"', '"13.10"'), [Code.BAD_VALUE]),
+        (CUDA.replace('"12.7"', '"13.100"'), [Code.BAD_VALUE]),
         (CUDA.replace('"8.0", "9.0"', '"x"'), [Code.BAD_VALUE]),
         (CUDA.replace('["8.0"]', '["nope"]'), [Code.BAD_VALUE]),
         (CUDA.replace("libcudart.so.12", "a')"), [Code.BAD_VALUE]),

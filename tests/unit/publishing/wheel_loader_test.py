@@ -22,7 +22,7 @@ from py_driver.matrix.backends import BACKENDS, UNIVERSAL
 from py_driver.matrix.cells import parse
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import BuiltVariant
-from py_driver.publishing.wheel import describe
+from py_driver.publishing.wheel import backends, describe
 from py_driver.publishing.wheel_loader import Here, Variant, choose, doubt_of, has_code, look, refusal
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def described(names: Sequence[str]) -> list[Variant]:
 
 def ours(names: Sequence[str], torch: SimpleNamespace) -> list[str]:
     """The variants that fit, each the one that is taken where those before it are not in the wheel."""
-    left, order, here = described(names), [], look(torch)
+    left, order, here = described(names), [], look(torch, backends())
     while left:
         try:
             taken = choose("wl", left, here)
@@ -166,7 +166,7 @@ def test_message_says_what_is_here_and_why_each_variant_is_not_for_it(monkeypatc
         "torch-rocm": "for the backend rocm",
     }
     with pytest.raises(ImportError) as caught:
-        choose("wl", described(list(why)), look(torch_of("2.13.0+cu130", cuda="13.0")))
+        choose("wl", described(list(why)), look(torch_of("2.13.0+cu130", cuda="13.0"), backends()))
     assert caught.value.name == "wl"
     here = "torch 2.13.0+cu130 (CUDA 13.0, C++ ABI cxx11, x86_64-linux)"
     assert str(caught.value).splitlines() == [
@@ -192,16 +192,25 @@ def test_message_names_the_backend(has: dict[str, Any], name: str, here: str, re
     torch = torch_of("2.13.0", **has)
     assert client([name], torch) == []
     with pytest.raises(ImportError) as caught:
-        choose("wl", described([name]), look(torch))
+        choose("wl", described([name]), look(torch, backends()))
     first, second, _ = str(caught.value).splitlines()
     assert here in first
     assert second == f"  {name} is {reason}"
 
 
+def test_a_minor_version_of_two_digits_is_later_than_one_of_one() -> None:
+    names = [f"torch213-cxx11-cu{number}-x86_64-linux" for number in ("139", "1310", "1311")]
+    here = look(torch_of("2.13.0", cuda="13.10"), backends())
+    why = [refusal(one, here._replace(platform="x86_64-linux")) for one in described(names)]
+    assert why == ["", "", "for CUDA 13.11 or later"]
+    fitting = here._replace(platform="x86_64-linux")
+    assert choose("wl", described(names), fitting).name == names[1]
+
+
 def test_message_of_a_free_threaded_python() -> None:
     [variant] = described(["torch213-cxx11-cpu-x86_64-linux"])
     with pytest.raises(ImportError, match="is for Python's stable ABI, which this free-threaded Python"):
-        choose("wl", [variant], look(torch_of("2.13.0"))._replace(abi3=False))
+        choose("wl", [variant], look(torch_of("2.13.0"), backends())._replace(abi3=False))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +221,7 @@ def test_message_of_a_free_threaded_python() -> None:
     ],
 )
 def test_the_first_of_several_reasons_is_told(name: str, torch: list[str]) -> None:
-    here = Here("", "rocm", torch=(2, 9), abi="cxx11", toolkit=(12, 4), platform="aarch64-linux", abi3=False)
+    here = Here("", "rocm", (2, 9), "cxx11", (12, 4), platform="aarch64-linux", abi3=False, backends=backends())
     told = [refusal(described([name])[0], here)]
     steps: list[dict[str, Any]] = [
         {"abi3": True},
@@ -259,7 +268,7 @@ def test_the_first_of_several_reasons_is_told(name: str, torch: list[str]) -> No
 )
 def test_torch_that_is_of_no_release(version: str, *, ours: bool, stable: bool) -> None:
     release = "".join(version.split(".")[:2])
-    here = look(torch_of(version))
+    here = look(torch_of(version), backends())
     [own] = described([f"torch{release}-cxx11-cpu-x86_64-linux"])
     [lasting] = described(["torch-stable-abi213-cpu-x86_64-linux"])
     [noarch] = described(["torch-cpu"])
@@ -340,8 +349,9 @@ def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913
     (package / "_variants" / name).mkdir(parents=True)
     (package / "_variants" / name / "__init__.py").write_text("x = 1\n")
     (package / "loader.py").write_bytes(Path(wheel_loader.__file__).read_bytes())
+    arguments = f"__name__, (loader.{variant!r},), {backends()!r}"
     (package / "__init__.py").write_text(
-        f"from . import loader\nloader.load(__name__, (loader.{variant!r},))\n", encoding="utf-8"
+        f"from . import loader\nfrom .loader import Backend\nloader.load({arguments})\n", encoding="utf-8"
     )
     torch = torch_of("2.13.0a0+0123abcd.nv26.8", **has)
     torch.cuda = _Gpus(*gpus)

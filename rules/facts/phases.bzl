@@ -1,6 +1,6 @@
 """The kinds of actions that compile: all that the rules and the driver both need to know of them, by mnemonic.
 
-The driver reads this file as text (py_driver/actions/phases.py): `PHASES` is a literal, and nothing follows it.
+The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
 """
 
 # In the order in which a page shows them:
@@ -9,6 +9,8 @@ The driver reads this file as text (py_driver/actions/phases.py): `PHASES` is a 
 #     Only those count that the source's way has.
 # archs: which of the variant's architectures its key has in it besides its own: `all`, `all+PTX` (and which of them have
 #     PTX), or the `last` one.
+# elsewhere: how its messages tell of device code that another source defines: `undefined`, as a linker does, or `twice`, as
+#     a variable that is there already; without: neither.
 # joined: in which of its ways one action for the source does what elsewhere one for each architecture does; its key has
 #     all of them in it.
 # makes: the name of the first file that it makes, by which the driver knows it, below the directory of the source's
@@ -16,14 +18,18 @@ The driver reads this file as text (py_driver/actions/phases.py): `PHASES` is a 
 #     object of the source.
 # memory: megabytes that Bazel takes it for, see below: [without torch's headers in sight, with those that the source
 #     needs, with all of them].
+# names_headers: when it writes `headers.txt`, which says with which of torch's headers the source was compiled: `always`,
+#     or `sometimes`, where it had a choice; without: never.
 # reads_headers: true if it reads the headers though it follows others; what follows none does so anyway.
 # reads_id: true if it reads the id of the kernel though it follows others; what follows none does if the source sees it.
 # seconds: what the driver expects before it ran one, likewise.
 # templates: what a source with the headers of CUTLASS or CuTe is taken for, if that is more: `memory`, as Bazel is told of
 #     all sources of a section that depends on CUTLASS; `most`, the largest that was measured; and `seconds`.
+# text: which text it makes that the report reads: `preprocessed` or `ptx`; without: none.
 # ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
 #     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source needs the
 #     last action alone, unless it sees the id of the kernel.
+# work: what it does, for people.
 #
 # Memory: the largest resident sizes that were measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: of a
 # source with `torch/all.h` (cicc 2679 MiB, cudafe++ 2023, the host compiler 948), and of the largest of sources without
@@ -50,7 +56,9 @@ PHASES = {
         "makes": {"arch": "device.ii", "source": "host.ii"},
         "memory": [150, 800, 800],
         "seconds": [0.4, 6.0, 10.0],
+        "text": "preprocessed",
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "work": "preprocessing",
     },
     "CudaDeviceFrontend": {
         "after": ["CudaPreprocess"],
@@ -59,6 +67,7 @@ PHASES = {
         "seconds": [1.3, 5.0, 18.0],
         "templates": {"memory": 2200, "most": 2200, "seconds": 20.0},
         "ways": ["cuda-full", "cuda-needed"],
+        "work": "the device compile",
     },
     "CudaDeviceShare": {
         "after": ["CudaDeviceFrontend"],
@@ -67,6 +76,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["cuda-full", "cuda-needed"],
+        "work": "sharing the device code",
     },
     "CudaDeviceCompile": {
         "after": ["CudaPreprocess", "CudaDeviceShare"],
@@ -74,7 +84,9 @@ PHASES = {
         "memory": [800, 400, 400],
         "seconds": [1.3, 0.2, 0.2],
         "templates": {"memory": 2900, "most": 5600, "seconds": 60.0},
+        "text": "ptx",
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "work": "the device compile",
     },
     "CudaAssemble": {
         "after": ["CudaDeviceCompile"],
@@ -82,6 +94,7 @@ PHASES = {
         "memory": [250, 250, 250],
         "seconds": [0.2, 0.2, 0.2],
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "work": "assembling",
     },
     "CudaFatbinary": {
         "after": ["CudaAssemble"],
@@ -90,6 +103,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "work": "bundling the device code",
     },
     "CudaFrontend": {
         "after": ["CudaPreprocess"],
@@ -98,23 +112,28 @@ PHASES = {
         "seconds": [1.5, 10.0, 24.0],
         "templates": {"memory": 2200, "most": 2200, "seconds": 25.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "work": "the separation of host and device code",
     },
     "CudaHostCompile": {
         "after": ["CudaFrontend", "CudaDeviceShare", "CudaDeviceCompile"],
         "archs": "last",
+        "elsewhere": "twice",
         "makes": {"source": "host.o"},
         "memory": [400, 800, 1200],
         "seconds": [1.9, 6.0, 17.0],
         "templates": {"memory": 1200, "most": 1200, "seconds": 20.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "work": "the host compile",
     },
     "CudaFallback": {
         "after": ["CudaFatbinary", "CudaHostCompile"],
         "archs": "all+PTX",
         "memory": [800, 2900, 2900],
+        "names_headers": "always",
         "reads_headers": True,
         "seconds": [0.2, 0.5, 0.5],
         "ways": ["cuda-needed"],
+        "work": "nvcc",
     },
     "KernelCudaCompile": {
         "archs": "all+PTX",
@@ -122,12 +141,15 @@ PHASES = {
         "seconds": [6.0, 69.0, 69.0],
         "templates": {"memory": 2900, "most": 5600, "seconds": 150.0},
         "ways": ["cuda-monolithic"],
+        "work": "nvcc",
     },
     "HipPreprocess": {
         "makes": {"arch": "device.hipi", "source": "host.hipi"},
         "memory": [150, 150, 150],
         "seconds": [0.4, 1.5, 1.5],
+        "text": "preprocessed",
         "ways": ["hip"],
+        "work": "preprocessing",
     },
     "HipDeviceCompile": {
         "after": ["HipPreprocess"],
@@ -135,6 +157,7 @@ PHASES = {
         "memory": [400, 1200, 1200],
         "seconds": [1.4, 37.0, 37.0],
         "ways": ["hip"],
+        "work": "the device compile",
     },
     "HipAssemble": {
         "after": ["HipDeviceCompile"],
@@ -142,13 +165,16 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["hip"],
+        "work": "assembling",
     },
     "HipLink": {
         "after": ["HipAssemble"],
+        "elsewhere": "undefined",
         "makes": {"arch": "device.co"},
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["hip"],
+        "work": "linking the device code",
     },
     "HipBundle": {
         "after": ["HipLink"],
@@ -157,18 +183,22 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["hip"],
+        "work": "bundling the device code",
     },
     "HipHostCompile": {
         "after": ["HipPreprocess"],
         "memory": [400, 1200, 1200],
         "seconds": [1.5, 35.0, 35.0],
         "ways": ["hip"],
+        "work": "the host compile",
     },
     "KernelCxxPreprocess": {
         "makes": {"source": "cxx.ii"},
         "memory": [150, 150, 150],
         "seconds": [0.2, 0.7, 0.7],
+        "text": "preprocessed",
         "ways": ["cxx"],
+        "work": "preprocessing",
     },
     "KernelCxxName": {
         "after": ["KernelCxxPreprocess"],
@@ -177,11 +207,21 @@ PHASES = {
         "reads_id": True,
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["cxx"],
+        "work": "putting the id into the text",
     },
     "KernelCxxCompile": {
         "after": ["KernelCxxName"],
         "memory": [400, 800, 1200],
+        "names_headers": "sometimes",
         "seconds": [0.2, 6.0, 13.0],
         "ways": ["cxx"],
+        "work": "the compile",
     },
+}
+
+# What other actions do, for people.
+OTHER_WORK = {
+    "Hipify": "the translation into HIP",
+    "KernelCheck": "the ABI check",
+    "KernelLink": "linking",
 }

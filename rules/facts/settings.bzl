@@ -1,0 +1,22 @@
+"""The settings of a build: what they may be, and what they are where nobody chooses.
+
+The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
+"""
+
+# Those of a whole build, which a command line may set; an attribute of kernel_objects that is empty means them.
+FLAGS = {
+    "cuda_compile": {"default": "split", "values": ["split", "monolithic"]},
+    "cxx": {"default": "clang", "values": ["clang", "gcc"]},
+    "headers": {"default": "needed", "values": ["needed", "full"]},
+}
+
+# Those of a variant, which its target sets and no command line: a torch version (`2.13`), an ABI (`cxx11`; stable: `2.9`), a
+# backend (`cpu`, `cu130`), and, where a variant tries other options for a section of its sources, JSON with the section
+# and the options.
+VARIANT = ["torch", "cxx_abi", "stable_abi", "backend", "more_flags"]
+
+# What a setting of a variant is for a target that does not depend on it.
+NONE = "none"
+
+# The C++ ABIs of torch; compilers take the first one if they are told none.
+CXX_ABIS = ["cxx11", "cxx98"]
