@@ -13,6 +13,7 @@ import importlib
 import json
 import re
 import sys
+from collections import ChainMap
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,8 +147,8 @@ def _text(node: ast.expr | None) -> str:
 def _strings(node: ast.expr) -> list[str]:
     """A list of literals and of facts."""
     backends = facts("backends")
-    languages = {name: title for backend in backends["BACKENDS"].values() for name, title in backend["languages"].items()}
-    names = {**backends, **facts("settings"), "LANGUAGES": languages}
+    languages = [backend["languages"] for backend in backends["BACKENDS"].values()]
+    names = {**backends, **facts("settings"), "LANGUAGES": ChainMap(*languages)}
     return list(eval(compile(ast.Expression(node), "rules", "eval"), names))  # noqa: S307  (text of this project)
 
 

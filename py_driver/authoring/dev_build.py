@@ -300,26 +300,24 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
             batch.raise_interruption()
             [outcome] = batch.outcomes()
             built, failed = {counts.variant: counts for counts in outcome.counts}, batch.failed(project)
-            found: dict[Variant, Built | DriverError] = {}
+            found: dict[str, Built | DriverError] = {}
             for variant in of.plan.variants:
                 if label := failed.get(variant.name):
                     if (why := batch.variant_failure(project, label)) is None:
                         raise batch.completed.failure or AssertionError(label)
-                    found[variant] = why
+                    found[variant.suffix.removeprefix("-")] = why
                     continue
-                place, counts = root / into / variant.suffix.removeprefix("-"), built[variant.name]
+                counts, place = built[variant.name], root / into / variant.suffix.removeprefix("-")
                 check_place(place)
                 with true_names(batch.root / counts.directory, of.plan) as named:
                     path, size = collect(named, place, spell(variant.cell))
-                found[variant] = Built(variant=variant, path=path, size=size, steps=counts)
+                found[place.name] = Built(variant=variant, path=path, size=size, steps=counts)
     seconds = time.monotonic() - start
     with writing(root):
         keep_from_git(root)
     results = {
-        variant.suffix.removeprefix("-"): result
-        if isinstance(result, DriverError)
-        else _made(of.directory, of.project, of.plan, result, seconds)
-        for variant, result in found.items()
+        name: result if isinstance(result, DriverError) else _made(of.directory, of.project, of.plan, result, seconds)
+        for name, result in found.items()
     }
     return DevBuilds(results=results, actions=sum(counts.run for counts in outcome.counts))
 
