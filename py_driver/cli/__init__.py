@@ -246,7 +246,7 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
         DriverError: USAGE for a wrong command line, and all that the command raises.
         SystemExit: after `--help` and `--version`.
     """
-    if "_ARGCOMPLETE" in os.environ:
+    if {"_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"}.issubset(os.environ):
         from py_driver.cli.completion import complete  # noqa: PLC0415  (only a shell that completes needs it)
 
         complete()

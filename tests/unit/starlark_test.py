@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,6 @@ TREES = {
 }
 ATTRIBUTES = {"attr", "executable", "file", "files", "split_attr"}
 """What an attribute is read from: `ctx.file.NAME`, `repository_ctx.attr.NAME`, in a transition `attr.NAME`."""
-
-SETTING = re.compile(r"name = \"(\w+)\"")
 
 
 def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
@@ -96,7 +95,7 @@ def test_every_field_is_read() -> None:
 
 def test_every_setting_is_read() -> None:
     """Each is the default of an attribute, which is read."""
-    settings = SETTING.findall((ROOT / "rules" / "settings" / "BUILD.bazel").read_text(encoding="utf-8"))
+    settings = [*facts("settings")["FLAGS"], *facts("settings")["VARIANT"]]
     labels = [call for tree in TREES.values() for call in calls(tree, "attr.label")]
     read = {ast.unparse(keyword.value) for call in labels for keyword in call.keywords if keyword.arg == "default"}
     assert settings

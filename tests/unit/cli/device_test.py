@@ -75,7 +75,7 @@ def test_a_machine_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[s
     make(tmp_path / "project", GENERAL + TORCH + CPU)
     assert __main__.main(["device", "--project", str(tmp_path / "project")]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert rows["GPU"] == "none of NVIDIA's is found"
+    assert rows["GPU"] == "no NVIDIA GPU is found"
     assert rows["variant"] == "torch213-cxx11-cpu-x86_64-linux"
     assert __main__.main(["device", "--measure"]) == 4
     assert "no python3 on PATH has a torch for GPUs" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_cells_are_those_of_the_matrix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("backend", "version"),
-    [("rocm72", "7.2"), ("rocm64", "6.4"), ("rocm710", None), ("rocm7", None), ("cu130", None), ("cpu", None)],
+    [("rocm72", "7.2"), ("rocm64", "6.4"), ("rocm710", "7.10"), ("rocm7", None), ("cu130", None), ("cpu", None)],
 )
 def test_version_of_a_backend(backend: str, version: str | None) -> None:
     assert BUILT["rocm"].version_of(backend) == version
