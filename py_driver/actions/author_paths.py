@@ -46,7 +46,7 @@ def with_comments(path: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Project:
+class BuiltProject:
     """A project as it is built.
 
     Attributes:
@@ -91,16 +91,16 @@ class Made:
 class AuthorPaths:
     """Translates the paths of a build of projects."""
 
-    projects: Sequence[Project]
+    projects: Sequence[BuiltProject]
     _staged: dict[str, dict[str, str]] = field(default_factory=dict)
     _lines: dict[Path, list[str]] = field(default_factory=dict)
 
-    def project_of(self, label: str) -> Project | None:
+    def project_of(self, label: str) -> BuiltProject | None:
         """The project of a target."""
         package = label.lstrip("@").partition("//")[2].partition(":")[0]
         return next((one for one in self.projects if one.workspace.package == package), None)
 
-    def file(self, path: str, own: Project | None) -> tuple[Project, str] | None:
+    def file(self, path: str, own: BuiltProject | None) -> tuple[BuiltProject, str] | None:
         """The project and the file in it that a path means.
 
         Args:
@@ -116,7 +116,7 @@ class AuthorPaths:
             return own, name
         return None
 
-    def _name(self, project: Project, path: str) -> str | None:
+    def _name(self, project: BuiltProject, path: str) -> str | None:
         """The name in a project of a file that Bazel may have under another."""
         names = self._staged.setdefault(project.prefix, {})
         if not names:
@@ -124,7 +124,7 @@ class AuthorPaths:
         path = _HIPIFIED.sub("", path)
         return names.get(path)
 
-    def shown(self, path: str, own: Project | None) -> str:
+    def shown(self, path: str, own: BuiltProject | None) -> str:
         """A path for the user: of the project as it was named, of a toolchain in a short form.
 
         Args:
@@ -146,7 +146,7 @@ class AuthorPaths:
             return f"<{word}{' ' if release else ''}{release}>/{rest}"
         return path
 
-    def line(self, path: str, own: Project | None) -> str:
+    def line(self, path: str, own: BuiltProject | None) -> str:
         """A line of a compiler with paths for the user.
 
         Args:
@@ -185,7 +185,7 @@ class AuthorPaths:
             return ""
         return f"{project.directory / made.source}, of {section_of(project, made.section)}"
 
-    def text_of(self, project: Project, name: str, line: int) -> str | None:
+    def text_of(self, project: BuiltProject, name: str, line: int) -> str | None:
         """A line of a file of a project; None if there is no such line."""
         lines = self._texts(project.directory / name)
         return lines[line - 1] if 0 < line <= len(lines) else None
@@ -196,7 +196,7 @@ class AuthorPaths:
         project = next((one for one in self.projects if made and made.source in one.plan.files), None)
         return [] if made is None or project is None else self.lines_of(project, made.source, word)
 
-    def lines_of(self, project: Project, name: str, word: str) -> list[int]:
+    def lines_of(self, project: BuiltProject, name: str, word: str) -> list[int]:
         """The lines with a word in a file of a project."""
         shape = re.compile(rf"\b{re.escape(word)}\b")
         texts = self._texts(project.directory / name)
@@ -212,7 +212,7 @@ class AuthorPaths:
         return self._lines[path]
 
 
-def section_of(project: Project, target: str) -> str:
+def section_of(project: BuiltProject, target: str) -> str:
     """A target as build.toml has it: `[kernel.relu]`, `[torch]` for a binding, or several that share sources."""
     names: Mapping[str, str] = {group.name: group.title for group in project.plan.groups}
     return names.get(target, f"[kernel.{target}]")

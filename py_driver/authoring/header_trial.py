@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.actions.author_paths import AuthorPaths, Project
+from py_driver.actions.author_paths import AuthorPaths, BuiltProject
 from py_driver.actions.workspace import one_at_a_time, workspace_for
 from py_driver.authoring.smaller_headers import asked_macros, proposals, rewritten, unknown_macro
 from py_driver.bazel.find import find_bazel
@@ -329,7 +329,7 @@ class _Trial:
         """
         with self._copy(edits) as edited:
             workspace = workspace_for(edited, self.plan, self.releases, self.copy)
-            project = Project(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
+            project = BuiltProject(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
             with session(find_bazel(workspace.root, self.output), workspace.root, self.output) as bazel:
                 batch = bazel.build([project], Choices(headers=Headers.FULL, keep_going=True), title=title)
         batch.raise_interruption()

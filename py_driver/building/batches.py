@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from py_driver.actions.author_paths import Project
+from py_driver.actions.author_paths import BuiltProject
 from py_driver.actions.workspace import is_busy, one_at_a_time, workspace_for
 from py_driver.bazel.find import find_bazel
 from py_driver.building.selection import archives
@@ -54,7 +54,7 @@ class Placed(NamedTuple, Generic[P]):
     """
 
     task: P
-    project: Project
+    project: BuiltProject
     bazel: Bazel
     bytes_fetched: int
     start: float
@@ -127,7 +127,7 @@ def placed(
                     raise
                 failures[task.directory] = failure
                 continue
-            project = Project(directory=task.directory, plan=task.plan, chosen=task.chosen, workspace=workspace)
+            project = BuiltProject(directory=task.directory, plan=task.plan, chosen=task.chosen, workspace=workspace)
             bytes_fetched = sum(part.bytes_fetched for part in fetched)
             groups.setdefault((root, apart(task)), []).append(Placed(task, project, found[root], bytes_fetched, start))
         yield [*groups.values()], failures

@@ -299,7 +299,7 @@ def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, 
     cells = _collect_all(prepared, lock, batch.root, outcome.counts)
     actions = places_of(outcome.counts, outcome.actions)
     _learn(prepared, ahead, without_load(actions, batch.completed.events.cpu))
-    _report(prepared, outcome.counts, actions, batch.teller.output)
+    _report(prepared, outcome.counts, actions, batch.messages.output)
     return Build(
         directory=prepared.directory,
         plan=prepared.plan,

@@ -15,13 +15,13 @@ from py_driver.bazel.remote import reachable
 from py_driver.bazel.run import Completed, Stopped, output_base
 from py_driver.bazel.servers import build_turn, free_server
 from py_driver.bazel.spawns import read_spawns
-from py_driver.diagnosing.messages import Teller
+from py_driver.diagnosing.messages import Messages
 from py_driver.errors import Code, Diagnostic, DriverError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from py_driver.actions.author_paths import Project
+    from py_driver.actions.author_paths import BuiltProject
     from py_driver.bazel.find import Bazel
     from py_driver.bazel.servers import Server
     from py_driver.bazel.spawns import Spawn
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
         failure: why the project was not built; None if all of its variants were.
     """
 
-    project: Project
+    project: BuiltProject
     counts: list[CellSteps]
     actions: list[CellStep]
     failure: DriverError | None
@@ -55,16 +55,16 @@ class Batch:
         records: what each variant that was built is made of, by label.
         spawns: processes that ran, or whose results a cache had; none without an execution log.
         interruption: why Bazel stopped early, if it was told to; None if it was not.
-        teller: of its errors.
+        messages: of its errors.
     """
 
-    projects: Sequence[Project]
+    projects: Sequence[BuiltProject]
     completed: Completed
     root: Path
     records: Mapping[str, Any]
     spawns: Sequence[Spawn]
     interruption: KeyboardInterrupt | DriverError | None
-    teller: Teller
+    messages: Messages
 
     def outcomes(self) -> list[Outcome]:
         """What came of each project, in their order."""
@@ -90,22 +90,22 @@ class Batch:
         if self.interruption is not None:
             raise self.interruption
 
-    def failed(self, project: Project) -> dict[str, str]:
+    def failed(self, project: BuiltProject) -> dict[str, str]:
         """The variants of a project that were not built: their labels, by name."""
         failed = {label.lstrip("@") for label in self.completed.events.failed}
         return {name: label for label, name in project.variants.items() if label in failed or label not in self.records}
 
-    def variant_failure(self, project: Project, label: str) -> DriverError | None:
+    def variant_failure(self, project: BuiltProject, label: str) -> DriverError | None:
         """Why one variant was not built: the errors of its actions; None if there are none.
 
         Args:
             project: of the variant.
             label: of it.
         """
-        errors = self.teller.failure_of(project, label, self.completed.events)
+        errors = self.messages.failure_of(project, label, self.completed.events)
         return DriverError(errors) if errors else None
 
-    def _failure(self, project: Project) -> DriverError | None:
+    def _failure(self, project: BuiltProject) -> DriverError | None:
         """Why a project was not built; None if it was. An error of another project is not its own."""
         failure = self.completed.failure
         if failure is None or len(self.projects) == 1:
@@ -123,7 +123,7 @@ class Batch:
             and diagnostic is not whole
             and not any(package in diagnostic.message for package in others)
         ]
-        errors, summary = self.teller.failure(project, self.completed.events)
+        errors, summary = self.messages.failure(project, self.completed.events)
         message = summary or f"the build of {project.directory} failed: {', '.join(wrong.values())}"
         return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *rest])
 
@@ -171,7 +171,7 @@ class Session:
 
     def build(  # noqa: PLR0913  (what, how, and what is kept of it)
         self,
-        projects: Sequence[Project],
+        projects: Sequence[BuiltProject],
         choices: Choices,
         *,
         title: str,
@@ -195,7 +195,7 @@ class Session:
             DriverError: Bazel could not be started; what fails later is in the result.
         """
         choices = replace(choices, keep_going=choices.keep_going or len(projects) > 1)
-        teller = Teller(projects=projects, choices=choices, output=self.output)
+        messages = Messages(projects=projects, choices=choices, output=self.output)
         interruption: KeyboardInterrupt | DriverError | None = None
         with tempfile.TemporaryDirectory(prefix="driver-") as scratch, reachable(choices.remote) as remote:
             log = log or Path(scratch, "spawns.bin")
@@ -208,7 +208,7 @@ class Session:
                     title=title,
                     options=self._options(replace(choices, remote=remote), Path(scratch), log, checked),
                     check=False,
-                    explain=teller.explain,
+                    explain=messages.explain,
                     planned=planned,
                 )
             except Stopped as stopped:
@@ -216,7 +216,7 @@ class Session:
                 completed, interruption = Completed(stdout="", events=stopped.events, failure=failure), stopped
             spawns = list(read_spawns(log, calls=calls)) if self.server else []
         if completed.failure is None:
-            teller.warn(completed.events)
+            messages.warn(completed.events)
         elif interruption is None and completed.failure.diagnostics[0].code is Code.INTERRUPTED:
             interruption = completed.failure
         if self.server is not None:
@@ -228,7 +228,7 @@ class Session:
             records=read_records(completed.events.groups.get("steps", ())),
             spawns=spawns,
             interruption=interruption,
-            teller=teller,
+            messages=messages,
         )
 
     def _options(self, choices: Choices, scratch: Path, log: Path, checked: str) -> list[str]:

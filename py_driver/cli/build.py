@@ -12,7 +12,7 @@ from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, Cuda
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_variants, page, releases_of, words_of
-from py_driver.cli.several import Outcome, each, exit_code, several, summary, then
+from py_driver.cli.projects import Outcome, exit_code, for_each, projects_of, summary, then
 from py_driver.cli.variables import is_count
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
@@ -207,7 +207,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
     from py_driver.building.load_check import check_loads  # noqa: PLC0415
 
-    projects = several(args)
+    projects = projects_of(args)
     if args.dry_run:
         return _plan(args.directories[:1] if projects is None else projects, args, output, alone=projects is None)
     if projects is not None:
@@ -243,7 +243,7 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
     def prepared(one: Path) -> Prepared:
         return prepare(one, args.variant, releases, output, options)
 
-    outcomes = [Outcome(projects[0], prepared(projects[0]))] if alone else each(projects, prepared, output)
+    outcomes = [Outcome(projects[0], prepared(projects[0]))] if alone else for_each(projects, prepared, output)
     expected, planned = dry_run([one.value for one in outcomes if one.value], releases, output, options)
     rows = [(one.directory, variant, part) for one in planned for variant, part in one.variants]
     if args.json:
@@ -289,7 +289,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
         ready = prepare(one, args.variant, releases, output, replace(options, report=None))
         return replace(ready, report=own_page(page, ready.plan.module, pages) if page else None)
 
-    planned = each(projects, prepared, output)
+    planned = for_each(projects, prepared, output)
     results = build_all([one.value for one in planned if one.value], releases, output, options)
 
     def loaded(one: Prepared) -> Build:

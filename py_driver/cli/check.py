@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_project, releases_of
-from py_driver.cli.several import each, exit_code, several, summary
+from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     if args.fix and not args.headers:
         raise error(Code.USAGE, "`--fix` needs `--headers`", help="write `driver check --headers --fix`")
-    projects = several(args)
+    projects = projects_of(args)
     releases = releases_of(args)
 
     def work(directory: Path) -> Checked:
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         if args.json:
             output.json(_as_json(checked))
         return ExitCode.OK
-    outcomes = each(projects, work, output)
+    outcomes = for_each(projects, work, output)
     if args.json:
         output.json({"projects": [one.as_json(_as_json) for one in outcomes]})
     else:

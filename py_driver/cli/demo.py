@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of
 from py_driver.cli.build import add_arguments, build_projects, options_of, show, show_several
-from py_driver.cli.several import exit_code, several, then
+from py_driver.cli.projects import exit_code, projects_of, then
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    projects = several(args)
+    projects = projects_of(args)
     releases = releases_of(args)
     if projects is None:
         done = build(args.directories[0], args.variant, releases, output, options_of(args))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_variants, releases_of, words_of
-from py_driver.cli.several import each, exit_code, several, summary
+from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.cli import Subparsers
-    from py_driver.cli.several import Outcome
+    from py_driver.cli.projects import Outcome
     from py_driver.output import Output
     from py_driver.publishing.publish import Publication, Published
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         publish,
     )
 
-    projects = several(args)
+    projects = projects_of(args)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     releases = releases_of(args)
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             _show(done, output, dry_run=args.dry_run)
         return ExitCode.OK
     taken: dict[tuple[str, str], Path] = {}
-    outcomes = each(projects, lambda one: publish(one, args.variant, releases, output, options, taken), output)
+    outcomes = for_each(projects, lambda one: publish(one, args.variant, releases, output, options, taken), output)
     if args.json:
         output.json({"projects": [one.as_json(lambda done: _as_json(done, dry_run=args.dry_run)) for one in outcomes]})
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_project, releases_of
-from py_driver.cli.several import each, exit_code, several, summary
+from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.plan.plan import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
 
-    projects = several(args)
+    projects = projects_of(args)
     releases = releases_of(args)
     if projects is None:
         plan = plan_directory(args.directories[0], releases, strict_archs=args.strict_archs)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             output.table(_HEADER, _rows(plan, args))
             _show_rest([plan], args, output)
         return ExitCode.OK
-    outcomes = each(projects, lambda one: plan_directory(one, releases, strict_archs=args.strict_archs), output)
+    outcomes = for_each(projects, lambda one: plan_directory(one, releases, strict_archs=args.strict_archs), output)
     if args.json:
         output.json({"projects": [one.as_json(_as_json) for one in outcomes]})
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.build import add_choice, choices_of
-from py_driver.cli.several import each, exit_code, several, summary, then
+from py_driver.cli.projects import exit_code, for_each, projects_of, summary, then
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import counted, printable
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.cli import Subparsers
-    from py_driver.cli.several import Outcome
+    from py_driver.cli.projects import Outcome
     from py_driver.output import Output
     from py_driver.publishing.verify import Result, Verified
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
-    projects = several(args)
+    projects = projects_of(args)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.say(f"{counted(len(verified), 'variant')} built without any cache: every byte is the same")
         return ExitCode.OK
     with ExitStack() as stack:
-        planned = each(projects, lambda one: make_task(one, releases, output, options, stack), output)
+        planned = for_each(projects, lambda one: make_task(one, releases, output, options, stack), output)
         results = verify([one.value for one in planned if one.value], releases, output, options)
     built = then(planned, lambda one: _verified(results[one.directory]), output)
     judged = then(built, lambda one: _same(one, output), output)

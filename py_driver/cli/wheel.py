@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_variants, releases_of, words_of
-from py_driver.cli.several import each, exit_code, several, summary
+from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -41,13 +41,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `_make`; with several projects only what is wrong for all of them.
     """
-    projects = several(args)
+    projects = projects_of(args)
     releases, words = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
         output.data(str(_make(args.directories[0], releases, words, {}, args, output)))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = each(projects, lambda one: _make(one, releases, words, taken, args, output), output)
+    outcomes = for_each(projects, lambda one: _make(one, releases, words, taken, args, output), output)
     rows = [[printable(str(one.directory)), printable(str(one.value))] for one in outcomes if one.value]
     if rows:
         output.table(("project", "wheel"), rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from py_driver.actions.author_paths import AuthorPaths, Project
+    from py_driver.actions.author_paths import AuthorPaths, BuiltProject
 
 OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
 """The path of an object, in what a linker prints."""
@@ -19,7 +19,7 @@ _WORD: Final = re.compile(r"([A-Za-z_]\w*)(?:\[[\w:]+\])*$")
 _FEW: Final = 4
 
 
-def told(lines: Iterable[str], paths: AuthorPaths, project: Project | None) -> Iterator[str]:
+def told(lines: Iterable[str], paths: AuthorPaths, project: BuiltProject | None) -> Iterator[str]:
     """The lines of the check for people.
 
     Args:
@@ -37,7 +37,7 @@ def told(lines: Iterable[str], paths: AuthorPaths, project: Project | None) -> I
             yield OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
 
 
-def _reference(match: re.Match[str], word: str, paths: AuthorPaths, project: Project | None) -> str:
+def _reference(match: re.Match[str], word: str, paths: AuthorPaths, project: BuiltProject | None) -> str:
     """What refers to a symbol: the place that debug information tells, or else the lines that have its name."""
     source = paths.source_of(match["object"]) or match["object"]
     place = match["place"] or ""

@@ -10,7 +10,7 @@ from py_driver.actions.phases import kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from py_driver.actions.author_paths import AuthorPaths, Project
+    from py_driver.actions.author_paths import AuthorPaths, BuiltProject
     from py_driver.diagnosing.compiler_text import Severity
 
 _CALLED: Final = re.compile(r"Unresolved extern (?:function|variable) '(?P<name>\w+)'")
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         mnemonic: of the action.
     """
 
-    project: Project
+    project: BuiltProject
     file: str
     line: int
     mnemonic: str

@@ -18,7 +18,7 @@ from py_driver.output import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from py_driver.actions.author_paths import AuthorPaths, Made, Project
+    from py_driver.actions.author_paths import AuthorPaths, BuiltProject, Made
     from py_driver.bazel.events import Action
     from py_driver.diagnosing.compiler_text import Said
 
@@ -59,7 +59,7 @@ class Finding:
     severity: Severity
     code: Code
     message: str
-    project: Project | None
+    project: BuiltProject | None
     file: str
     line: int
     column: int
@@ -224,7 +224,9 @@ def _is_bare(shown: str, text: str) -> bool:
     return len(shown) <= len(text) and all(one in (other, " ") for one, other in zip(shown, text, strict=False))
 
 
-def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | None, *, rewritten: bool) -> Finding:
+def _placed(
+    blank: Finding, said: Said, paths: AuthorPaths, project: BuiltProject | None, *, rewritten: bool
+) -> Finding:
     """What was said, at the place that the author knows; the line that hipify rewrote is shown as it was written."""
     before = tuple(paths.line(line, project) for line in said.before)
     after = tuple(_after(line, paths, project) for line in said.after)
@@ -258,7 +260,7 @@ def _placed(blank: Finding, said: Said, paths: AuthorPaths, project: Project | N
     )
 
 
-def _after(line: str, paths: AuthorPaths, project: Project | None) -> str:
+def _after(line: str, paths: AuthorPaths, project: BuiltProject | None) -> str:
     """A line that follows, with objects named as what they are made of."""
     if line.startswith(">>>"):
         line = OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from py_driver.actions.author_paths import Project
+    from py_driver.actions.author_paths import BuiltProject
     from py_driver.bazel.events import Action, Events
     from py_driver.bazel.invocation import Choices
     from py_driver.diagnosing.findings import Finding
@@ -47,7 +47,7 @@ _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Teller:
+class Messages:
     """Tells of a build.
 
     Attributes:
@@ -56,7 +56,7 @@ class Teller:
         output: where.
     """
 
-    projects: Sequence[Project]
+    projects: Sequence[BuiltProject]
     choices: Choices
     output: Output
 
@@ -92,7 +92,7 @@ class Teller:
     def _telling(self) -> Telling:
         return Telling(verbose=self.choices.verbose, stopped=not self.choices.keep_going)
 
-    def failure(self, project: Project, events: Events) -> tuple[tuple[Diagnostic, ...], str]:
+    def failure(self, project: BuiltProject, events: Events) -> tuple[tuple[Diagnostic, ...], str]:
         """The errors of the actions of one of several projects, and which variants of it failed.
 
         Args:
@@ -103,7 +103,7 @@ class Teller:
         errors = as_diagnostics(build.findings(build.failed(events, ())), self._telling)
         return errors, self._summary(events, [project], f"the build of {project.directory}")
 
-    def failure_of(self, project: Project, label: str, events: Events) -> tuple[Diagnostic, ...]:
+    def failure_of(self, project: BuiltProject, label: str, events: Events) -> tuple[Diagnostic, ...]:
         """The errors of the actions that kept one variant from being built.
 
         Args:
@@ -152,7 +152,7 @@ class Teller:
             every += (one for name, one in {**kept, **now}.items() if name in now or name in build.variants)
         return [one for one in build.findings(every) if one.severity is not Severity.ERROR]
 
-    def _summary(self, events: Events, projects: Sequence[Project], build: str = "the build") -> str:
+    def _summary(self, events: Events, projects: Sequence[BuiltProject], build: str = "the build") -> str:
         """Which variants failed, and how many were not finished; empty if none is known to have failed."""
         labels = {label: name for one in projects for label, name in one.variants.items()}
         of_bazel = {label.lstrip("@") for label in events.failed}
@@ -223,7 +223,7 @@ class _Build:
         return replace(action, text=_ADD_SOURCE.sub("", text) if explained else text)
 
 
-def _build(events: Events, projects: Sequence[Project]) -> _Build:
+def _build(events: Events, projects: Sequence[BuiltProject]) -> _Build:
     """What is known of a build that has ended.
 
     Args:

@@ -11,13 +11,13 @@ from py_driver.system.files import is_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from py_driver.actions.author_paths import Project
+    from py_driver.actions.author_paths import BuiltProject
 
 _WORD: Final = re.compile(rb"[A-Za-z_]\w{2,}")
 _SIZE: Final = 1024 * 1024
 
 
-def plain_sources(project: Project) -> dict[str, frozenset[str]]:
+def plain_sources(project: BuiltProject) -> dict[str, frozenset[str]]:
     """The words of each listed file that defines symbols by their plain names, or none since it is not compiled.
 
     Args:

@@ -24,7 +24,7 @@ REGISTRATION = "torch-ext/registration.h"
 """Upstream's builder writes this file, over one that a project has; the rules bring their own."""
 
 
-class Unit(NamedTuple):
+class SourceGroup(NamedTuple):
     """Sources that are compiled with the same flags.
 
     Attributes:
@@ -99,7 +99,7 @@ def listers(manifest: Manifest, family: str) -> dict[str, list[Kernel]]:
     return found
 
 
-def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[Unit, ...]:
+def source_groups(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[SourceGroup, ...]:
     """What is compiled for a backend: the binding first, then the sections, then what several of them list.
 
     Args:
@@ -118,16 +118,16 @@ def units(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[
     alone = [(binding,), *((target,) for target in built)]
     common = [by for by in lists if len(by) > 1 and (binding in by or any(one in built for one in by))]
     return tuple(
-        _unit(table, binding, tuple(built[one] for one in by if one in built), tuple(lists[by]), by)
+        _source_group(table, binding, tuple(built[one] for one in by if one in built), tuple(lists[by]), by)
         for by in (*alone, *common)
         if by in lists
     )
 
 
-def _unit(
+def _source_group(
     table: str, binding: str, sections: tuple[Kernel, ...], sources: tuple[str, ...], by: tuple[str, ...]
-) -> Unit:
-    """A unit; its name tells which of all targets that list its sources are built.
+) -> SourceGroup:
+    """A group; its name tells which of all targets that list its sources are built.
 
     Args:
         table: the framework table, which lists the binding.
@@ -140,4 +140,4 @@ def _unit(
     names = (*([binding] if bound else []), *(one.target for one in sections))
     titles = (*([f"[{table}]"] if bound else []), *(one.title for one in sections))
     target = common_target(names, by) if len(by) > 1 else names[0]
-    return Unit(target, " and ".join(titles), bound, sections, sources)
+    return SourceGroup(target, " and ".join(titles), bound, sections, sources)

@@ -13,7 +13,7 @@ from py_driver.matrix.cells import USUAL_CPU, Cell, spell
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
-from py_driver.plan.compile_groups import archs_of, compiles, split, united, units
+from py_driver.plan.compile_groups import archs_of, compiles, source_groups, split, united
 from py_driver.plan.cpus import sections_for
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Kernel, Manifest
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
-    from py_driver.plan.compile_groups import Unit
+    from py_driver.plan.compile_groups import SourceGroup
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
 
@@ -263,7 +263,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) or None
         if key not in compiled:
-            compiled[key] = tuple(one.target for one in units(manifest, cell.family, sections))
+            compiled[key] = tuple(one.target for one in source_groups(manifest, cell.family, sections))
         variants.append(_variant(manifest, candidate, groups=compiled[key], archs=archs))
     for backend in manifest.built:
         if backend not in aot and manifest.framework.table != TVM_FFI:
@@ -349,56 +349,56 @@ def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: 
     admitted = {
         key: sections_for(manifest, _sections(manifest, cell), cell.cpu)[0] for key, cell in sorted(cells.items())
     }
-    found: dict[str, Unit] = {}
+    found: dict[str, SourceGroup] = {}
     linked: dict[str, list[Cell]] = {}
-    for one in units(manifest, family, manifest.sections(family)):
+    for one in source_groups(manifest, family, manifest.sections(family)):
         found[one.target] = one
     for key, sections in admitted.items():
-        for one in units(manifest, family, sections):
+        for one in source_groups(manifest, family, sections):
             found.setdefault(one.target, one)
             linked.setdefault(one.target, []).append(cells[key])
     return tuple(_group(project, family, one, linked.get(name, ()), matrix) for name, one in found.items())
 
 
-def _group(project: Project, family: str, unit: Unit, cells: Iterable[Cell], matrix: Matrix) -> Group:
-    """The group of a unit, given one cell of each backend that links it.
+def _group(project: Project, family: str, group: SourceGroup, cells: Iterable[Cell], matrix: Matrix) -> Group:
+    """The group of some sources, given one cell of each backend that links it.
 
     The binding may include every header of its backend.
     """
     manifest, framework = project.manifest, project.manifest.framework
-    targets = [*([binding_target(family)] if unit.binding else []), *(one.target for one in unit.sections)]
+    targets = [*([binding_target(family)] if group.binding else []), *(one.target for one in group.sections)]
     reach = [project.reach[one] for one in targets]
-    lists = [*([framework.src] if unit.binding else []), *(one.src for one in unit.sections)]
-    offered = manifest.sections(family) if unit.binding else ()
+    lists = [*([framework.src] if group.binding else []), *(one.src for one in group.sections)]
+    offered = manifest.sections(family) if group.binding else ()
     headers = {header for src in (*lists, *(one.src for one in offered)) for header in split(src)[1]}
     # hipify gets all sources of a group anyway.
-    known = set(unit.sources) if BUILT[family].rewriter and not unit.binding else set()
+    known = set(group.sources) if BUILT[family].rewriter and not group.binding else set()
     headers |= {file for one in reach for file in one.files} - known
-    includes = [*([framework.include] if unit.binding else []), *(one.include for one in unit.sections)]
+    includes = [*([framework.include] if group.binding else []), *(one.include for one in group.sections)]
     # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
     ordered = [*reversed([values(one) for one in includes]), *(one.includes for one in reach)]
     reached = [name for one in reach for name in one.depends]
-    device = unit.sections or _device_sources(unit.sources, family)
-    chosen = {cell.backend: _archs(manifest, unit, cell, matrix) for cell in cells if device}
+    device = group.sections or _device_sources(group.sources, family)
+    chosen = {cell.backend: _archs(manifest, group, cell, matrix) for cell in cells if device}
     return Group(
-        name=unit.target,
-        title=unit.title,
+        name=group.target,
+        title=group.title,
         backend=family,
-        sources=unit.sources,
+        sources=group.sources,
         headers=tuple(sorted(headers)),
-        includes=_includes([path for some in ordered for path in some], (*unit.sources, *headers)),
-        cxx_flags=(*(values(framework.cxx_flags) if unit.binding else ()), *_joined(unit, "cxx_flags")),
-        cuda_flags=_joined(unit, "cuda_flags"),
-        hip_flags=_joined(unit, "hip_flags"),
-        depends=_depends(manifest, [*([TORCH] if unit.binding else []), *_joined(unit, "depends"), *reached]),
+        includes=_includes([path for some in ordered for path in some], (*group.sources, *headers)),
+        cxx_flags=(*(values(framework.cxx_flags) if group.binding else ()), *_joined(group, "cxx_flags")),
+        cuda_flags=_joined(group, "cuda_flags"),
+        hip_flags=_joined(group, "hip_flags"),
+        depends=_depends(manifest, [*([TORCH] if group.binding else []), *_joined(group, "depends"), *reached]),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
-        identity=f"{family}_id" if unit.binding else "",
+        identity=f"{family}_id" if group.binding else "",
     )
 
 
-def _joined(unit: Unit, key: str) -> tuple[str, ...]:
-    """A list that the sections of a unit have, one after the other."""
-    return tuple(value for section in unit.sections for value in values(getattr(section, key)))
+def _joined(group: SourceGroup, key: str) -> tuple[str, ...]:
+    """A list that the sections of a group have, one after the other."""
+    return tuple(value for section in group.sections for value in values(getattr(section, key)))
 
 
 def _depends(manifest: Manifest, depends: Iterable[str]) -> tuple[str, ...]:
@@ -416,8 +416,8 @@ def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ..
     )
 
 
-def _archs(manifest: Manifest, unit: Unit, cell: Cell, matrix: Matrix) -> Archs | None:
-    """The GPU architectures of a unit in a cell: of the sections that list its sources, or of all."""
-    found = _chosen(manifest, cell, unit.sections or _sections(manifest, cell), matrix)
+def _archs(manifest: Manifest, group: SourceGroup, cell: Cell, matrix: Matrix) -> Archs | None:
+    """The GPU architectures of a group in a cell: of the sections that list its sources, or of all."""
+    found = _chosen(manifest, cell, group.sections or _sections(manifest, cell), matrix)
     archs = [one for one in found if one is not None]
     return united(archs) if archs else None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tree import write_files
 
-from py_driver.actions.author_paths import AuthorPaths, Project
+from py_driver.actions.author_paths import AuthorPaths, BuiltProject
 from py_driver.actions.phases import phases, work_of
 from py_driver.actions.workspace import Workspace
 from py_driver.bazel.events import Action
@@ -60,14 +60,14 @@ rocm-archs = ["gfx942"]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltProject:
     """The project as one calls it from the directory above."""
     write_files(tmp_path / "oops", FILES)
     monkeypatch.chdir(tmp_path)
     plan = plan_directory(Path("oops"), Releases())
     chosen = [one for one in plan.variants if one.name.startswith("torch213-") and one.bundled]
     workspace = Workspace(root=Path("/cache/w"), package="projects/oops")
-    return Project(directory=Path("oops"), plan=plan, chosen=chosen, workspace=workspace)
+    return BuiltProject(directory=Path("oops"), plan=plan, chosen=chosen, workspace=workspace)
 
 
 def action(  # noqa: PLR0913  (what it is, and what differs from a usual one)
@@ -87,7 +87,7 @@ def action(  # noqa: PLR0913  (what it is, and what differs from a usual one)
     )
 
 
-def found(project: Project, *actions: Action, **variants: list[str]) -> list[Finding]:
+def found(project: BuiltProject, *actions: Action, **variants: list[str]) -> list[Finding]:
     """What the actions said; `variants` are those of a configuration."""
     of = {one.output: variants.get(one.output.split("/")[1], []) for one in actions}
     return findings(actions, AuthorPaths([project]), of)
@@ -97,7 +97,7 @@ ONE = "one.objects/csrc/one.cpp.o"
 CICC = "two.objects/csrc/two.cu.phases/{}/device.ptx"
 
 
-def test_clang(project: Project) -> None:
+def test_clang(project: BuiltProject) -> None:
     error, warning = found(project, action("KernelCxxCompile", ONE, "clang"))
     assert text_of(error, Telling()).splitlines() == [
         "In file included from oops/csrc/one.cpp:1:",
@@ -117,7 +117,7 @@ def test_clang(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("line", "column"), [("return /* o */ no; // o", 12), ("result /* o */ no;", 0)])
-def test_comments_that_became_blanks_keep_the_column(project: Project, line: str, column: int) -> None:
+def test_comments_that_became_blanks_keep_the_column(project: BuiltProject, line: str, column: int) -> None:
     (project.directory / "csrc" / "one.cpp").write_text(f"{line}\n")
     place = "bazel-out/cfg/bin/projects/oops/one.sources/projects/oops/csrc/one.cpp"
     quoted = "    1 | return         no;\n      |                ^~\n"
@@ -126,7 +126,7 @@ def test_comments_that_became_blanks_keep_the_column(project: Project, line: str
     assert (error.file, error.line, error.column) == ("oops/csrc/one.cpp", 1, column)
 
 
-def test_headers_of_sdks_have_short_names(project: Project) -> None:
+def test_headers_of_sdks_have_short_names(project: BuiltProject) -> None:
     first, second, third = found(project, action("KernelCxxCompile", "binding_cpu.objects/x.cpp.o", "clang_torch"))
     assert [one.column for one in (first, second)] == [16, 35]
     assert "<libc>/bits/mathcalls-narrow.h:24:14: note: 'fadd' declared here" in second.lines
@@ -153,11 +153,11 @@ def test_headers_of_sdks_have_short_names(project: Project) -> None:
         ("/usr/include/stdio.h", "/usr/include/stdio.h"),
     ],
 )
-def test_paths(project: Project, path: str, shown: str) -> None:
+def test_paths(project: BuiltProject, path: str, shown: str) -> None:
     assert AuthorPaths([project]).shown(path, project) == shown
 
 
-def test_all_that_fail_alike_are_one(project: Project) -> None:
+def test_all_that_fail_alike_are_one(project: BuiltProject) -> None:
     """The device compiles of two architectures and two releases, and what the host's code says of the same."""
     device = [
         action("CudaDeviceCompile", CICC.format(arch), "cicc", config=config)
@@ -183,9 +183,9 @@ def test_all_that_fail_alike_are_one(project: Project) -> None:
     assert (warning.severity, warning.archs) == (Severity.WARNING, ("8.0", "9.0"))
 
 
-def test_many_variants_are_counted_unless_all_are_asked_for(project: Project) -> None:
+def test_many_variants_are_counted_unless_all_are_asked_for(project: BuiltProject) -> None:
     names = [one.name for one in project.plan.variants][:5]
-    wide = Project(
+    wide = BuiltProject(
         directory=project.directory, plan=project.plan, chosen=project.plan.variants, workspace=project.workspace
     )
     [one, _] = found(wide, action("KernelCxxCompile", ONE, "clang"), k8=names[::-1])
@@ -194,12 +194,12 @@ def test_many_variants_are_counted_unless_all_are_asked_for(project: Project) ->
     assert text_of(one, Telling(verbose=True)).endswith(f"; in 5 variants: {', '.join(names)})")
 
 
-def test_nvcc_as_a_whole(project: Project) -> None:
+def test_nvcc_as_a_whole(project: BuiltProject) -> None:
     [one] = found(project, action("KernelCudaCompile", "two.objects/csrc/two.cu.o", "nvcc"))
     assert one.lines[0] == 'oops/csrc/two.cu:5:24: error: identifier "missing" is undefined'
 
 
-def test_hip(project: Project) -> None:
+def test_hip(project: BuiltProject) -> None:
     """hipify has the compiler name the author's file and its lines."""
     header, source = sorted(
         found(project, action("HipDeviceCompile", "amd.objects/csrc/two.cu.phases/gfx942/device.s", "hip")),
@@ -216,7 +216,7 @@ def test_hip(project: Project) -> None:
     assert header.archs == ("gfx942",)
 
 
-def test_ptxas(project: Project) -> None:
+def test_ptxas(project: BuiltProject) -> None:
     made = [
         action("CudaAssemble", f"two.objects/csrc/two.cu.phases/{arch}/device.cubin", "ptxas", code=255)
         for arch in ("80", "100a", "90")
@@ -231,7 +231,7 @@ def test_ptxas(project: Project) -> None:
     ]
 
 
-def test_undefined_symbol_of_device_code(project: Project) -> None:
+def test_undefined_symbol_of_device_code(project: BuiltProject) -> None:
     made = "amd.objects/csrc/two.cu.phases/gfx942/device.co"
     [one] = found(project, action("HipLink", made, "lld_undefined"))
     assert one.lines[:3] == (
@@ -260,7 +260,7 @@ def test_undefined_symbol_of_device_code(project: Project) -> None:
         ),
     ],
 )
-def test_device_code_of_another_source(project: Project, mnemonic: str, text: str, head: str) -> None:
+def test_device_code_of_another_source(project: BuiltProject, mnemonic: str, text: str, head: str) -> None:
     text = text.replace("oops/", "projects/oops/")
     ok = "warning" in text
     [one] = found(project, action(mnemonic, CICC.format("90"), text, ok=ok))
@@ -269,7 +269,7 @@ def test_device_code_of_another_source(project: Project, mnemonic: str, text: st
     assert (one.line, "oops/csrc/two.cuh has it too" in "".join(one.lines)) == ((2, False) if ok else (5, True))
 
 
-def test_device_variable_that_is_extern_and_defined(project: Project) -> None:
+def test_device_variable_that_is_extern_and_defined(project: BuiltProject) -> None:
     text = "projects/oops/csrc/two.cu:2: error: redefinition of 'never'\n    2 | static int never;\n"
     [one] = found(project, action("CudaHostCompile", "two.objects/csrc/two.cu.o", text))
     assert one.message == "redefinition of 'never'"
@@ -281,7 +281,7 @@ def test_device_variable_that_is_extern_and_defined(project: Project) -> None:
     )
 
 
-def test_duplicate_symbol_names_sources_and_sections(project: Project) -> None:
+def test_duplicate_symbol_names_sources_and_sections(project: BuiltProject) -> None:
     [one] = found(project, action("KernelLink", f"{CPU}.parts/extension.so", "lld_duplicate"), k8=[CPU])
     assert text_of(one, Telling()).splitlines() == [
         "oops/torch-ext/binding.cpp: ld.lld: error: duplicate symbol: one()",
@@ -293,7 +293,7 @@ def test_duplicate_symbol_names_sources_and_sections(project: Project) -> None:
     ]
 
 
-def test_abi_check_names_sources(project: Project) -> None:
+def test_abi_check_names_sources(project: BuiltProject) -> None:
     [one] = found(project, action("KernelCheck", f"{CPU}.parts/checked", "check"), k8=[CPU, CU130])
     assert one.code.number == "E402"
     assert text_of(one, Telling()).splitlines() == [
@@ -311,7 +311,7 @@ def test_abi_check_names_sources(project: Project) -> None:
     ]
 
 
-def test_gcc(project: Project) -> None:
+def test_gcc(project: BuiltProject) -> None:
     text = (SAID / "gcc.txt").read_text(encoding="utf-8").replace("oops/a.h", "oops/csrc/one.h")
     warning, error = found(project, action("KernelCxxCompile", ONE, text.replace("oops/one.cpp", "oops/csrc/one.cpp")))
     assert error.lines[:4] == (
@@ -332,12 +332,12 @@ def test_gcc(project: Project) -> None:
         ("LLVM ERROR: out of memory\n", 134),
     ],
 )
-def test_killed(project: Project, text: str, code: int) -> None:
+def test_killed(project: BuiltProject, text: str, code: int) -> None:
     [one] = found(project, action("CudaDeviceCompile", CICC.format("90"), text, code=code))
     assert one.lines[0] == "oops/csrc/two.cu: error: the device compile for 9.0 was killed, or ran out of memory"
 
 
-def test_an_error_that_speaks_of_memory_is_none_of_memory(project: Project) -> None:
+def test_an_error_that_speaks_of_memory_is_none_of_memory(project: BuiltProject) -> None:
     text = "k/a.cpp:3:5: error: no std::bad_alloc\n    3 | catch (std::bad_alloc&)\n"
     [one] = found(project, action("KernelCxxCompile", ONE, text))
     assert one.message == "no std::bad_alloc"
@@ -351,19 +351,19 @@ def test_an_error_that_speaks_of_memory_is_none_of_memory(project: Project) -> N
         "LLVM ERROR: Cannot select",
     ],
 )
-def test_errors_of_compilers_that_gave_up(project: Project, last: str) -> None:
+def test_errors_of_compilers_that_gave_up(project: BuiltProject, last: str) -> None:
     text = f"k/a.cpp:1:2: warning: w\n    1 | int x\n      |  ^\n{last}\n"
     those = found(project, action("KernelCxxCompile", ONE, text))
     assert sorted(one.severity.value for one in those) == ["error", "warning"]
 
 
-def test_a_failure_after_a_warning_shows_all(project: Project) -> None:
+def test_a_failure_after_a_warning_shows_all(project: BuiltProject) -> None:
     text = "k/a.cpp:1:2: warning: w\n    1 | int x\nsomething else entirely\n"
     [one] = [one for one in found(project, action("KernelCxxCompile", ONE, text)) if one.severity.value == "error"]
     assert "something else entirely" in one.lines
 
 
-def test_long_lines_take_no_time(project: Project) -> None:
+def test_long_lines_take_no_time(project: BuiltProject) -> None:
     line = "a.cpp:1:2: error: " + "=" * 300_000 + " a/" * 100_000
     started = time.process_time()
     [one] = found(project, action("KernelCxxCompile", ONE, f"{line}\n{line[18:]}\n"))
@@ -371,7 +371,7 @@ def test_long_lines_take_no_time(project: Project) -> None:
     assert time.process_time() - started < 10
 
 
-def test_unknown_form_loses_nothing(project: Project) -> None:
+def test_unknown_form_loses_nothing(project: BuiltProject) -> None:
     [one] = found(
         project, action("KernelCxxCompile", ONE, "Segmentation fault\nin projects/oops/csrc/one.h\n", code=139)
     )
@@ -382,7 +382,7 @@ def test_unknown_form_loses_nothing(project: Project) -> None:
     )
 
 
-def test_other_messages_of_what_succeeded(project: Project) -> None:
+def test_other_messages_of_what_succeeded(project: BuiltProject) -> None:
     made = action(
         "CudaAssemble", "two.objects/csrc/two.cu.phases/90/device.cubin", "ptxas info    : 0 bytes\n", ok=True
     )
@@ -390,26 +390,26 @@ def test_other_messages_of_what_succeeded(project: Project) -> None:
     assert (one.severity, one.lines) == (Severity.OTHER, ("oops/csrc/two.cu: ptxas info    : 0 bytes",))
 
 
-def test_twice_the_same_in_one_text_stays_twice(project: Project) -> None:
+def test_twice_the_same_in_one_text_stays_twice(project: BuiltProject) -> None:
     line = "projects/oops/csrc/one.cpp:4:9: error: no\n"
     assert len(found(project, action("KernelCxxCompile", ONE, line * 2), action("KernelCxxCompile", ONE, line))) == 2
 
 
-def test_toolchains_of_others_are_not_told_apart_by_their_releases(project: Project) -> None:
+def test_toolchains_of_others_are_not_told_apart_by_their_releases(project: BuiltProject) -> None:
     text = "external/a~torch_kernels_torch_2_{}/include/x.h:1:2: error: bad\n"
     actions = [action("KernelCxxCompile", ONE, text.format(release)) for release in (13, 15)]
     [one] = found(project, *actions)
     assert one.file == "<torch 2.13>/include/x.h"
 
 
-def test_files_of_other_names(project: Project, tmp_path: Path) -> None:
+def test_files_of_other_names(project: BuiltProject, tmp_path: Path) -> None:
     """Of a Python package, whose files alone may have any name."""
     name = "torch-ext/oops/a b.h"
     (tmp_path / "oops" / name).touch()
     manifest = tmp_path / "oops" / "build.toml"
     manifest.write_text(FILES["build.toml"].replace('binding.cpp"]', 'binding.cpp"]\npyext = ["py", "h"]'))
     plan = plan_directory(Path("oops"), Releases())
-    renamed = Project(directory=Path("oops"), plan=plan, chosen=project.chosen, workspace=project.workspace)
+    renamed = BuiltProject(directory=Path("oops"), plan=plan, chosen=project.chosen, workspace=project.workspace)
     [other] = plan.own_names
     assert AuthorPaths([renamed]).shown(f"projects/oops/torch-ext/oops/{other}", None) == f"oops/{name}"
 

@@ -49,7 +49,7 @@ class Outcome(NamedTuple, Generic[T]):
         return {**directory, **(shown(self.value) if self.value is not None else {})}
 
 
-def several(args: argparse.Namespace) -> list[Path] | None:
+def projects_of(args: argparse.Namespace) -> list[Path] | None:
     """The projects that a command line means; None if it is about one, whose directory it names.
 
     Raises:
@@ -70,7 +70,7 @@ def several(args: argparse.Namespace) -> list[Path] | None:
     return [one for one in projects if changed_files(one, args.changed_since)]
 
 
-def each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:
+def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:
     """Do something with each project; say at once why one fails, and go on with the next.
 
     Raises:
