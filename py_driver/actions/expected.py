@@ -17,7 +17,8 @@ from py_driver.plan.section_search import OPENMP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from py_driver.plan.plan import Group, Plan, Variant
+    from py_driver.plan.groups import Group
+    from py_driver.plan.plan import Plan, Variant
 
 _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""

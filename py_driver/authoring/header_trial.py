@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from py_driver.building.session import Batch
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
-    from py_driver.plan.plan import Group, Plan, Variant
+    from py_driver.plan.groups import Group
+    from py_driver.plan.plan import Plan, Variant
 
 _WORTH = 0.9
 """Of the time that a source takes, what it has to stay below: smaller differences may be the machine's."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.select import Words
-    from py_driver.plan.plan import Group, Plan, Variant
+    from py_driver.plan.groups import Group
+    from py_driver.plan.plan import Plan, Variant
 
 
 def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Variant]:

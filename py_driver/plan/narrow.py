@@ -13,7 +13,8 @@ from py_driver.plan.plan import Excluded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from py_driver.plan.plan import Group, Plan, Variant
+    from py_driver.plan.groups import Group
+    from py_driver.plan.plan import Plan, Variant
 
 
 def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:

@@ -14,7 +14,8 @@ from py_driver.manifest.targets import binding_target, section_target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from py_driver.plan.plan import Group, Plan
+    from py_driver.plan.groups import Group
+    from py_driver.plan.plan import Plan
 
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
 CU132 = "torch213-cxx11-cu132-x86_64-linux"

@@ -1,0 +1,158 @@
+"""What is compiled with the same flags: the groups of a backend, with all that their files need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.manifest.flags import asks_for_openmp
+from py_driver.manifest.model import TORCH, TVM_FFI, values
+from py_driver.manifest.targets import binding_target
+from py_driver.matrix.backends import BUILT, version_of
+from py_driver.matrix.matrix import TVM_FFI_PART
+from py_driver.matrix.toolkits import Archs, numbers
+from py_driver.plan.compile_groups import archs_of, split, united
+from py_driver.plan.section_search import OPENMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from py_driver.manifest.model import Kernel, Manifest
+    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.plan.compile_groups import SourceGroup
+    from py_driver.plan.project import Project
+
+
+class Group(NamedTuple):
+    """Files that are compiled with the same flags: the binding or a kernel section.
+
+    Attributes:
+        name: of its target.
+        title: what messages call it: `[kernel.relu]`.
+        backend: `cpu`, `cuda` or `rocm`.
+        sources: files to compile, sorted.
+        headers: files to include, sorted.
+        includes: directories to include from.
+        cxx_flags: flags for C++.
+        cuda_flags: flags for nvcc.
+        hip_flags: flags for HIP's compiler.
+        depends: what may be included besides: `torch`, `cutlass_3_6`, sorted.
+        archs: for a kernel section for GPUs: what became of its archs, by backend (`cu130`, `rocm72`).
+        identity: the name of the identity's target, if the sources need the unique id; else "".
+    """
+
+    name: str
+    title: str
+    backend: str
+    sources: tuple[str, ...]
+    headers: tuple[str, ...]
+    includes: tuple[str, ...]
+    cxx_flags: tuple[str, ...]
+    cuda_flags: tuple[str, ...]
+    hip_flags: tuple[str, ...]
+    depends: tuple[str, ...]
+    archs: Mapping[str, Archs]
+    identity: str
+
+    @property
+    def openmp(self) -> bool:
+        """Whether gcc compiles its C++, and it may call OpenMP's runtime: its flags ask for that, or its sources."""
+        return asks_for_openmp(self.cxx_flags) or OPENMP in self.depends
+
+
+def sections_of(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
+    """The kernel sections that a cell has."""
+    version = version_of(cell.backend)
+    return tuple(
+        section
+        for section in manifest.sections(cell.family)
+        if version is None or section.bounds.admit(numbers(version))
+    )
+
+
+def chosen_archs(manifest: Manifest, cell: Cell, sections: Sequence[Kernel], matrix: Matrix) -> list[Archs | None]:
+    """The GPU architectures of each section in a cell; the default ones if the binding is all there is."""
+    if sections or not _device_sources(split(manifest.framework.src, cell.family)[0], cell.family):
+        return [_choose(section, cell, matrix) for section in sections]
+    toolkit = matrix.toolkit(cell.backend)
+    return [BUILT[cell.family].choose(None, toolkit)] if toolkit else []
+
+
+def _device_sources(sources: Iterable[str], family: str) -> list[str]:
+    """Those sources that only a backend's compiler takes."""
+    return [source for source in sources if BUILT[family].sources and source.endswith(BUILT[family].sources)]
+
+
+def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
+    toolkit = matrix.toolkit(cell.backend)
+    return archs_of(section, toolkit) if toolkit else None
+
+
+def make_group(project: Project, family: str, group: SourceGroup, cells: Iterable[Cell], matrix: Matrix) -> Group:
+    """The group of some sources, given one cell of each backend that links it.
+
+    The binding may include every header of its backend.
+
+    Args:
+        project: with checked files.
+        family: the backend.
+        group: its sources, and the sections that list them.
+        cells: one for each version of the backend that links it.
+        matrix: the releases to build for.
+    """
+    manifest, framework = project.manifest, project.manifest.framework
+    targets = [*([binding_target(family)] if group.binding else []), *(one.target for one in group.sections)]
+    reach = [project.reach[one] for one in targets]
+    lists = [*([framework.src] if group.binding else []), *(one.src for one in group.sections)]
+    offered = manifest.sections(family) if group.binding else ()
+    headers = {header for src in (*lists, *(one.src for one in offered)) for header in split(src)[1]}
+    # hipify gets all sources of a group anyway.
+    known = set(group.sources) if BUILT[family].rewriter and not group.binding else set()
+    headers |= {file for one in reach for file in one.files} - known
+    includes = [*([framework.include] if group.binding else []), *(one.include for one in group.sections)]
+    # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
+    ordered = [*reversed([values(one) for one in includes]), *(one.includes for one in reach)]
+    reached = [name for one in reach for name in one.depends]
+    device = group.sections or _device_sources(group.sources, family)
+    chosen = {cell.backend: _archs(manifest, group, cell, matrix) for cell in cells if device}
+    return Group(
+        name=group.target,
+        title=group.title,
+        backend=family,
+        sources=group.sources,
+        headers=tuple(sorted(headers)),
+        includes=_includes([path for some in ordered for path in some], (*group.sources, *headers)),
+        cxx_flags=(*(values(framework.cxx_flags) if group.binding else ()), *_joined(group, "cxx_flags")),
+        cuda_flags=_joined(group, "cuda_flags"),
+        hip_flags=_joined(group, "hip_flags"),
+        depends=_depends(manifest, [*([TORCH] if group.binding else []), *_joined(group, "depends"), *reached]),
+        archs={backend: archs for backend, archs in chosen.items() if archs is not None},
+        identity=f"{family}_id" if group.binding else "",
+    )
+
+
+def _joined(group: SourceGroup, key: str) -> tuple[str, ...]:
+    """A list that the sections of a group have, one after the other."""
+    return tuple(value for section in group.sections for value in values(getattr(section, key)))
+
+
+def _depends(manifest: Manifest, depends: Iterable[str]) -> tuple[str, ...]:
+    """What a group sees: in a project that is bound with tvm-ffi that in the place of torch, in every group."""
+    if manifest.framework.table == TVM_FFI:
+        depends = {TVM_FFI_PART, *depends} - {TORCH}
+    return tuple(sorted(set(depends)))
+
+
+def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
+    """The include directories that have any of the files below them: those of other backends have none."""
+    listed = list(files)
+    return tuple(
+        one for one in dict.fromkeys(directories) if one == "." or any(file.startswith(f"{one}/") for file in listed)
+    )
+
+
+def _archs(manifest: Manifest, group: SourceGroup, cell: Cell, matrix: Matrix) -> Archs | None:
+    """The GPU architectures of a group in a cell: of the sections that list its sources, or of all."""
+    found = chosen_archs(manifest, cell, group.sections or sections_of(manifest, cell), matrix)
+    archs = [one for one in found if one is not None]
+    return united(archs) if archs else None
