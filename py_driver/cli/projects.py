@@ -1,4 +1,4 @@
-"""What commands have in common that take several projects: which are meant, and what came of each."""
+"""The projects of a command line, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcome(NamedTuple, Generic[T]):
 
 
 def projects_of(args: argparse.Namespace) -> list[Path] | None:
-    """The projects that a command line means; None if it is about one, whose directory it names.
+    """The projects of a command line; None for a single one, whose directory it names.
 
     Raises:
         DriverError: see `changed_files`.

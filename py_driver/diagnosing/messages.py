@@ -48,12 +48,12 @@ _CONFIGURATION: Final = re.compile(r"\bbazel-out/cfg/(bin/[^\s:=,]*)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Messages:
-    """Tells of a build.
+    """The messages of a build.
 
     Attributes:
         projects: that are built.
-        choices: what the author wants to be told.
-        output: where.
+        choices: which messages the author asked for.
+        output: where they are shown.
     """
 
     projects: Sequence[BuiltProject]
