@@ -247,11 +247,11 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
         SystemExit: after `--help` and `--version`.
     """
     if {"_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"}.issubset(os.environ):
-        from py_driver.cli.completion import complete  # noqa: PLC0415  (only a shell that completes needs it)
+        from py_driver.cli.completion import complete
 
         complete()
     name, args = parse_command_line(arguments)
-    from py_driver.cli.variables import take_variables  # noqa: PLC0415  (`driver --help` does without it)
+    from py_driver.cli.variables import take_variables
 
     take_variables(name, args, output)
     output.annotates = getattr(args, "annotations", None) is not None

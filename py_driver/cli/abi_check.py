@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library; all that building the
             program raises.
     """
-    from py_driver.building.abi_check import build_program, check, expectations, find_libraries  # noqa: PLC0415  (slow)
+    from py_driver.building.abi_check import build_program, check, expectations, find_libraries
 
     given = {
         "--cpu": args.cpu,

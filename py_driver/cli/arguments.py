@@ -30,7 +30,7 @@ def add_matrix(arguments: Parser | ArgumentGroup) -> None:
 
 def releases_of(args: argparse.Namespace) -> Releases:
     """The releases that a command works with: ours, and those of the matrix that the user names."""
-    from py_driver.matrix.releases import Releases  # noqa: PLC0415  (`driver --help` does without them)
+    from py_driver.matrix.releases import Releases
 
     named = getattr(args, "matrix", None) or os.environ.get(MATRIX_VARIABLE)
     return Releases(Path(named) if named else None)
@@ -165,6 +165,6 @@ def words_of(args: argparse.Namespace, *, several: bool) -> Words:
         args: the command line.
         several: whether it is about several projects.
     """
-    from py_driver.matrix.select import Words  # noqa: PLC0415  (`driver --help` does without them)
+    from py_driver.matrix.select import Words
 
     return Words(torch=tuple(args.torch), backends=tuple(args.backend), cpus=tuple(args.cpu), in_any=several)

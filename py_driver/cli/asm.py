@@ -31,7 +31,7 @@ _KINDS = ("tensor cores", "copies without registers", "memory", "arithmetic")
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
+    from py_driver.cli.build import add_how, archs_of
 
     parser = add_command(subparsers, "asm", "--diff HEAD~1", ". relu_kernel --source --archs 9.0")
     add_directory(parser)
@@ -74,8 +74,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: NO_SUCH_VARIANT if there is no CUDA code; USAGE if no function has the name; see `code_build`.
     """
-    from py_driver.inspecting.assembly import matching  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.inspecting.disassembler import Disassembler  # noqa: PLC0415
+    from py_driver.inspecting.assembly import matching
+    from py_driver.inspecting.disassembler import Disassembler
 
     check_project(args.directory)
     if args.function is None and (args.ptx or args.sass or args.source):
@@ -109,9 +109,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBuild:
     """Build what is looked into."""
-    from py_driver.cli.build import NATIVE  # noqa: PLC0415
-    from py_driver.inspecting.code_build import code_build  # noqa: PLC0415
-    from py_driver.system.gpus import native_archs  # noqa: PLC0415
+    from py_driver.cli.build import NATIVE
+    from py_driver.inspecting.code_build import code_build
+    from py_driver.system.gpus import native_archs
 
     archs: Sequence[str] = args.archs or ()
     return code_build(
@@ -127,7 +127,7 @@ def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBui
 
 def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], tools: Disassembler) -> list[str]:
     """The code of functions, in the form that is asked for."""
-    from py_driver.inspecting.assembly import ptx_of, with_source  # noqa: PLC0415
+    from py_driver.inspecting.assembly import ptx_of, with_source
 
     if args.ptx:
         texts = tools.ptx(made.path)
@@ -149,8 +149,8 @@ def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], t
 
 def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassembler, output: Output) -> int:
     """Show what differs from another build; DIFFERENCE if something does."""
-    from py_driver.inspecting.assembly import difference, matching, pairs  # noqa: PLC0415
-    from py_driver.publishing.git import checked_out  # noqa: PLC0415
+    from py_driver.inspecting.assembly import difference, matching, pairs
+    from py_driver.publishing.git import checked_out
 
     with ExitStack() as places:
         earlier = (

@@ -67,10 +67,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `run_benchmarks`.
     """
-    from py_driver.authoring.benchmark import compared, run_benchmarks, scripts_of, times_of  # noqa: PLC0415
-    from py_driver.authoring.ceilings import ceilings  # noqa: PLC0415
-    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.publishing.git import checked_out  # noqa: PLC0415
+    from py_driver.authoring.benchmark import compared, run_benchmarks, scripts_of, times_of
+    from py_driver.authoring.ceilings import ceilings
+    from py_driver.authoring.dev_build import python_of
+    from py_driver.publishing.git import checked_out
 
     check_project(args.directory)
     if args.output is not None:
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
     """Say which workloads failed, which are not compared, and which are to be measured again."""
-    from py_driver.authoring.device import throttled_by  # noqa: PLC0415
+    from py_driver.authoring.device import throttled_by
 
     for one in done.workloads:
         if reasons := throttled_by(one.get("clocks_event_reasons", "")):
@@ -160,7 +160,7 @@ def _check_output(path: Path) -> None:
 
 def _write(path: Path, done: Benchmarks) -> None:
     """Write the result and its picture."""
-    from py_driver.authoring.picture import picture  # noqa: PLC0415
+    from py_driver.authoring.picture import picture
 
     for place, text in ((path, json.dumps(done.as_json(), indent=2) + "\n"), (path.with_suffix(".svg"), picture(done))):
         with writing(place):
@@ -169,7 +169,7 @@ def _write(path: Path, done: Benchmarks) -> None:
 
 def _row(one: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
     """A workload as a row of the table."""
-    from py_driver.authoring.ceilings import rate_of, share_of  # noqa: PLC0415
+    from py_driver.authoring.ceilings import rate_of, share_of
 
     if "times" not in one:
         return [one["workload"], "failed", *[""] * (len(_HEADER) - 2)]
@@ -185,7 +185,7 @@ def _row(one: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
 
 def _speed(times: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """How much faster something is: `1.31x`, or `same` where the intervals meet."""
-    from py_driver.publishing.timings import SAME, verdict  # noqa: PLC0415
+    from py_driver.publishing.timings import SAME, verdict
 
     ratio, word = verdict(times, other)
     return word if word == SAME else f"{ratio:.2f}x"

@@ -165,8 +165,8 @@ def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
     Raises:
         DriverError: see `remote_of` and `native_archs`.
     """
-    from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` does without them)
-    from py_driver.system.gpus import native_archs  # noqa: PLC0415
+    from py_driver.building.build import Options
+    from py_driver.system.gpus import native_archs
 
     choices = replace(choices_of(args), remote=remote_of(args.remote_cache, args.remote_executor))
     return Options(
@@ -204,8 +204,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.building.build` and `check_loads`; with several projects only what is wrong for all.
     """
-    from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.building.load_check import check_loads  # noqa: PLC0415
+    from py_driver.building.build import build
+    from py_driver.building.load_check import check_loads
 
     projects = projects_of(args)
     if args.dry_run:
@@ -235,8 +235,8 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
         output: where.
         alone: whether it is about one project, whose errors are raised.
     """
-    from py_driver.building.build import prepare  # noqa: PLC0415
-    from py_driver.building.dry_run import dry_run  # noqa: PLC0415
+    from py_driver.building.build import prepare
+    from py_driver.building.dry_run import dry_run
 
     releases, options = releases_of(args), replace(options_of(args, several=not alone), report=None)
 
@@ -276,10 +276,10 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     Raises:
         DriverError: what is wrong for all of them.
     """
-    from py_driver.building.build import build_all, prepare  # noqa: PLC0415
-    from py_driver.building.load_check import check_loads  # noqa: PLC0415
-    from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
-    from py_driver.reporting.report_page import own_page  # noqa: PLC0415
+    from py_driver.building.build import build_all, prepare
+    from py_driver.building.load_check import check_loads
+    from py_driver.matrix.lock_update import check_user_lock
+    from py_driver.reporting.report_page import own_page
 
     releases, options = releases_of(args), options_of(args, several=True)
     check_user_lock(releases)

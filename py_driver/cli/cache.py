@@ -88,8 +88,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     if args.action == "serve":
         return _serve(args, output)
-    from py_driver.cache.contents import contents, free  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.system.cache import cache_root  # noqa: PLC0415
+    from py_driver.cache.contents import contents, free
+    from py_driver.system.cache import cache_root
 
     root = cache_root()
     parts = contents(root, releases_of(args).lock)
@@ -124,7 +124,7 @@ def _made(part: Part) -> Sequence[Path]:
 
 def _described(part: Part) -> dict[str, object]:
     """A part of the cache as JSON."""
-    from py_driver.cache.contents import size_of  # noqa: PLC0415  (as above)
+    from py_driver.cache.contents import size_of
 
     return {
         "name": part.name,
@@ -136,7 +136,7 @@ def _described(part: Part) -> dict[str, object]:
 
 
 def _show(root: Path, parts: Sequence[Part], output: Output) -> None:
-    from py_driver.cache.contents import size_of  # noqa: PLC0415  (as above)
+    from py_driver.cache.contents import size_of
 
     spare, made = ([size_of(of(part)) for part in parts] for of in (_spare, _made))
     totals = [sum(part.size for part in parts), sum(spare), sum(spare) + sum(made)]
@@ -156,10 +156,10 @@ def _megabytes(size: int) -> str:
 
 
 def _serve(args: argparse.Namespace, output: Output) -> int:
-    import os  # noqa: PLC0415  (`driver --help` needs none of these)
+    import os
 
-    from py_driver.cache.server import Serving, serve  # noqa: PLC0415
-    from py_driver.system.cache import cache_root  # noqa: PLC0415
+    from py_driver.cache.server import Serving, serve
+    from py_driver.system.cache import cache_root
 
     serving = Serving(
         directory=(args.directory or cache_root() / "served").absolute(),

@@ -44,9 +44,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `describe` and `write_page`.
     """
-    from py_driver.publishing.card import make_card  # noqa: PLC0415
-    from py_driver.publishing.described import describe  # noqa: PLC0415
-    from py_driver.publishing.kernel_page import check_page, write_page  # noqa: PLC0415  (as in other commands)
+    from py_driver.publishing.card import make_card
+    from py_driver.publishing.described import describe
+    from py_driver.publishing.kernel_page import check_page, write_page
 
     if args.html:
         check_page(args.html)

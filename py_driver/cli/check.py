@@ -100,9 +100,9 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     Raises:
         DriverError: see `run`.
     """
-    from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.plan.plan import make_plan  # noqa: PLC0415
-    from py_driver.plan.project import load  # noqa: PLC0415
+    from py_driver.errors import Note
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
 
     project = load(directory, releases)
     notes = (*project.notes, *_stale(directory, project.manifest, releases))
@@ -120,11 +120,11 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
 
 def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note]:
     """A note for each file of `driver tune` that is of other sources."""
-    from py_driver.errors import Note  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.errors import Note
 
     if not any((directory / "tuning").glob("*.toml")):
         return []
-    from py_driver.tuning.tuner import stale_records  # noqa: PLC0415  (few projects are tuned)
+    from py_driver.tuning.tuner import stale_records
 
     return [
         Note(message=f"{file} was measured with other sources; run `driver tune`", span=manifest.framework.span)
@@ -134,7 +134,7 @@ def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note
 
 def _smaller(directory: Path, releases: Releases, output: Output, *, fix: bool) -> Tried:
     """What smaller headers save, and with `fix` the sources have them."""
-    from py_driver.authoring.header_trial import apply, try_smaller_headers  # noqa: PLC0415  (only this compiles)
+    from py_driver.authoring.header_trial import apply, try_smaller_headers
 
     tried = try_smaller_headers(directory, releases, output)
     if fix:
@@ -156,7 +156,7 @@ def _as_json(checked: Checked) -> dict[str, Any]:
 
 def _show(checked: Checked, output: Output) -> None:
     """Print that a project is valid."""
-    from py_driver.manifest.model import CURRENT  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.manifest.model import CURRENT
 
     manifest, variants = checked.manifest, checked.variants
     output.notes(checked.notes)

@@ -30,7 +30,7 @@ def add(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Print the script of a shell; the exit code."""
-    from argcomplete.shell_integration import shellcode  # noqa: PLC0415  (only this command needs it)
+    from argcomplete.shell_integration import shellcode
 
     output.data(shellcode(_PROGRAMS, use_defaults=False, shell=args.shell).rstrip("\n"))
     return ExitCode.OK
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def complete() -> None:
     """Answer the shell, as argcomplete's protocol in the environment asks, and end the process."""
-    import argcomplete  # noqa: PLC0415  (only a shell that completes needs it)
+    import argcomplete
 
     words = os.environ["COMP_LINE"].split()
     parser = Parser(prog="driver")
@@ -64,15 +64,15 @@ def _add_completers(command: str, parser: argparse.ArgumentParser) -> None:
 
 def _completer(command: str, action: argparse.Action) -> Completer | None:
     """What completes the values of an argument; None if they are unknown."""
-    from argcomplete.completers import DirectoriesCompleter, FilesCompleter  # noqa: PLC0415
+    from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 
     if (command, action.dest) == ("explain", "code"):
-        from py_driver.cli.explain import spell  # noqa: PLC0415  (few command lines need it)
-        from py_driver.errors import Code  # noqa: PLC0415
+        from py_driver.cli.explain import spell
+        from py_driver.errors import Code
 
         return lambda **_: [word for code in Code for word in (code.number, spell(code))]
     if (command, action.dest) == ("init", "template"):
-        from py_driver.authoring.new_project import templates  # noqa: PLC0415
+        from py_driver.authoring.new_project import templates
 
         return lambda **_: templates()
     if action.dest == "variant":
@@ -84,8 +84,8 @@ def _completer(command: str, action: argparse.Action) -> Completer | None:
 
 def _variants(parsed_args: argparse.Namespace, **_: Any) -> list[str]:  # noqa: ANN401  (argcomplete passes more)
     """The identifiers of the first project of a command line."""
-    from py_driver.cli.arguments import releases_of  # noqa: PLC0415
-    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
+    from py_driver.cli.arguments import releases_of
+    from py_driver.plan.plan import plan_directory
 
     directories = getattr(parsed_args, "directories", None) or [getattr(parsed_args, "directory", None) or Path()]
     try:

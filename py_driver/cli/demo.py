@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: see `building.build`; LOAD_FAILED if the example fails; with several projects only what is wrong
             for all of them.
     """
-    from py_driver.building.build import build  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.building.build import build
 
     projects = projects_of(args)
     releases = releases_of(args)
@@ -63,9 +63,9 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
     Raises:
         DriverError: UNSUPPORTED if all of it is for another CPU; see `run_example`.
     """
-    from py_driver.authoring.example import run_example  # noqa: PLC0415  (as above)
-    from py_driver.building.installed_torch import python_for  # noqa: PLC0415
-    from py_driver.system.machine import machine_cpu  # noqa: PLC0415
+    from py_driver.authoring.example import run_example
+    from py_driver.building.installed_torch import python_for
+    from py_driver.system.machine import machine_cpu
 
     if all(built.variant.cell.cpu not in (None, machine_cpu()) for built in done.cells):
         message = f"no built variant is for this machine's CPU, {machine_cpu()}"

@@ -40,9 +40,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: SET_UP if `--measure` finds no torch that has a GPU; what is wrong with the project.
     """
-    from py_driver.authoring.ceilings import gpu_facts  # noqa: PLC0415
-    from py_driver.authoring.device import counters, gpus, may_count, tools  # noqa: PLC0415
-    from py_driver.building.installed_torch import importable_torch  # noqa: PLC0415  (`driver --help` needs none)
+    from py_driver.authoring.ceilings import gpu_facts
+    from py_driver.authoring.device import counters, gpus, may_count, tools
+    from py_driver.building.installed_torch import importable_torch
 
     torch = importable_torch()
     found: dict[str, Any] = {
@@ -75,10 +75,10 @@ def _variant(directory: Path) -> str:
     Raises:
         DriverError: see `local_variant` and `this_machine`.
     """
-    from py_driver.authoring.dev_build import this_machine  # noqa: PLC0415
-    from py_driver.authoring.local_variant import local_variant  # noqa: PLC0415
-    from py_driver.matrix.releases import Releases  # noqa: PLC0415
-    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
+    from py_driver.authoring.dev_build import this_machine
+    from py_driver.authoring.local_variant import local_variant
+    from py_driver.matrix.releases import Releases
+    from py_driver.plan.plan import plan_directory
 
     machine = this_machine()
     return local_variant(plan_directory(directory, Releases(None)), machine.torch, machine.archs).name
@@ -90,8 +90,8 @@ def _ceilings(output: Output) -> dict[str, float]:
     Raises:
         DriverError: SET_UP without a torch for GPUs; LOAD_FAILED.
     """
-    from py_driver.authoring.ceilings import measured  # noqa: PLC0415
-    from py_driver.building.installed_torch import importable_torch  # noqa: PLC0415
+    from py_driver.authoring.ceilings import measured
+    from py_driver.building.installed_torch import importable_torch
 
     torch = importable_torch()
     if torch is None or torch.backend == "cpu":

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def read_texts() -> dict[Code, dict[str, str]]:
     """The `title` and the `text` of every error; the text is Markdown, without a line break at its ends."""
-    import tomli  # noqa: PLC0415  (`driver --help` does not need it)
+    import tomli
 
     tables = tomli.loads(resource("codes.toml"))
     return {

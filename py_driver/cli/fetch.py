@@ -51,12 +51,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: NO_SUCH_VARIANT; UNSUPPORTED for a `--depends` that is not locked; all that `fetch_all` and
             `fill_mirror` raise.
     """
-    from py_driver.fetch.prefetch import fetch_all, fill_mirror  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.matrix.cells import USUAL_CPU, parse, spell  # noqa: PLC0415
-    from py_driver.matrix.lock_update import check_user_lock  # noqa: PLC0415
-    from py_driver.matrix.matrix import TVM_FFI_PART  # noqa: PLC0415
-    from py_driver.matrix.select import select  # noqa: PLC0415
-    from py_driver.spelling import did_you_mean  # noqa: PLC0415
+    from py_driver.fetch.prefetch import fetch_all, fill_mirror
+    from py_driver.matrix.cells import USUAL_CPU, parse, spell
+    from py_driver.matrix.lock_update import check_user_lock
+    from py_driver.matrix.matrix import TVM_FFI_PART
+    from py_driver.matrix.select import select
+    from py_driver.spelling import did_you_mean
 
     releases = releases_of(args)
     check_user_lock(releases)

@@ -38,11 +38,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
             difference; FOREIGN_FILE if the BUILD.bazel there is not generated; PERMISSION; and all that
             `plan_directory` raises.
     """
-    from py_driver.manifest.paths import SIGNS  # noqa: PLC0415
-    from py_driver.matrix.installation import label_prefix  # noqa: PLC0415
-    from py_driver.plan.buildfile import HEADER, render  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
-    from py_driver.system.files import difference, write  # noqa: PLC0415
+    from py_driver.manifest.paths import SIGNS
+    from py_driver.matrix.installation import label_prefix
+    from py_driver.plan.buildfile import HEADER, render
+    from py_driver.plan.plan import plan_directory
+    from py_driver.system.files import difference, write
 
     plan = plan_directory(args.directory, releases_of(args), strict_archs=args.strict_archs)
     output.notes(plan.notes)

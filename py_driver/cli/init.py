@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `new_project`.
     """
-    from py_driver.authoring.new_project import (  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.authoring.new_project import (
         DEFAULT,
         check_name,
         create,
@@ -89,7 +89,7 @@ def _named(directory: Path) -> str:
     Raises:
         DriverError: USAGE if that is none.
     """
-    from py_driver.authoring.new_project import check_name  # noqa: PLC0415
+    from py_driver.authoring.new_project import check_name
 
     own = directory.resolve().name
     name = re.sub(r"[^a-z0-9_-]+", "-", own.lower()).strip("-_")

@@ -54,9 +54,9 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
     """
-    from py_driver.matrix.lock_update import complete, look_up, read, texts_of  # noqa: PLC0415  (`--help` is fast)
-    from py_driver.matrix.requirements import wanted  # noqa: PLC0415
-    from py_driver.system.files import difference, write  # noqa: PLC0415
+    from py_driver.matrix.lock_update import complete, look_up, read, texts_of
+    from py_driver.matrix.requirements import wanted
+    from py_driver.system.files import difference, write
 
     want, old = wanted(releases), {} if args.update else read(releases)
     new, missing = complete(want, old, {})
@@ -101,8 +101,8 @@ class _OfTorch(NamedTuple):
 
 def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
     """Such files that were made from other wheels; none for a lock of the user's."""
-    from py_driver.matrix import torch_openmp, torch_symbols  # noqa: PLC0415
-    from py_driver.matrix.releases import exports_file, openmp_file  # noqa: PLC0415
+    from py_driver.matrix import torch_openmp, torch_symbols
+    from py_driver.matrix.releases import exports_file, openmp_file
 
     if releases.user is not None:
         return []
@@ -129,7 +129,7 @@ class _Release(NamedTuple):
 
 def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
     """The releases of a lock whose files are of other archives, are missing, or are there for nothing."""
-    from py_driver.matrix import library_symbols  # noqa: PLC0415
+    from py_driver.matrix import library_symbols
 
     known = [
         _Release(kind, version, release, releases.symbols_file(kind, version))
@@ -141,8 +141,8 @@ def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
 
 def _read_symbols(release: _Release, output: Output) -> None:
     """Write what the libraries of a release define, or remove the file of one that names none."""
-    from py_driver.matrix import library_symbols  # noqa: PLC0415
-    from py_driver.system.files import write  # noqa: PLC0415
+    from py_driver.matrix import library_symbols
+    from py_driver.system.files import write
 
     if not release.lock.get("libraries"):
         release.path.unlink()

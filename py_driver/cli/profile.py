@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: USAGE if there is no such workload; see `profile` and `read`.
     """
-    from py_driver.inspecting.profiler import read  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.inspecting.profiler import read
 
     earlier = read(args.diff, output) if args.diff else []
     launches = read(args.report, output) if args.report else read(_measured(args, output), output)
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _measured(args: argparse.Namespace, output: Output) -> Path:
     """Build and profile; the report."""
-    from py_driver.authoring.benchmark import scripts_of, titles_of  # noqa: PLC0415
-    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415
-    from py_driver.inspecting.profiler import profile  # noqa: PLC0415
+    from py_driver.authoring.benchmark import scripts_of, titles_of
+    from py_driver.authoring.dev_build import python_of
+    from py_driver.inspecting.profiler import profile
 
     check_project(args.directory)
     scripts = scripts_of(args.directory)
@@ -93,7 +93,7 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
 
 def _show(launches: Sequence[Profiled], earlier: Sequence[Profiled], output: Output) -> None:
     """Print what was measured, for people."""
-    from py_driver.inspecting.profile import table  # noqa: PLC0415
+    from py_driver.inspecting.profile import table
 
     header, *rows = table(launches, earlier)
     output.table(header, rows)

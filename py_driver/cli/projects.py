@@ -55,7 +55,7 @@ def projects_of(args: argparse.Namespace) -> list[Path] | None:
     Raises:
         DriverError: see `changed_files`.
     """
-    from py_driver.plan.projects import find_projects, is_project, projects_below  # noqa: PLC0415
+    from py_driver.plan.projects import find_projects, is_project, projects_below
 
     directories: list[Path] = args.directories
     if args.changed_since is None and len(directories) == 1:
@@ -65,7 +65,7 @@ def projects_of(args: argparse.Namespace) -> list[Path] | None:
     projects = find_projects(directories)
     if args.changed_since is None:
         return projects
-    from py_driver.publishing.git import changed_files  # noqa: PLC0415  (only this needs it)
+    from py_driver.publishing.git import changed_files
 
     return [one for one in projects if changed_files(one, args.changed_since)]
 

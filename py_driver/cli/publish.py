@@ -61,7 +61,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `py_driver.publishing.publish`; with several projects only what is wrong for all of them.
     """
-    from py_driver.publishing.publish import (  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.publish import (
         PublishOptions,
         publish,
     )

@@ -33,8 +33,8 @@ def add_local(parser: Parser) -> None:
     Args:
         parser: of the command.
     """
-    from py_driver.cli.build import add_how, archs_of  # noqa: PLC0415  (only these commands need them)
-    from py_driver.matrix.backends import BUILT  # noqa: PLC0415
+    from py_driver.cli.build import add_how, archs_of
+    from py_driver.matrix.backends import BUILT
 
     add_directory(parser)
     select = parser.group("select")
@@ -88,21 +88,21 @@ def check_project(directory: Path) -> None:
     Raises:
         DriverError: see `read_manifest`.
     """
-    from py_driver.plan.project import read_manifest  # noqa: PLC0415
+    from py_driver.plan.project import read_manifest
 
     read_manifest(directory)
 
 
 def local_choices(args: argparse.Namespace) -> Choices:
     """How to build for this machine: as the command line says; caches and executors as config.toml says."""
-    from py_driver.cli.build import choices_of  # noqa: PLC0415
+    from py_driver.cli.build import choices_of
 
     return replace(choices_of(args), remote=remote_of(None, None))
 
 
 def machine_of(args: argparse.Namespace) -> Machine:
     """What the variant is to run with."""
-    from py_driver.authoring.dev_build import this_machine  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.authoring.dev_build import this_machine
 
     return this_machine(args.torch or "", args.backend or "")
 
@@ -116,11 +116,11 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     after: DevBuild | None = None,
 ) -> DevBuild:
     """Build the variant of a project, and say so in a line; `after` is that of `dev_build`."""
-    from py_driver.authoring.dev_build import dev_build  # noqa: PLC0415
-    from py_driver.bazel.invocation import CudaCompile  # noqa: PLC0415
-    from py_driver.cli.build import NATIVE  # noqa: PLC0415
-    from py_driver.inspecting.instruments import DEBUG, LINES  # noqa: PLC0415
-    from py_driver.plan.overrides import with_cuda_flags  # noqa: PLC0415
+    from py_driver.authoring.dev_build import dev_build
+    from py_driver.bazel.invocation import CudaCompile
+    from py_driver.cli.build import NATIVE
+    from py_driver.inspecting.instruments import DEBUG, LINES
+    from py_driver.plan.overrides import with_cuda_flags
 
     archs = () if args.archs == (NATIVE,) else args.archs or ()
     choices = local_choices(args)
@@ -154,9 +154,9 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     Raises:
         DriverError: USAGE for `--under` without a GPU; see `dev_build`, `instrumented` and `start`.
     """
-    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415
-    from py_driver.authoring.session import start, wait  # noqa: PLC0415
-    from py_driver.inspecting.instruments import instrumented  # noqa: PLC0415
+    from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.session import start, wait
+    from py_driver.inspecting.instruments import instrumented
 
     check_project(args.directory)
     machine, releases = machine_of(args), releases_of(args)
@@ -226,9 +226,9 @@ def _shell() -> str:
 
 def _watched(args: argparse.Namespace, output: Output) -> int:
     """Build and run again after each change, until Ctrl-C."""
-    from py_driver.authoring.dev_build import python_of  # noqa: PLC0415
-    from py_driver.authoring.session import start  # noqa: PLC0415
-    from py_driver.authoring.watch import watch  # noqa: PLC0415
+    from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.session import start
+    from py_driver.authoring.watch import watch
 
     check_project(args.directory)
     machine, releases, command = machine_of(args), releases_of(args), args.command

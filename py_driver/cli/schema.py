@@ -23,7 +23,7 @@ def add(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Print the schema; the exit code."""
-    from py_driver.manifest.schema import make_schema  # noqa: PLC0415  (`driver --help` does not need it)
+    from py_driver.manifest.schema import make_schema
 
     output.json(make_schema(args.edition))
     return ExitCode.OK

@@ -28,7 +28,7 @@ _NUMBERS = (2, 3, 4, 5)
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    from py_driver.cli.build import positive  # noqa: PLC0415  (only these commands need it)
+    from py_driver.cli.build import positive
 
     parser = add_command(subparsers, "tune", "softmax --dry-run", "softmax --budget 600")
     measure = parser.group("measure")
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `find_space` and `Tuner.run`; LOAD_FAILED if no configuration is right.
     """
-    from py_driver.tuning.space import find_space  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.tuning.tuner import Tuner  # noqa: PLC0415
+    from py_driver.tuning.space import find_space
+    from py_driver.tuning.tuner import Tuner
 
     check_project(args.directory)
     space = find_space(args.directory, args.space)
@@ -106,7 +106,7 @@ def _dry_run(args: argparse.Namespace, space: Space, output: Output) -> int:
 
 def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -> None:
     """Print what is best."""
-    from py_driver.tuning.choice import best, cover, slower  # noqa: PLC0415
+    from py_driver.tuning.choice import best, cover, slower
 
     records = done.records
     chosen = cover(space, records)
@@ -160,9 +160,9 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
     """
     if space.configs:
         return _write_configs(args, space, output)
-    from py_driver.tuning.choice import cover  # noqa: PLC0415
-    from py_driver.tuning.header import Chosen, conflicts, header  # noqa: PLC0415
-    from py_driver.tuning.space import FACTS  # noqa: PLC0415
+    from py_driver.tuning.choice import cover
+    from py_driver.tuning.header import Chosen, conflicts, header
+    from py_driver.tuning.space import FACTS
 
     _check_header(args, space)
     chosen: dict[int, Chosen] = {}
@@ -190,9 +190,9 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
     Raises:
         DriverError: USAGE if they would not be shipped; FOREIGN_FILE if a file has something else; see `_records`.
     """
-    from py_driver.plan.project import load  # noqa: PLC0415
-    from py_driver.tuning.choice import cover  # noqa: PLC0415
-    from py_driver.tuning.configs import config_files, is_of  # noqa: PLC0415
+    from py_driver.plan.project import load
+    from py_driver.tuning.choice import cover
+    from py_driver.tuning.configs import config_files, is_of
 
     manifest = load(args.directory, releases_of(args)).manifest
     if "json" not in manifest.framework.extensions:
@@ -228,9 +228,9 @@ def _check_header(args: argparse.Namespace, space: Space) -> None:
     Raises:
         DriverError: USAGE if build.toml does not list it, or it is none; FOREIGN_FILE if somebody wrote it.
     """
-    from py_driver.manifest.paths import HEADERS  # noqa: PLC0415
-    from py_driver.plan.plan import plan_directory  # noqa: PLC0415
-    from py_driver.tuning.header import MARK  # noqa: PLC0415
+    from py_driver.manifest.paths import HEADERS
+    from py_driver.plan.plan import plan_directory
+    from py_driver.tuning.header import MARK
 
     if not space.header:
         message = f"tuning/{space.name}.toml names no `header`, and no `configs`"
@@ -255,9 +255,9 @@ def _records(args: argparse.Namespace, space: Space, output: Output) -> list[Rec
     Raises:
         DriverError: FILE_MISSING if there are none.
     """
-    from py_driver.tuning.records import read_records  # noqa: PLC0415
-    from py_driver.tuning.space import PLACE  # noqa: PLC0415
-    from py_driver.tuning.tuner import digest  # noqa: PLC0415
+    from py_driver.tuning.records import read_records
+    from py_driver.tuning.space import PLACE
+    from py_driver.tuning.tuner import digest
 
     sources = digest(args.directory, releases_of(args), space)
     found = []

@@ -31,13 +31,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: all that is wrong with the file; UNSUPPORTED if it cannot be rewritten as it is laid out;
             NO_MANIFEST, PERMISSION.
     """
-    import shlex  # noqa: PLC0415
+    import shlex
 
-    from py_driver.manifest.model import CURRENT  # noqa: PLC0415
-    from py_driver.manifest.reader import read  # noqa: PLC0415
-    from py_driver.manifest.upgrade import upgrade  # noqa: PLC0415
-    from py_driver.plan.project import MANIFEST, read_manifest  # noqa: PLC0415
-    from py_driver.system.files import difference, write  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.manifest.model import CURRENT
+    from py_driver.manifest.reader import read
+    from py_driver.manifest.upgrade import upgrade
+    from py_driver.plan.project import MANIFEST, read_manifest
+    from py_driver.system.files import difference, write
 
     path = args.directory / MANIFEST
     content = read_manifest(args.directory)

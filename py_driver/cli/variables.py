@@ -67,7 +67,7 @@ def _listed(variable: str, text: str) -> tuple[str, ...]:
     Raises:
         DriverError: USAGE for a word that is none.
     """
-    from py_driver.matrix.listed_archs import listed_archs  # noqa: PLC0415  (few command lines need it)
+    from py_driver.matrix.listed_archs import listed_archs
 
     archs, wrong = listed_archs(text)
     if wrong:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: all that `plan_directory` raises; with several projects only what is wrong for all of them.
     """
-    from py_driver.plan.plan import plan_directory  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.plan.plan import plan_directory
 
     projects = projects_of(args)
     releases = releases_of(args)
@@ -93,7 +93,7 @@ def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
 
 
 def _as_json(plan: Plan) -> dict[str, Any]:
-    from py_driver.matrix.cells import spell  # noqa: PLC0415
+    from py_driver.matrix.cells import spell
 
     variants = [
         {
@@ -122,7 +122,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     """Print what each variant shown asks for and gets, variants alike together, and what is not built at all."""
-    from py_driver.matrix.cells import spell  # noqa: PLC0415
+    from py_driver.matrix.cells import spell
 
     alike: dict[tuple[str, ...], list[str]] = {}
     for variant in shown:

@@ -48,8 +48,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: USAGE; see `publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same. With
             several projects only what is wrong for all of them.
     """
-    from py_driver.building.build import Options  # noqa: PLC0415  (`driver --help` needs none of these)
-    from py_driver.publishing.verify import (  # noqa: PLC0415
+    from py_driver.building.build import Options
+    from py_driver.publishing.verify import (
         Release,
         VerifyOptions,
         check_tools,
@@ -112,7 +112,7 @@ def _same(verified: list[Verified], output: Output) -> list[Verified]:
     Raises:
         DriverError: NOT_REPRODUCED, one for each that is not.
     """
-    from py_driver.publishing.verify import failures  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.verify import failures
 
     for one in verified:
         if one.report:
@@ -124,7 +124,7 @@ def _same(verified: list[Verified], output: Output) -> list[Verified]:
 
 def _as_json(verified: list[Verified]) -> dict[str, Any]:
     """What was verified as a value for JSON."""
-    from py_driver.publishing.verify import failures  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.publishing.verify import failures
 
     variants = [
         {"variant": one.variant, "place": one.place, "differences": list(one.differences), "report": one.report}

@@ -77,13 +77,13 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
         DriverError: CHANGED_BUILD or UNSUPPORTED; FOREIGN_FILE if the wheel of another project has its name; NO_SPACE
             or PERMISSION; what `variant_dir.present` and reading the project raise.
     """
-    from py_driver.actions.workspace import held  # noqa: PLC0415
-    from py_driver.building.variant_dir import present  # noqa: PLC0415
-    from py_driver.plan.plan import make_plan  # noqa: PLC0415
-    from py_driver.plan.project import load  # noqa: PLC0415
-    from py_driver.publishing.release import read_to_ship  # noqa: PLC0415
-    from py_driver.publishing.wheel import make_wheel, wheel_name  # noqa: PLC0415
-    from py_driver.system.files import writing  # noqa: PLC0415  (`driver --help` needs none of these)
+    from py_driver.actions.workspace import held
+    from py_driver.building.variant_dir import present
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+    from py_driver.publishing.release import read_to_ship
+    from py_driver.publishing.wheel import make_wheel, wheel_name
+    from py_driver.system.files import writing
 
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
