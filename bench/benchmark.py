@@ -1,15 +1,15 @@
 # ruff: noqa: INP001  (a program of its own)
 """What a matrix costs, beside what people use today: python bench/benchmark.py [KERNEL...] --work DIR --out FILE.
 
-Every column builds the same cells of a kernel of bench/kernels with the same compilers, from the same state through the
-same changes. Peers compile objects only; ours also link, check and assemble. CPU seconds are of all processes; ours
+Every column builds the same variants of a kernel of bench/kernels with the same compilers, from the same state through
+the same changes. Peers compile objects only; ours also link, check and assemble. CPU seconds are of all processes; ours
 include Bazel's own, and those of sccache its server's. A row that fails in a column is noted, and the others go on.
 
 Two rows are no whole builds:
 
-- "critical path of one source" is what one source of one cell takes where all cores are free. It is worked out, so it
-  holds on a machine with few cores too. Ours: the source was edited; its actions ran one at a time, and Bazel's profile
-  says how long each took. The chain is preprocessing and then the longer of two: cicc and ptxas for the longest
+- "critical path of one source" is what one source of one variant takes where all cores are free. It is worked out, so
+  it holds on a machine with few cores too. Ours: the source was edited; its actions ran one at a time, and Bazel's
+  profile says how long each took. The chain is preprocessing and then the longer of two: cicc and ptxas for the longest
   architecture, with the fatbinary; cudafe++, or cicc as that writes what launches kernels, with the host's compiler. As
   a whole, nvcc is the chain. Peers: one call of nvcc for the same edited source, with nothing beside it, through the
   cache that the column has. sccache runs several phases of it at once, as far as cores are free.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KERNELS = ROOT / "bench" / "kernels"
-CELLS = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("213", "215") for cuda in ("cu130", "cu132")]
+VARIANTS = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("213", "215") for cuda in ("cu130", "cu132")]
 MORE = "torch214-cxx11-cu130-x86_64-linux"
 LAST_ARCH, NEW_ARCH = "9.0", "10.0"
 SAME_ARCH = {"light_torch": "8.7"}
@@ -72,12 +72,12 @@ class Cost:
     Attributes:
         cpu: seconds of CPU time, of all processes.
         wall: seconds.
-        steps: compile steps that ran; a whole nvcc is one, a phase of it is one too.
+        actions: compile actions that ran; a whole nvcc is one, a phase of it is one too.
     """
 
     cpu: float
     wall: float
-    steps: int
+    actions: int
 
 
 def _replace(path: Path, old: str, new: str) -> None:
@@ -108,8 +108,8 @@ def _add_arch(project: Path) -> None:
 
 def _measure(column: Column, work: Callable[[], int]) -> dict[str, Any]:
     cpu, wall = column.cpu(), time.monotonic()
-    steps = work()
-    cost = Cost(cpu=round(column.cpu() - cpu, 2), wall=round(time.monotonic() - wall, 2), steps=steps)
+    actions = work()
+    cost = Cost(cpu=round(column.cpu() - cpu, 2), wall=round(time.monotonic() - wall, 2), actions=actions)
     return asdict(cost)
 
 
@@ -129,9 +129,9 @@ def _copy(project: Path, to: Path) -> Path:
 
 
 def rows_of(
-    column: Column, kernel: str, work: Path, cells: list[str], last: str = ROWS[-1]
+    column: Column, kernel: str, work: Path, variants: list[str], last: str = ROWS[-1]
 ) -> dict[str, dict[str, Any]]:
-    """The rows of one column for one kernel, in a matrix of some cells, up to the last one."""
+    """The rows of one column for one kernel, in a matrix of some variants, up to the last one."""
     project = _copy(KERNELS / kernel, work / "here" / kernel)
     elsewhere = work / "another" / "directory" / kernel
     rows: dict[str, dict[str, Any]] = {}
@@ -155,25 +155,25 @@ def rows_of(
 
     def moved() -> dict[str, Any]:
         _copy(project, elsewhere)
-        return _measure(column, lambda: column.build(elsewhere, cells))
+        return _measure(column, lambda: column.build(elsewhere, variants))
 
     def alone() -> dict[str, Any]:
         place = _copy(KERNELS / kernel, work / "alone" / kernel)
         _edit_kernel(place, "once_more")
-        seconds, steps = column.alone(place, cells[0])
-        return asdict(Cost(cpu=round(seconds, 2), wall=round(seconds, 2), steps=steps))
+        seconds, actions = column.alone(place, variants[0])
+        return asdict(Cost(cpu=round(seconds, 2), wall=round(seconds, 2), actions=actions))
 
     def same() -> dict[str, Any]:
-        return {"same": column.digests(project, cells) == column.digests(elsewhere, cells)}
+        return {"same": column.digests(project, variants) == column.digests(elsewhere, variants)}
 
     cold, nothing, comment, kernel_edit, host_edit, torch, arch, directory, digests, critical = ROWS
-    built(cold, None, cells)
-    built(nothing, None, cells)
-    built(comment, _edit_comment, cells)
-    built(kernel_edit, _edit_kernel, cells)
-    built(host_edit, _edit_host, cells)
+    built(cold, None, variants)
+    built(nothing, None, variants)
+    built(comment, _edit_comment, variants)
+    built(kernel_edit, _edit_kernel, variants)
+    built(host_edit, _edit_host, variants)
     built(torch, None, [MORE])
-    built(arch, _add_arch, cells)
+    built(arch, _add_arch, variants)
     row(directory, moved)
     row(digests, same)
     row(critical, alone)
@@ -204,7 +204,7 @@ def programs(columns: list[str]) -> dict[str, str]:
     return found
 
 
-def warm(column: Ours, kernels: list[str], work: Path, cells: list[str]) -> None:
+def warm(column: Ours, kernels: list[str], work: Path, variants: list[str]) -> None:
     """Build something else in a column of ours: Bazel runs then, and has all toolchains that the kernels need."""
     project = _copy(KERNELS / "light", work / "warm" / "light")
     manifests = [tomllib.loads((KERNELS / kernel / "build.toml").read_text()) for kernel in kernels]
@@ -212,7 +212,7 @@ def warm(column: Ours, kernels: list[str], work: Path, cells: list[str]) -> None
     _replace(project / "build.toml", "depends = []", f"depends = {json.dumps(sorted(depends - {'torch'}))}")
     _replace(project / "build.toml", '"light"', '"warm"')
     (project / "torch-ext" / "light").rename(project / "torch-ext" / "warm")
-    column.build(project, cells)
+    column.build(project, variants)
     shutil.rmtree(project)
 
 
@@ -223,7 +223,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True, help="an empty directory, not below /tmp")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write or add to")
     parser.add_argument(
-        "--cells", nargs="+", metavar="CELL", default=CELLS, help=f"of {', '.join(CELLS)} (default: all)"
+        "--variants", nargs="+", metavar="VARIANT", default=VARIANTS, help=f"of {', '.join(VARIANTS)} (default: all)"
     )
     parser.add_argument(
         "--columns", nargs="+", metavar="NAME", default=_COLUMNS, help=f"of {'; '.join(_COLUMNS)} (default: all)"
@@ -236,7 +236,7 @@ def _arguments() -> argparse.Namespace:
         help=f"of {'; '.join(ROWS)}: stop there (default: the last)",
     )
     args = parser.parse_args()
-    for given, names in ((args.kernels, known), (args.cells, CELLS), (args.columns, _COLUMNS)):
+    for given, names in ((args.kernels, known), (args.variants, VARIANTS), (args.columns, _COLUMNS)):
         for name in set(given) - set(names):
             parser.error(f"`{name}` is not one of {'; '.join(names)}")
     args.kernels = args.kernels or known
@@ -254,7 +254,7 @@ def main() -> None:
     """Measure, and write JSON."""
     args = _arguments()
     work = args.work.resolve()
-    cells = [*args.cells, MORE]
+    variants = [*args.variants, MORE]
     result = json.loads(args.out.read_text()) if args.out.is_file() else {}
     result["more"] = MORE
     machines = result.setdefault("machines", {})
@@ -265,11 +265,11 @@ def main() -> None:
     try:
         for one in ours:
             if one in columns or one is ours[0]:
-                warm(one, args.kernels, work, cells)
+                warm(one, args.kernels, work, variants)
         for kernel in args.kernels:
-            machines[kernel] = {**machine(), "cells": args.cells, "programs": known}
+            machines[kernel] = {**machine(), "variants": args.variants, "programs": known}
             for column in columns:
-                result.setdefault(kernel, {})[column.name] = rows_of(column, kernel, work, args.cells, args.last)
+                result.setdefault(kernel, {})[column.name] = rows_of(column, kernel, work, args.variants, args.last)
                 args.out.write_text(json.dumps(result, indent=1) + "\n")
     finally:
         for column in every:

@@ -25,14 +25,14 @@ class Column(Protocol):
 
     name: str
 
-    def build(self, project: Path, cells: list[str]) -> int:
-        """Build cells; how many compile steps ran."""
+    def build(self, project: Path, variants: list[str]) -> int:
+        """Build variants; how many compile actions ran."""
 
-    def alone(self, project: Path, cell: str) -> tuple[float, int]:
-        """Seconds and steps of the longest chain that compiles the first source, built with nothing beside it."""
+    def alone(self, project: Path, variant: str) -> tuple[float, int]:
+        """Seconds and actions of the longest chain that compiles the first source, built with nothing beside it."""
 
-    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
-        """The digest of each binary of some cells, by name."""
+    def digests(self, project: Path, variants: list[str]) -> dict[str, str]:
+        """The digest of each binary of some variants, by name."""
 
     def cpu(self) -> float:
         """CPU seconds that its processes have taken up to now."""
@@ -73,7 +73,7 @@ def digests(files: Iterable[Path], root: Path) -> dict[str, str]:
 
 
 def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tuple[float, int]:
-    """Seconds and steps of the longest chain of actions from a source to its objects.
+    """Seconds and actions of the longest chain of actions from a source to its objects.
 
     The host's code waits for cicc of one architecture, taken for the slowest one here, or for the front ends of all.
 
@@ -143,13 +143,13 @@ class Ours:
             "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT": str(self._output),
         }
 
-    def build(self, project: Path, cells: list[str]) -> int:
-        """Build cells; how many compile steps ran."""
-        return self._build(project, cells)
+    def build(self, project: Path, variants: list[str]) -> int:
+        """Build variants; how many compile actions ran."""
+        return self._build(project, variants)
 
-    def alone(self, project: Path, cell: str) -> tuple[float, int]:
+    def alone(self, project: Path, variant: str) -> tuple[float, int]:
         """One action after another; their seconds are those of the profile that Bazel writes, sandbox and cache too."""
-        self._build(project, [cell], "--jobs=1")
+        self._build(project, [variant], "--jobs=1")
         [profile] = self._output.glob("*/command.profile.gz")
         with gzip.open(profile) as file:
             events = json.load(file)["traceEvents"]
@@ -160,10 +160,10 @@ class Ours:
         ]
         return longest_chain(actions, sources(project)[0].relative_to(project).as_posix())
 
-    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
+    def digests(self, project: Path, variants: list[str]) -> dict[str, str]:
         """Of the extensions."""
         build = project / "build"
-        return digests((file for cell in cells for file in (build / cell).rglob("*.so")), build)
+        return digests((file for variant in variants for file in (build / variant).rglob("*.so")), build)
 
     def cpu(self) -> float:
         """CPU seconds of the driver and of Bazel's server with all that it ran."""
@@ -180,8 +180,8 @@ class Ours:
         """A repository of the toolchains, in this column's Bazel."""
         return next(path for path in self._output.glob(f"*/external/*torch_kernels_{name}") if path.is_dir())
 
-    def _build(self, project: Path, cells: list[str], *options: str) -> int:
-        variants = [f"--variant={cell}" for cell in cells]
+    def _build(self, project: Path, names: list[str], *options: str) -> int:
+        variants = [f"--variant={variant}" for variant in names]
         command = [str(ROOT / "driver"), "build", str(project), "--json"]
         command += [*MODES[self._mode], *options, *variants]
         done = subprocess.run(command, env=self._environ, check=True, capture_output=True, text=True)

@@ -94,11 +94,11 @@ def bars(results: dict[str, Any]) -> list[str]:
     """A line for each bar that is set: what was measured, and whether that reaches it."""
     norm = results.get("norm", {})
     lines = [_ratio(results, *bar) for bar in _RATIOS]
-    steps = _entry(norm, SPLIT, "another directory").get("steps")
+    actions = _entry(norm, SPLIT, "another directory").get("actions")
     lines.append(
         f"- norm, another directory: {MISSING} (bar: 0 compile actions)"
-        if steps is None
-        else f"- norm, another directory: {steps} compile actions (bar: 0): {_verdict(steps == 0)}"
+        if actions is None
+        else f"- norm, another directory: {actions} compile actions (bar: 0): {_verdict(actions == 0)}"
     )
     wall = _entry(norm, SPLIT, "no change").get("wall")
     lines.append(
@@ -122,11 +122,11 @@ def _cell(entry: dict[str, Any] | None) -> str:
         return "failed"
     if "same" in entry:
         return "yes" if entry["same"] else "no"
-    return f"{entry['cpu']:.1f} ({entry['wall']:.1f}; {entry['steps']})"
+    return f"{entry['cpu']:.1f} ({entry['wall']:.1f}; {entry['actions']})"
 
 
 def table(columns: dict[str, Rows]) -> list[str]:
-    """One kernel's table: CPU seconds, wall seconds and steps of each column."""
+    """One kernel's table: CPU seconds, wall seconds and actions of each column."""
     lines = ["| " + " | ".join(["", *columns, "best peer / split"]) + " |", "|---" + "|---:" * (len(columns) + 1) + "|"]
     for row in _rows(columns):
         compared = (
@@ -140,7 +140,7 @@ def table(columns: dict[str, Rows]) -> list[str]:
 def _machine(where: dict[str, Any]) -> str:
     programs = ", ".join(f"{name} {version}" for name, version in where["programs"].items())
     return (
-        f"Variants: {', '.join(f'`{cell}`' for cell in where['cells'])}. Measured on {where['date']}: {where['cores']} "
+        f"Variants: {', '.join(map('`{}`'.format, where['variants']))}. Measured on {where['date']}: {where['cores']} "
         f"cores of {where['processor']}, {where['memory-gib']} GiB, {where['system']}; {programs}."
     )
 

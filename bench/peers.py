@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""The columns of the benchmark that are not ours: one nvcc for each file and cell, with and without a cache.
+"""The columns of the benchmark that are not ours: one nvcc for each file and variant, with and without a cache.
 
 The flags are those that torch.utils.cpp_extension 2.13 writes into its build.ninja, with what an author would add so
 that the code is that of the other columns: `-O3`, extended lambdas, and the operators of half types, which it takes
@@ -86,24 +86,24 @@ class Ninja:
         self._environ = {k: v for k, v in os.environ.items() if not k.startswith(("CCACHE_", "SCCACHE_"))}
         self._commands = 0
 
-    def build(self, project: Path, cells: list[str]) -> int:
-        """Build cells, one after another; how many compilers ran."""
-        before = self._steps()
-        for cell in cells:
-            self._run(project, self._prepare(project, cell))
-        return self._steps() - before
+    def build(self, project: Path, variants: list[str]) -> int:
+        """Build variants, one after another; how many compilers ran."""
+        before = self._actions()
+        for variant in variants:
+            self._run(project, self._prepare(project, variant))
+        return self._actions() - before
 
-    def alone(self, project: Path, cell: str) -> tuple[float, int]:
+    def alone(self, project: Path, variant: str) -> tuple[float, int]:
         """Wall seconds of ninja with one object to make."""
-        directory = self._prepare(project, cell)
-        before, start = self._steps(), time.monotonic()
+        directory = self._prepare(project, variant)
+        before, start = self._actions(), time.monotonic()
         self._run(project, directory, self._object(sources(project)[0]))
-        return time.monotonic() - start, self._steps() - before
+        return time.monotonic() - start, self._actions() - before
 
-    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
+    def digests(self, project: Path, variants: list[str]) -> dict[str, str]:
         """Of the objects."""
         root = project / "objects"
-        return digests((file for cell in cells for file in (root / cell).rglob("*.o")), root)
+        return digests((file for variant in variants for file in (root / variant).rglob("*.o")), root)
 
     def cpu(self) -> float:
         """CPU seconds of ninja and all that it ran."""
@@ -117,17 +117,17 @@ class Ninja:
         done = subprocess.run(command, cwd=directory, env=self._environ, check=True, capture_output=True, text=True)
         self._commands += sum(line.startswith("[") and " -c " in line for line in done.stdout.splitlines())
 
-    def _steps(self) -> int:
+    def _actions(self) -> int:
         """How many compilers ran up to now."""
         return self._commands
 
     def _object(self, source: Path) -> str:
         return f"{source.stem}.cuda.o"
 
-    def _prepare(self, project: Path, cell: str) -> Path:
+    def _prepare(self, project: Path, variant: str) -> Path:
         """Write what ninja reads; where it runs."""
-        facts = self._facts(project, cell)
-        directory = project / "objects" / cell
+        facts = self._facts(project, variant)
+        directory = project / "objects" / variant
         directory.mkdir(parents=True, exist_ok=True)
         own = [project, _REGISTRATION, *facts["libraries"]]
         includes = [f"-I{path}" for path in own] + [f"-isystem {path}" for path in (*facts["torch"], facts["include"])]
@@ -142,9 +142,9 @@ class Ninja:
         _put(directory / "build.ninja", f"{text}build torch_binding.o: compile {project / _BINDING}\n")
         return directory
 
-    def _facts(self, project: Path, cell: str) -> dict[str, Any]:
-        """What to compile a project with in a cell."""
-        torch, _, cuda = cell.split("-")[:3]
+    def _facts(self, project: Path, variant: str) -> dict[str, Any]:
+        """What to compile a project with in a variant."""
+        torch, _, cuda = variant.split("-")[:3]
         toolkit = self._toolchains.external(f"cuda_{cuda[2:4]}_{cuda[4:]}")
         headers = self._toolchains.external(f"torch_{torch[5]}_{torch[6:]}") / "include"
         [section] = tomllib.loads((project / "build.toml").read_text())["kernel"].values()
@@ -172,7 +172,7 @@ class Ccache(Ninja):
         self._environ |= {"CCACHE_DIR": str(self._work / "ccache"), "CCACHE_BASEDIR": str(project)}
         super()._run(project, directory, *targets)
 
-    def _steps(self) -> int:
+    def _actions(self) -> int:
         environ = {**self._environ, "CCACHE_DIR": str(self._work / "ccache")}
         said = subprocess.run(["ccache", "--print-stats"], env=environ, check=True, capture_output=True, text=True)
         counts = dict(line.split("\t") for line in said.stdout.splitlines())
@@ -200,7 +200,7 @@ class Sccache(Ninja):
             self._server.wait()
             self._server = None
 
-    def _steps(self) -> int:
+    def _actions(self) -> int:
         self._start()
         command = ["sccache", "--show-stats", "--stats-format=json"]
         said = subprocess.run(command, env=self._environ, check=True, capture_output=True, text=True).stdout
@@ -240,9 +240,9 @@ class CMake(Ninja):
     def _object(self, source: Path) -> str:
         return f"CMakeFiles/bench.dir/csrc/{source.name}.o"
 
-    def _prepare(self, project: Path, cell: str) -> Path:
+    def _prepare(self, project: Path, variant: str) -> Path:
         """Write what CMake reads, and run it if it has not run; it runs itself when what it reads has changed."""
-        facts = self._facts(project, cell)
+        facts = self._facts(project, variant)
         text = _CMAKE.format(
             archs=" ".join(f"{arch}-real" for arch in facts["archs"]),
             sources=" ".join([*(f"csrc/{one.name}" for one in sources(project)), _BINDING]),
@@ -252,7 +252,7 @@ class CMake(Ninja):
             torch="$<COMPILE_LANGUAGE:CXX>" if facts["torch-free"] else "1",
         )
         _put(project / "CMakeLists.txt", text)
-        directory = project / "objects" / cell
+        directory = project / "objects" / variant
         if not (directory / "build.ninja").is_file():
             directory.mkdir(parents=True, exist_ok=True)
             nvcc = facts["toolkit"] / "bin" / "nvcc"

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from py_driver.actions.estimate import History, Known, Work, together  # noqa: E402  (no installed package)
-from py_driver.actions.expected import Settings, Step, expected_steps  # noqa: E402
+from py_driver.actions.expected import ExpectedAction, Settings, expected_actions  # noqa: E402
 from py_driver.matrix.releases import Releases  # noqa: E402
 from py_driver.output import Output  # noqa: E402
 from py_driver.plan.plan import plan_directory  # noqa: E402
@@ -101,29 +101,31 @@ def settings_of(releases: Releases) -> Settings:
     )
 
 
-def key_of(step: Step) -> str:
+def key_of(action: ExpectedAction) -> str:
     """What simulation.json has the seconds of an action by."""
-    return "|".join((step.section, step.source, step.mnemonic, step.arch or ""))
+    return "|".join((action.section, action.source, action.mnemonic, action.arch or ""))
 
 
-def history_of(steps: Iterable[Step], seconds: dict[str, float], overhead: float = 0.0, *, done: bool) -> History:
+def history_of(
+    actions: Iterable[ExpectedAction], seconds: dict[str, float], overhead: float = 0.0, *, done: bool
+) -> History:
     """What is known of the actions of a kernel: how long they take, and whether there are results of them."""
     return {
-        step.place: Known(
-            reads=(step.reads,) * done,
+        action.place: Known(
+            reads=(action.reads,) * done,
             key="",
-            seconds=seconds[key_of(step)] + overhead if key_of(step) in seconds else 0.0,
+            seconds=seconds[key_of(action)] + overhead if key_of(action) in seconds else 0.0,
         )
-        for step in steps
+        for action in actions
     }
 
 
-def steps_of(plan: Plan, names: Sequence[str], releases: Releases, edited: str = "") -> list[Step]:
+def actions_of(plan: Plan, names: Sequence[str], releases: Releases, edited: str = "") -> list[ExpectedAction]:
     """The actions of some variants; `edited` is a file whose text is another one."""
     root = KERNELS / plan.name
     files = {name: (root / name).read_bytes() + b"\nint edited;\n" * (name == edited) for name in plan.files}
     chosen = [variant for variant in plan.variants if variant.name in names]
-    return expected_steps(plan, chosen, files, settings_of(releases))
+    return expected_actions(plan, chosen, files, settings_of(releases))
 
 
 def outcome(works: Sequence[Work], variants: int, workers: Sequence[int] = WORKERS) -> Outcome:
@@ -148,10 +150,10 @@ def validated() -> list[tuple[str, str, float, float]]:
     """Kernel, who ran it, seconds as measured, seconds as simulated: of the builds that simulation.json was made of."""
     releases, found = Releases(), []
     for kernel, builds in read_data().items():
-        every = steps_of(plan_directory(KERNELS / kernel, releases), [MEASURED], releases)
+        every = actions_of(plan_directory(KERNELS / kernel, releases), [MEASURED], releases)
         for jobs, build in builds.items():
-            steps = [step for step in every if key_of(step) in build["actions"]]
-            work = Work(kernel, steps, history_of(steps, build["actions"], done=False))
+            actions = [action for action in every if key_of(action) in build["actions"]]
+            work = Work(kernel, actions, history_of(actions, build["actions"], done=False))
             count = int(jobs.removeprefix(_ENGINE))
             remote = f"{count} worker{'s' * (count > 1)} of an engine"
             who = remote if jobs.startswith(_ENGINE) else f"`--jobs {count}`"
@@ -166,11 +168,11 @@ def simulated() -> dict[str, Outcome]:
     edited = added = 0
     for kernel, builds in read_data().items():
         plan = plan_directory(KERNELS / kernel, releases)
-        every = [one.name for one in plan.variants if one.cell.cpu == releases.matrix.cpu and one.archs]
+        every = [one.name for one in plan.variants if one.configuration.cpu == releases.matrix.cpu and one.archs]
         later = [name for name in every if name.startswith(f"torch{NEW.replace('.', '')}-")]
         names = [name for name in every if name not in later and "-cu" in name][:VARIANTS]
         seconds = builds[min(builds)]["actions"]
-        old, more = (steps_of(plan, chosen, releases) for chosen in (names, [*names, *later]))
+        old, more = (actions_of(plan, chosen, releases) for chosen in (names, [*names, *later]))
         file = next(source for group in plan.groups for source in group.sources if source.endswith(".cu"))
         known = history_of(old, seconds, OVERHEAD, done=True)
         for copy in range(COPIES):
@@ -179,7 +181,7 @@ def simulated() -> dict[str, Outcome]:
             new.append(Work(project, more, known))
             added += len(later)
         if kernel == EDITED:
-            edit.append(Work(kernel, steps_of(plan, names, releases, file), known))
+            edit.append(Work(kernel, actions_of(plan, names, releases, file), known))
             edited = len(names)
     return {
         "cold": outcome(cold, VARIANTS * len(cold)),

@@ -102,12 +102,12 @@ def _releases() -> Releases:
     return Releases()
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+def _row(*variants: str) -> str:
+    return f"| {' | '.join(variant.replace('|', chr(92) + '|') for variant in variants)} |\n"
 
 
-def _heading(*cells: str) -> str:
-    return _row(*cells) + "|" + "---|" * len(cells) + "\n"
+def _heading(*variants: str) -> str:
+    return _row(*variants) + "|" + "---|" * len(variants) + "\n"
 
 
 def errors() -> str:
@@ -283,9 +283,9 @@ def variants() -> str:
     for torch in matrix.torch:
         words = []
         for backend in backends:
-            if backend in torch.backends and torch.bundled:
+            if backend in torch.backends and torch.default:
                 words.append("default")
-            elif backend in (*torch.backends, *torch.named):
+            elif backend in (*torch.backends, *torch.on_request):
                 words.append("on request" if tested.get(backend, True) else "untested")
             else:
                 words.append("")
@@ -342,7 +342,7 @@ def openmp() -> str:
 def support() -> str:
     """The releases by status."""
     matrix = _releases().matrix
-    default = {backend for torch in matrix.torch if torch.bundled for backend in torch.backends}
+    default = {backend for torch in matrix.torch if torch.default for backend in torch.backends}
     newest = {abi: torch for torch in matrix.torch for abi in torch.abis}
 
     def toolkits(family: str) -> list[tuple[str, int]]:
@@ -350,7 +350,7 @@ def support() -> str:
         return [(kit.version, int(kit.backend not in default) if kit.tested else 2) for kit in found]
 
     statuses = {
-        "torch": [(torch.version, int(not torch.bundled)) for torch in matrix.torch],
+        "torch": [(torch.version, int(not torch.default)) for torch in matrix.torch],
         "CUDA": toolkits("cuda"),
         "ROCm": toolkits("rocm"),
         "C++ ABI": [

@@ -83,7 +83,7 @@ def _run(arguments: Sequence[str], output: Output) -> int:
             code = failure.exit_code
             output.fail(failure)
             if "--json" in arguments:
-                output.json({"errors": [as_json(one) for one in failure.diagnostics]})
+                output.json({"errors": [as_json(diagnostic) for diagnostic in failure.diagnostics]})
                 sys.stdout.flush()
     except BrokenPipeError:
         pass  # the reader of stdout has gone

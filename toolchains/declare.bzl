@@ -1,4 +1,4 @@
-"""Declares the toolchains: one for each version, chosen by the settings of a cell and the CPUs of machine and target."""
+"""Declares the toolchains: one for each version, chosen by the settings of a variant and the CPUs of machine and target."""
 
 load("//toolchains/cc:flags.bzl", "CPU", "MACHINES")
 load("//toolchains/gcc:sdk.bzl", "gcc", "gcc_choice")
@@ -64,7 +64,7 @@ def declare_toolchains(name, cross, gpus, torch):
         name: string, what the names of all targets begin with.
         cross: dict of list of string, versions for other CPUs, by kind and CPU, e.g. `torch aarch64`.
         gpus: dict by GPUS of dict by machine of list of string, versions, e.g. `13.0`, chosen by the backend `cu130`.
-        torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as cells for ROCm name it.
+        torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as variants for ROCm name it.
     """
     for machine in MACHINES:
         for cpu in MACHINES:

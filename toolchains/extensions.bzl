@@ -255,6 +255,6 @@ def _toolchains_impl(mctx):
 toolchains = module_extension(
     implementation = _toolchains_impl,
     arch_dependent = True,
-    doc = "Makes the toolchains of toolchains/lock available; each is fetched when a cell first needs it.",
+    doc = "Makes the toolchains of toolchains/lock available; each is fetched when a variant first needs it.",
     tag_classes = {"extend": _extend},
 )

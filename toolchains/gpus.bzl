@@ -1,4 +1,4 @@
-"""How releases are named: in a cell, and in repositories."""
+"""How releases are named: in a variant, and in repositories."""
 
 load("//rules/facts:backends.bzl", "BACKENDS")
 load("//toolchains/cc:flags.bzl", "CPU")
@@ -7,7 +7,7 @@ load("//toolchains/cc:flags.bzl", "CPU")
 GPUS = {name: struct(**facts) for name, facts in BACKENDS.items() if facts["prefix"]}
 
 def gpu_of(backend):
-    """What the backend of a cell is a release of.
+    """What the backend of a variant is a release of.
 
     Args:
         backend: string, e.g. `cu130`.

@@ -98,7 +98,7 @@ class AuthorPaths:
     def project_of(self, label: str) -> BuiltProject | None:
         """The project of a target."""
         package = label.lstrip("@").partition("//")[2].partition(":")[0]
-        return next((one for one in self.projects if one.workspace.package == package), None)
+        return next((project for project in self.projects if project.workspace.package == package), None)
 
     def file(self, path: str, own: BuiltProject | None) -> tuple[BuiltProject, str] | None:
         """The project and the file in it that a path means.
@@ -109,9 +109,9 @@ class AuthorPaths:
         """
         path = _ROOT.sub("", path)
         inside = with_comments(_OUTPUTS.sub("", path))
-        for one in self.projects:
-            if inside.startswith(one.prefix) and (name := self._name(one, inside[len(one.prefix) :])):
-                return one, name
+        for project in self.projects:
+            if inside.startswith(project.prefix) and (name := self._name(project, inside[len(project.prefix) :])):
+                return project, name
         if own is not None and (name := self._name(own, path)):
             return own, name
         return None
@@ -162,7 +162,9 @@ class AuthorPaths:
     def _translated(self, path: str) -> str:
         """A path in the middle of a text, where only what names the workspace or a toolchain is one for sure."""
         inside = _OUTPUTS.sub("", _ROOT.sub("", path))
-        if inside.startswith("external/") or any(one.prefix and inside.startswith(one.prefix) for one in self.projects):
+        if inside.startswith("external/") or any(
+            project.prefix and inside.startswith(project.prefix) for project in self.projects
+        ):
             if made := self.made(path):
                 return made.source
             return self.shown(path, None)
@@ -171,16 +173,18 @@ class AuthorPaths:
     def made(self, output: str) -> Made | None:
         """Source, section and architecture of an action's output; None if it has no source."""
         inside = _OUTPUTS.sub("", _ROOT.sub("", output))
-        for one in self.projects:
-            if inside.startswith(one.prefix) and (match := _OBJECT.match(inside[len(one.prefix) :])):
-                source = self._name(one, match["source"]) or match["source"]
+        for project in self.projects:
+            if inside.startswith(project.prefix) and (match := _OBJECT.match(inside[len(project.prefix) :])):
+                source = self._name(project, match["source"]) or match["source"]
                 return Made(section=match["section"], source=source, arch=match["arch"] or "")
         return None
 
     def source_of(self, output: str) -> str:
         """What an object is made from: `relu/cpu.cpp, of [kernel.cpu]`; empty if that is unknown."""
         made = self.made(output)
-        project = next((one for one in self.projects if made and made.source in one.plan.files), None)
+        project = next(
+            (built_project for built_project in self.projects if made and made.source in built_project.plan.files), None
+        )
         if made is None or project is None:
             return ""
         return f"{project.directory / made.source}, of {section_of(project, made.section)}"
@@ -193,7 +197,9 @@ class AuthorPaths:
     def lines_with(self, output: str, word: str) -> list[int]:
         """The lines with a word in the source that an object is made from; none of an unknown one."""
         made = self.made(output)
-        project = next((one for one in self.projects if made and made.source in one.plan.files), None)
+        project = next(
+            (built_project for built_project in self.projects if made and made.source in built_project.plan.files), None
+        )
         return [] if made is None or project is None else self.lines_of(project, made.source, word)
 
     def lines_of(self, project: BuiltProject, name: str, word: str) -> list[int]:

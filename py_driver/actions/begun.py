@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.actions.estimate import learned
-from py_driver.actions.executed import count_steps, places_of, trace_steps
-from py_driver.actions.expected import Step
+from py_driver.actions.executed import count_actions, places_of, trace_actions
+from py_driver.actions.expected import ExpectedAction
 from py_driver.actions.history import read_history, write_history
 from py_driver.actions.phases import TorchHeaders
 from py_driver.bazel.spawns import read_spawns
@@ -34,12 +34,12 @@ class Beginning(NamedTuple):
     Attributes:
         module: name of its Python package.
         package: of it, in the workspace.
-        steps: that are expected.
+        actions: that are expected.
     """
 
     module: str
     package: str
-    steps: Sequence[Step]
+    actions: Sequence[ExpectedAction]
 
 
 class Log(NamedTuple):
@@ -120,16 +120,16 @@ def _read(module: str) -> dict[str, Any] | None:
         said = json.loads((cache_root() / "history" / f"{module}{_KIND}").read_text(encoding="utf-8"))
         if said["version"] != _VERSION:
             return None
-        steps = [_step(*row) for row in said["steps"]]
-        return {"log": str(said["log"]), "base": str(said["base"]), "package": str(said["package"]), "steps": steps}
+        actions = [_action(*row) for row in said["steps"]]
+        return {"log": str(said["log"]), "base": str(said["base"]), "package": str(said["package"]), "steps": actions}
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def _step(*row: Any) -> Step:  # noqa: ANN401  (JSON)
-    """A step as JSON has it."""
+def _action(*row: Any) -> ExpectedAction:  # noqa: ANN401  (JSON)
+    """An action as JSON has it."""
     variant, section, source, mnemonic, arch, part, reads, headers, templates = row
-    return Step(
+    return ExpectedAction(
         variant=str(variant),
         section=str(section),
         source=str(source),
@@ -144,11 +144,11 @@ def _step(*row: Any) -> Step:  # noqa: ANN401  (JSON)
 
 def _with(history: History, begun: dict[str, Any]) -> History:
     """A history with the actions of a build that have a record in its log."""
-    steps: list[Step] = begun["steps"]
+    actions: list[ExpectedAction] = begun["steps"]
     spawns = [*read_spawns(Path(begun["log"]))]
     made = {path for spawn in spawns for path in spawn.outputs}
     records = []
-    for variant in dict.fromkeys(step.variant for step in steps):
+    for variant in dict.fromkeys(action.variant for action in actions):
         pattern = f"execroot/*/bazel-out/*/bin/{glob.escape(begun['package'])}/{glob.escape(variant)}.steps.json"
         found = []
         for path in Path(begun["base"]).glob(pattern) if begun["base"] else ():
@@ -157,10 +157,10 @@ def _with(history: History, begun: dict[str, Any]) -> History:
         # Of other configurations there may be records of earlier builds.
         if found:
             records.append(max(found, key=lambda record: sum(path in made for path in record["steps"])))
-    traced = trace_steps(records, {}, spawns)
-    done = [placed for placed in places_of(count_steps(records, traced), traced) if placed[1].path in made]
+    traced = trace_actions(records, {}, spawns)
+    done = [placed for placed in places_of(count_actions(records, traced), traced) if placed[1].path in made]
     sources = {(place.split("|")[0], place.split("|")[1]) for place in history}
-    new = learned(history, steps, done, sources | {(step.section, step.source) for step in steps})
+    new = learned(history, actions, done, sources | {(action.section, action.source) for action in actions})
     # How busy the machine was meanwhile, nobody knows.
     known = {place: work.seconds for place, work in history.items() if work.seconds}
     return {place: work._replace(seconds=known.get(place, work.seconds)) for place, work in new.items()}

@@ -1,7 +1,7 @@
-"""What a build will do, before it does: steps that run and steps that are there, how long that takes, in what memory.
+"""What a build will do, before it does: actions that run and those that are there, how long that takes, in what memory.
 
-A step that ends with what was there before spares those that follow it, which nobody can know beforehand: so no more
-steps run than are said here, unless the cache has lost some, and fewer may. Pure: what earlier builds did is a value
+An action that ends with what was there before spares those that follow it, which nobody can know beforehand: so no more
+actions run than are said here, unless the cache has lost some, and fewer may. Pure: what earlier builds did is a value
 (history.py).
 """
 
@@ -21,19 +21,19 @@ from py_driver.output import counted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from py_driver.actions.executed import CellStep, Place
-    from py_driver.actions.expected import Step
+    from py_driver.actions.executed import Place, VariantAction
+    from py_driver.actions.expected import ExpectedAction
 
 _REMEMBERED = 8
-"""Of a step, what it read in so many builds is known."""
+"""Of an action, what it read in so many builds is known."""
 
 
 class Known(NamedTuple):
-    """What earlier builds tell of a step.
+    """What earlier builds tell of an action.
 
     Attributes:
         reads: `Step.reads` of the last of them, the newest first; results of these are in the cache.
-        key: digest of command and inputs, by Bazel; equal for steps that did the same; empty if it named none.
+        key: digest of command and inputs, by Bazel; equal for actions that did the same; empty if it named none.
         seconds: how long it took when it ran; 0 if that is not known.
     """
 
@@ -50,12 +50,12 @@ class Estimate(NamedTuple):
     """What a build will do.
 
     Attributes:
-        run: steps that run, at most.
-        shared: steps that another cell of the build has too.
-        cached: steps whose result is there already.
+        run: actions that run, at most.
+        shared: actions that another variant of the build has too.
+        cached: actions whose result is there already.
         seconds: how long that takes.
-        memory: megabytes that steps which run at once are taken for; None if they run elsewhere.
-        measured: whether at least half of the seconds are of steps that ran before.
+        memory: megabytes that actions which run at once are taken for; None if they run elsewhere.
+        measured: whether at least half of the seconds are of actions that ran before.
         templates: how many of those that run are of sources with the headers of CUTLASS or CuTe, and may take most.
         most: megabytes that one of these has taken.
     """
@@ -75,21 +75,21 @@ class Work(NamedTuple):
 
     Attributes:
         project: name of its Python package.
-        steps: see `expected_steps`.
+        actions: see `expected_steps`.
         history: what earlier builds of it did.
     """
 
     project: str
-    steps: Sequence[Step]
+    actions: Sequence[ExpectedAction]
     history: History
 
 
 class _Judged(NamedTuple):
-    """A step of a project, what it will do, and what it takes if it runs.
+    """An action of a project, what it will do, and what it takes if it runs.
 
     Attributes:
         project: name of its Python package.
-        step: which.
+        action: which.
         did: what it will do.
         seconds: how long it runs.
         memory: megabytes that it is taken for.
@@ -97,36 +97,36 @@ class _Judged(NamedTuple):
     """
 
     project: str
-    step: Step
+    action: ExpectedAction
     did: Did
     seconds: float
     memory: int
     measured: bool
 
 
-def estimate(steps: Sequence[Step], history: History, *, jobs: int, memory: int | None) -> Estimate:
-    """What a build of some steps of one project will do; see `together`."""
-    return together([Work("", steps, history)], jobs=jobs, memory=memory)
+def estimate(actions: Sequence[ExpectedAction], history: History, *, jobs: int, memory: int | None) -> Estimate:
+    """What a build of some actions of one project will do; see `together`."""
+    return together([Work("", actions, history)], jobs=jobs, memory=memory)
 
 
 def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimate:
     """What a build of some projects will do.
 
-    Steps of two projects are the same if they had the same key the last time. Of those that never ran nobody knows:
+    Actions of two projects are the same if they had the same key the last time. Of those that never ran nobody knows:
     their outputs lie in the directory of the project, so they are taken for different ones.
 
     Args:
         works: its projects.
-        jobs: steps at once.
-        memory: megabytes that they may take together, None for as many as they like; a step that is taken for more runs
-            alone.
+        jobs: actions at once.
+        memory: megabytes that they may take together, None for as many as they like; an action that is taken for more
+            runs alone.
     """
     judged = [*_judged(works)]
     counts = Counter(one.did for one in judged)
     priced = [one for one in judged if one.did is Did.RUN]
     measured = sum(one.seconds for one in priced if one.measured)
     seconds, peak = _simulate(priced, jobs, memory)
-    most = max((_most(one.step) for one in priced if _is_large(one.step)), default=0)
+    most = max((_most(one.action) for one in priced if _is_large(one.action)), default=0)
     return Estimate(
         run=counts[Did.RUN],
         shared=counts[Did.SHARED],
@@ -134,7 +134,7 @@ def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimat
         seconds=seconds,
         memory=peak if memory is not None else None,
         measured=2 * measured >= sum(one.seconds for one in priced),
-        templates=sum(_is_large(one.step) and _most(one.step) == most for one in priced),
+        templates=sum(_is_large(one.action) and _most(one.action) == most for one in priced),
         most=most,
     )
 
@@ -143,9 +143,9 @@ class Part(NamedTuple):
     """What a build does for one variant of a project.
 
     Attributes:
-        run: steps that run for it, at most.
-        shared: steps that a variant before it has too.
-        cached: steps whose result is there already.
+        run: actions that run for it, at most.
+        shared: actions that a variant before it has too.
+        cached: actions whose result is there already.
         seconds: what those that run take, added up.
     """
 
@@ -158,51 +158,51 @@ class Part(NamedTuple):
 def by_variant(works: Iterable[Work]) -> dict[tuple[str, str], Part]:
     """What a build does for each variant, by project and name; see `together`."""
     found: dict[tuple[str, str], list[_Judged]] = {}
-    for one in _judged(works):
-        found.setdefault((one.project, one.step.variant), []).append(one)
+    for judged in _judged(works):
+        found.setdefault((judged.project, judged.action.variant), []).append(judged)
     parts = {}
     for key, own in found.items():
-        counts = Counter(one.did for one in own)
-        seconds = sum(one.seconds for one in own if one.did is Did.RUN)
+        counts = Counter(judged.did for judged in own)
+        seconds = sum(judged.seconds for judged in own if judged.did is Did.RUN)
         parts[key] = Part(counts[Did.RUN], counts[Did.SHARED], counts[Did.CACHED], seconds)
     return parts
 
 
 def _judged(works: Iterable[Work]) -> Iterator[_Judged]:
-    """What each step of some projects will do, and what that takes."""
+    """What each action of some projects will do, and what that takes."""
     seen: set[str] = set()
-    for project, steps, history in works:
-        guess = _Seconds(history, steps)
-        for step in steps:
-            known = history.get(step.place)
+    for project, actions, history in works:
+        guess = _Seconds(history, actions)
+        for action in actions:
+            known = history.get(action.place)
             # What did the same the last time is taken to do the same again, whatever has changed.
-            own = f"{project}|{step.place}|{step.reads}"
-            same = f"{step.mnemonic}|{step.arch}|{known.key}" if known and known.key else own
+            own = f"{project}|{action.place}|{action.reads}"
+            same = f"{action.mnemonic}|{action.arch}|{known.key}" if known and known.key else own
             if same in seen:
                 did = Did.SHARED
-            elif known and step.reads in known.reads:
+            elif known and action.reads in known.reads:
                 did = Did.CACHED
             else:
                 did = Did.RUN
             seen.add(same)
-            yield _Judged(project, step, did, guess.of(step), _memory(step), measured=guess.is_measured(step))
+            yield _Judged(project, action, did, guess.of(action), _memory(action), measured=guess.is_measured(action))
 
 
-def _is_large(step: Step) -> bool:
-    """Whether a step may take much more than others of its kind."""
-    return step.templates and bool(phases()[step.mnemonic].templates)
+def _is_large(action: ExpectedAction) -> bool:
+    """Whether an action may take much more than others of its kind."""
+    return action.templates and bool(phases()[action.mnemonic].templates)
 
 
-def _most(step: Step) -> int:
-    """Megabytes that such a step has taken."""
-    return int(phases()[step.mnemonic].templates["most"])
+def _most(action: ExpectedAction) -> int:
+    """Megabytes that such an action has taken."""
+    return int(phases()[action.mnemonic].templates["most"])
 
 
-def _memory(step: Step) -> int:
-    """Megabytes that a step is taken for."""
-    phase = phases()[step.mnemonic]
-    usual = phase.memory[step.headers]
-    return max(usual, int(phase.templates["memory"])) if _is_large(step) else usual
+def _memory(action: ExpectedAction) -> int:
+    """Megabytes that an action is taken for."""
+    phase = phases()[action.mnemonic]
+    usual = phase.memory[action.headers]
+    return max(usual, int(phase.templates["memory"])) if _is_large(action) else usual
 
 
 def doubt(ahead: Estimate, jobs: int, memory: int | None) -> str:
@@ -210,7 +210,7 @@ def doubt(ahead: Estimate, jobs: int, memory: int | None) -> str:
 
     Args:
         ahead: what is expected.
-        jobs: steps at once.
+        jobs: actions at once.
         memory: megabytes that they may take together; None if they run elsewhere.
     """
     if memory is None or not ahead.most or min(jobs, ahead.templates) * ahead.most <= memory:
@@ -229,18 +229,18 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     Args:
         ahead: what is expected.
         variants: how many are built.
-        jobs: steps at once.
+        jobs: actions at once.
     """
-    cells = counted(variants, "variant")
+    names = counted(variants, "variant")
     count = ahead.run + ahead.shared + ahead.cached
     actions = counted(count, "compile action")
     if not ahead.run:
         said = f"{actions}: none has to run" if count else "nothing to compile"
-        return f"plan: {cells}, {said}"
+        return f"plan: {names}, {said}"
     minutes, seconds = divmod(round(ahead.seconds), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
-        f"plan: {cells}, {actions}: at most {ahead.run} run, {ahead.shared} shared, "
+        f"plan: {names}, {actions}: at most {ahead.run} run, {ahead.shared} shared, "
         f"{ahead.cached} cached; "
         f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once"
         + ("" if ahead.memory is None else f", in {ahead.memory / 1000:.1f} GB")
@@ -248,10 +248,10 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
 
 
 class _Seconds:
-    """How long steps take: as the same one did, or one that is like it, or one of its kind."""
+    """How long actions take: as the same one did, or one that is like it, or one of its kind."""
 
-    def __init__(self, history: History, steps: Iterable[Step] = ()) -> None:
-        self._large = {(step.section, step.source) for step in steps if step.templates}
+    def __init__(self, history: History, actions: Iterable[ExpectedAction] = ()) -> None:
+        self._large = {(action.section, action.source) for action in actions if action.templates}
         taken: dict[tuple[str, ...], list[float]] = {}
         for place, known in history.items():
             if known.seconds:
@@ -260,7 +260,7 @@ class _Seconds:
         self._taken = {key: median(seconds) for key, seconds in taken.items()}
 
     def _keys(self, place: str) -> list[tuple[str, ...]]:
-        """From the very step to all of its kind."""
+        """From the very action to all of its kind."""
         section, source, mnemonic, arch, part = place.split("|")
         kind = f"{mnemonic} for an architecture" if arch else mnemonic
         return [
@@ -270,33 +270,33 @@ class _Seconds:
             (f"{kind} of templates" if (section, source) in self._large else kind,),
         ]
 
-    def is_measured(self, step: Step) -> bool:
-        return any(key in self._taken for key in self._keys(step.place)[:3])
+    def is_measured(self, action: ExpectedAction) -> bool:
+        return any(key in self._taken for key in self._keys(action.place)[:3])
 
-    def of(self, step: Step) -> float:
-        for key in self._keys(step.place):
+    def of(self, action: ExpectedAction) -> float:
+        for key in self._keys(action.place):
             if key in self._taken:
                 return self._taken[key]
-        phase = phases()[step.mnemonic]
-        usual = phase.seconds[step.headers]
-        return max(usual, phase.templates["seconds"]) if _is_large(step) else usual
+        phase = phases()[action.mnemonic]
+        usual = phase.seconds[action.headers]
+        return max(usual, phase.templates["seconds"]) if _is_large(action) else usual
 
 
-def _simulate(steps: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[float, int]:
-    """The seconds until all steps have run, and the most memory that those which ran at once are taken for."""
-    followers, waiting = _order(steps)
-    ready = [at for at in range(len(steps)) if not waiting[at]]
+def _simulate(actions: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[float, int]:
+    """The seconds until all actions have run, and the most memory that those which ran at once are taken for."""
+    followers, waiting = _order(actions)
+    ready = [at for at in range(len(actions)) if not waiting[at]]
     running: list[tuple[float, int]] = []
     now, used, peak = 0.0, 0, 0
     most = math.inf if memory is None else memory
     while ready or running:
-        while ready and len(running) < jobs and (not running or used + steps[ready[0]].memory <= most):
+        while ready and len(running) < jobs and (not running or used + actions[ready[0]].memory <= most):
             at = heapq.heappop(ready)
-            heapq.heappush(running, (now + steps[at].seconds, at))
-            used += steps[at].memory
+            heapq.heappush(running, (now + actions[at].seconds, at))
+            used += actions[at].memory
             peak = max(peak, used)
         now, at = heapq.heappop(running)
-        used -= steps[at].memory
+        used -= actions[at].memory
         for follower in followers[at]:
             waiting[follower] -= 1
             if not waiting[follower]:
@@ -304,65 +304,67 @@ def _simulate(steps: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[
     return now, peak
 
 
-def _order(steps: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
-    """For each step, by its index, those that read what it makes, and how many it waits for."""
+def _order(actions: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
+    """For each action, by its index, those that read what it makes, and how many it waits for."""
     makers: dict[tuple[str, ...], list[int]] = {}
-    for at, (project, step, *_) in enumerate(steps):
-        makers.setdefault((project, step.variant, step.section, step.source, step.mnemonic), []).append(at)
-    followers: list[list[int]] = [[] for _ in steps]
-    waiting = [0] * len(steps)
-    for at, (project, step, *_) in enumerate(steps):
-        for mnemonic in phases()[step.mnemonic].after:
-            every = makers.get((project, step.variant, step.section, step.source, mnemonic), ())
+    for at, (project, action, *_) in enumerate(actions):
+        makers.setdefault((project, action.variant, action.section, action.source, action.mnemonic), []).append(at)
+    followers: list[list[int]] = [[] for _ in actions]
+    waiting = [0] * len(actions)
+    for at, (project, action, *_) in enumerate(actions):
+        for mnemonic in phases()[action.mnemonic].after:
+            every = makers.get((project, action.variant, action.section, action.source, mnemonic), ())
             # Of a kind that has one for the source and one for each architecture, its own alone.
-            own = [maker for maker in every if steps[maker].step.arch == step.arch]
-            for maker in own or [one for one in every if None in {step.arch, steps[one].step.arch}]:
+            own = [maker for maker in every if actions[maker].action.arch == action.arch]
+            for maker in own or [one for one in every if None in {action.arch, actions[one].action.arch}]:
                 followers[maker].append(at)
                 waiting[at] += 1
     return followers, waiting
 
 
-def without_load(done: Sequence[tuple[Place, CellStep]], cpu: Mapping[str, float]) -> list[tuple[Place, CellStep]]:
-    """Steps with the seconds that they would have taken if nothing else had run on the machine.
+def without_load(
+    done: Sequence[tuple[Place, VariantAction]], cpu: Mapping[str, float]
+) -> list[tuple[Place, VariantAction]]:
+    """Actions with the seconds that they would have taken if nothing else had run on the machine.
 
-    Bazel tells how long each step took, and how long processors worked for all steps of a kind: the less of it, the
+    Bazel tells how long each action took, and how long processors worked for all actions of a kind: the less of it, the
     more they have waited for others.
 
     Args:
-        done: what the steps of a build did, with what each compiles.
+        done: what the actions of a build did, with what each compiles.
         cpu: see `Events`.
     """
     took: defaultdict[str, float] = defaultdict(float)
-    for place, step in done:
-        if step.did is Did.RUN:
-            took[place.mnemonic] += step.seconds
+    for place, action in done:
+        if action.did is Did.RUN:
+            took[place.mnemonic] += action.seconds
     share = {kind: min(1.0, cpu[kind] / seconds) for kind, seconds in took.items() if seconds and cpu.get(kind)}
-    return [(place, replace(step, seconds=step.seconds * share.get(place.mnemonic, 1.0))) for place, step in done]
+    return [(place, replace(action, seconds=action.seconds * share.get(place.mnemonic, 1.0))) for place, action in done]
 
 
 def learned(
     history: History,
-    expected: Iterable[Step],
-    done: Iterable[tuple[Place, CellStep]],
+    expected: Iterable[ExpectedAction],
+    done: Iterable[tuple[Place, VariantAction]],
     sources: Collection[tuple[str, str]],
 ) -> History:
-    """A history with what a build did; without the steps of files that the project no longer has.
+    """A history with what a build did; without the actions of files that the project no longer has.
 
     Args:
         history: up to this build.
-        expected: its steps.
+        expected: its actions.
         done: what each of them did, with what it compiles.
         sources: section and path of each source.
     """
     actual = {(s.variant, p.section, p.source, p.mnemonic, p.arch): s for p, s in done}
-    seconds = {step.key: step.seconds for step in actual.values() if step.did is Did.RUN}
+    seconds = {action.key: action.seconds for action in actual.values() if action.did is Did.RUN}
     new = {place: known for place, known in history.items() if tuple(place.split("|")[:2]) in sources}
-    for step in expected:
-        found = actual.get((step.variant, step.section, step.source, step.mnemonic, step.arch))
+    for action in expected:
+        found = actual.get((action.variant, action.section, action.source, action.mnemonic, action.arch))
         if found is None:
             continue
-        old = new.get(step.place, Known(reads=(), key="", seconds=0.0))
-        reads = tuple(dict.fromkeys((step.reads, *old.reads)))[:_REMEMBERED]
+        old = new.get(action.place, Known(reads=(), key="", seconds=0.0))
+        reads = tuple(dict.fromkeys((action.reads, *old.reads)))[:_REMEMBERED]
         key = found.spawn.key if found.spawn and found.spawn.key else old.key
-        new[step.place] = Known(reads=reads, key=key, seconds=round(seconds.get(found.key, 0.0), 3) or old.seconds)
+        new[action.place] = Known(reads=reads, key=key, seconds=round(seconds.get(found.key, 0.0), 3) or old.seconds)
     return new

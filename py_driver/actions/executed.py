@@ -1,4 +1,4 @@
-"""What the compile steps of a build did, cell by cell: run, shared with another cell, or taken from a cache."""
+"""What the compile actions of a build did, variant by variant: run, shared with another one, or taken from a cache."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from py_driver.bazel.spawns import Spawn
 
 _PHASE = re.compile(r"(.+)\.phases/(?:(\w+)/)?([^/]+)", re.DOTALL)
-"""The path of what a step makes that is not the last one of a source."""
+"""The path of what an action makes that is not the last one of a source."""
 
 
 class Did(StrEnum):
-    """What a compile step did for a cell.
+    """What a compile action did for a variant.
 
     Attributes:
-        RUN: it ran for this cell, in this build.
-        SHARED: another cell of this build has the very same step, or one with the same command and inputs.
+        RUN: it ran for this variant, in this build.
+        SHARED: another variant of this build has the very same action, or one with the same command and inputs.
         CACHED: its result was there before: from the last build, or from a cache.
     """
 
@@ -39,16 +39,16 @@ class Did(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellSteps:
-    """The compile steps of one cell.
+class VariantActions:
+    """The compile actions of one variant.
 
     Attributes:
-        variant: the cell's identifier.
+        variant: the variant's identifier.
         directory: where Bazel put the variant, relative to the execution root.
-        run: steps that ran for this cell, in this build.
-        shared: steps that another cell of this build has too; it ran for that one, or was counted there.
-        cached: steps whose result was there already: from the last build or from a cache.
-        seconds: what the steps that ran took, added up.
+        run: actions that ran for this variant, in this build.
+        shared: actions that another variant of this build has too; it ran for that one, or was counted there.
+        cached: actions whose result was there already: from the last build or from a cache.
+        seconds: what the actions that ran took, added up.
     """
 
     variant: str
@@ -60,16 +60,16 @@ class CellSteps:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellStep:
-    """One compile step, as one cell has it.
+class VariantAction:
+    """One compile action, as one variant has it.
 
     Attributes:
-        variant: the cell's identifier.
+        variant: the variant's identifier.
         path: of its first output, relative to the execution root.
-        key: equal for steps with the same command and inputs, as far as this build tells.
-        did: what it did for this cell.
-        seconds: how long it ran for this cell; 0 if it did not.
-        spawn: its process; None if Bazel started none, as for a step that was up to date.
+        key: equal for actions with the same command and inputs, as far as this build tells.
+        did: what it did for this variant.
+        seconds: how long it ran for this variant; 0 if it did not.
+        spawn: its process; None if Bazel started none, as for an action that was up to date.
     """
 
     variant: str
@@ -82,7 +82,7 @@ class CellStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """What a step compiles.
+    """What an action compiles.
 
     Attributes:
         source: path of the file that it compiles, within the project.
@@ -97,19 +97,19 @@ class Place:
     arch: str | None
 
 
-def trace_steps(
+def trace_actions(
     records: Iterable[Any], completed: Mapping[str, tuple[str, ...]], spawns: Iterable[Spawn]
-) -> list[CellStep]:
-    """What each step did for each cell that has it.
+) -> list[VariantAction]:
+    """What each action did for each variant that has it.
 
     Args:
-        records: one for each cell, as kernel_variant writes them: `variant`, `directory` and `steps`, the first outputs
-            of the actions that make the objects it links.
+        records: one for each variant, as kernel_variant writes them: `variant`, `directory` and `steps`, the first
+            outputs of the actions that make the objects it links.
         completed: the actions that were not up to date, by their first output.
         spawns: the processes of the build.
 
     Returns:
-        The steps of the first cell, those of the second, and so on, in the order of the records.
+        The actions of the first variant, those of the second, and so on, in the order of the records.
     """
     made: dict[str, Spawn] = {}
     for spawn in spawns:
@@ -129,62 +129,64 @@ def trace_steps(
             if path in seen or (seconds is None and (key in ran or key in seen)):
                 did, seconds = Did.SHARED, None
             seen |= {path, key}
-            step = CellStep(variant=record["variant"], path=path, key=key, did=did, seconds=seconds or 0.0, spawn=own)
-            traced.append(step)
+            action = VariantAction(
+                variant=record["variant"], path=path, key=key, did=did, seconds=seconds or 0.0, spawn=own
+            )
+            traced.append(action)
     return traced
 
 
-def count_steps(records: Iterable[Any], steps: Iterable[CellStep]) -> list[CellSteps]:
-    """Count the compile steps of each cell.
+def count_actions(records: Iterable[Any], actions: Iterable[VariantAction]) -> list[VariantActions]:
+    """Count the compile actions of each variant.
 
     Args:
         records: see `trace_steps`.
-        steps: what it makes of them.
+        actions: what it makes of them.
 
     Returns:
-        One result for each cell, in the order of the records.
+        One result for each variant, in the order of the records.
     """
-    by_cell: dict[str, list[CellStep]] = {}
-    for step in steps:
-        by_cell.setdefault(step.variant, []).append(step)
+    by_variant: dict[str, list[VariantAction]] = {}
+    for action in actions:
+        by_variant.setdefault(action.variant, []).append(action)
     counted = []
     for record in records:
-        own = by_cell.get(record["variant"], [])
-        counts = Counter(step.did for step in own)
+        own = by_variant.get(record["variant"], [])
+        counts = Counter(action.did for action in own)
         counted.append(
-            CellSteps(
+            VariantActions(
                 variant=record["variant"],
                 directory=record["directory"],
                 run=counts[Did.RUN],
                 shared=counts[Did.SHARED],
                 cached=counts[Did.CACHED],
-                seconds=sum(step.seconds for step in own),
+                seconds=sum(action.seconds for action in own),
             )
         )
     return counted
 
 
-def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
-    """What a step compiles; a step that was up to date says so by the path of its output alone.
+def place_of(action: VariantAction, directory: str, paths: Container[str]) -> Place:
+    """What an action compiles; an action that was up to date says so by the path of its output alone.
 
     Args:
-        step: of a cell.
-        directory: of that cell, beside which Bazel puts what it is made of.
-        paths: of the first outputs of all steps: an object that has phases among them is made by the last of these.
+        action: of a variant.
+        directory: of that variant, beside which Bazel puts what it is made of.
+        paths: of the first outputs of all actions: an object that has phases among them is made by the last of these.
     """
     package = directory.partition("/bin/")[2].rpartition("/")[0]
-    path = step.path.partition("/bin/")[2].removeprefix(f"{package}/" if package else "")
+    path = action.path.partition("/bin/")[2].removeprefix(f"{package}/" if package else "")
     section, _, rest = path.partition(".objects/")
     made = {file: mnemonic for mnemonic, phase in phases().items() for file in phase.makes.values()}
     if (found := _PHASE.fullmatch(rest)) and found[3] in made:
         source, arch, mnemonic = found[1], found[2], made[found[3]]
     else:
         source, arch = rest.removesuffix(".o"), None
-        begun = (made[file] for file in made if f"{step.path.removesuffix('.o')}.phases/{file}" in paths)
+        begun = (made[file] for file in made if f"{action.path.removesuffix('.o')}.phases/{file}" in paths)
         whole = [way_of(source, owner_of(source) or BUILT["cpu"], whole=True)]
         ways = set(next((phases()[one].ways for one in begun), whole))
         mnemonic = next(one for one, phase in phases().items() if ways.intersection(phase.ways) and not phase.makes)
-    named = step.spawn.mnemonic if step.spawn else ""
+    named = action.spawn.mnemonic if action.spawn else ""
     backend = next((one for one in TOOLKITS if arch and phases()[mnemonic].ways[0].startswith(one.way)), None)
     return Place(
         source=source,
@@ -194,19 +196,21 @@ def place_of(step: CellStep, directory: str, paths: Container[str]) -> Place:
     )
 
 
-def places_of(cells: Iterable[CellSteps], steps: Sequence[CellStep]) -> list[tuple[Place, CellStep]]:
-    """Steps, each with what it compiles.
+def places_of(
+    variants: Iterable[VariantActions], actions: Sequence[VariantAction]
+) -> list[tuple[Place, VariantAction]]:
+    """Actions, each with what it compiles.
 
     Args:
-        cells: of the build.
-        steps: of all these.
+        variants: of the build.
+        actions: of all these.
     """
-    paths = {step.path for step in steps}
-    directories = {cell.variant: cell.directory for cell in cells}
-    return [(place_of(step, directories[step.variant], paths), step) for step in steps]
+    paths = {action.path for action in actions}
+    directories = {variant.variant: variant.directory for variant in variants}
+    return [(place_of(action, directories[action.variant], paths), action) for action in actions]
 
 
-def read_steps(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
+def read_in_order(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
     """The records that kernel_variant wrote, in a given order of variants.
 
     Args:
@@ -224,14 +228,14 @@ def read_records(files: Sequence[Path]) -> dict[str, Any]:
         files: of the output group `steps`; of a variant that failed there may be none.
     """
     records = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
-    packages = (one["directory"].partition("/bin/")[2].rpartition("/")[0] for one in records)
-    return {f"//{package}:{one['variant']}": one for package, one in zip(packages, records, strict=True)}
+    packages = (record["directory"].partition("/bin/")[2].rpartition("/")[0] for record in records)
+    return {f"//{package}:{record['variant']}": record for package, record in zip(packages, records, strict=True)}
 
 
-def cells_of(
+def actions_of(
     events: Events, order: Sequence[str], log: Path, *, calls: bool = False
-) -> tuple[list[CellSteps], list[CellStep]]:
-    """The steps of a build that ended: counted for each cell, and one by one.
+) -> tuple[list[VariantActions], list[VariantAction]]:
+    """The actions of a build that ended: counted for each variant, and one by one.
 
     Args:
         events: of the build.
@@ -239,6 +243,6 @@ def cells_of(
         log: its execution log.
         calls: whether to tell how processes are called.
     """
-    records = read_steps(events.groups.get("steps", ()), order)
-    steps = trace_steps(records, events.completed, read_spawns(log, calls=calls))
-    return count_steps(records, steps), steps
+    records = read_in_order(events.groups.get("steps", ()), order)
+    actions = trace_actions(records, events.completed, read_spawns(log, calls=calls))
+    return count_actions(records, actions), actions

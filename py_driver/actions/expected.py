@@ -1,4 +1,4 @@
-"""The compile steps that a build will need, and digests of what each depends on. Pure: files are values."""
+"""The compile actions that a build will need, and digests of what each depends on. Pure: files are values."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _DIGITS = 20
 """Of a digest, which tells what was built before and nothing more."""
 
 
-class Step(NamedTuple):
-    """A compile step that a cell will need.
+class ExpectedAction(NamedTuple):
+    """A compile action that a variant will need.
 
     Attributes:
-        variant: the cell's identifier.
+        variant: the variant's identifier.
         section: the group that it belongs to.
         source: path of the file that it compiles, within the project.
         mnemonic: of its action.
         arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
-        part: what of the cell it depends on: `2.13-cxx11 cu130`, or less.
+        part: what of the variant it depends on: `2.13-cxx11 cu130`, or less.
         reads: digest of the files, flags and settings that it depends on.
         headers: which of torch's are in its sight.
         templates: whether the source includes headers of CUTLASS or CuTe.
@@ -51,12 +51,12 @@ class Step(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Names the step among those of the project, whatever it reads."""
+        """Names the action among those of the project, whatever it reads."""
         return "|".join((self.section, self.source, self.mnemonic, self.arch or "", self.part))
 
 
 class Settings(NamedTuple):
-    """What decides besides the project which steps there are, and what they read.
+    """What decides besides the project which actions there are, and what they read.
 
     Attributes:
         split: whether nvcc compiles in phases.
@@ -77,8 +77,10 @@ class Settings(NamedTuple):
     rules: str
 
 
-def expected_steps(plan: Plan, chosen: Iterable[Variant], files: Mapping[str, bytes], settings: Settings) -> list[Step]:
-    """The compile steps of cells, in their order.
+def expected_actions(
+    plan: Plan, chosen: Iterable[Variant], files: Mapping[str, bytes], settings: Settings
+) -> list[ExpectedAction]:
+    """The compile actions of variants, in their order.
 
     Args:
         plan: of the project.
@@ -89,10 +91,10 @@ def expected_steps(plan: Plan, chosen: Iterable[Variant], files: Mapping[str, by
     groups = {group.name: group for group in plan.groups}
     contents = _Contents(plan, files)
     return [
-        step
+        action
         for variant in chosen
         for name in variant.groups
-        for step in _steps(variant, groups[name], contents, settings)
+        for action in _actions(variant, groups[name], contents, settings)
     ]
 
 
@@ -119,8 +121,8 @@ class _Contents:
         self._files = files
         digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         self._identities = {
-            one.name: _digest([one.config, [[name, digests.get(name, "")] for name in one.files]])
-            for one in plan.identities
+            identity.name: _digest([identity.config, [[name, digests.get(name, "")] for name in identity.files]])
+            for identity in plan.identities
         }
         self._bare: dict[str, str] = {}
         self._includes: dict[str, tuple[str, ...] | None] = {}
@@ -167,14 +169,14 @@ def _digest(value: object) -> str:
     return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()[:_DIGITS]
 
 
-def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settings) -> Iterator[Step]:
-    """The steps of a group, for a cell."""
-    cell, needs = variant.cell, variant.needs
-    backend = cell.backend if BUILT[group.backend].prefix else group.backend
+def _actions(variant: Variant, group: Group, contents: _Contents, settings: Settings) -> Iterator[ExpectedAction]:
+    """The actions of a group, for a variant."""
+    configuration, needs = variant.configuration, variant.needs
+    backend = configuration.backend if BUILT[group.backend].prefix else group.backend
     # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
     torch = standard = needs.abi if needs.abi and needs.abi != facts("settings")["CXX_ABIS"][0] else ""
     if TORCH in group.depends:
-        torch = f"{needs.torch}-{needs.abi}" + (f"-{cell.torch}" if cell.stable else "")
+        torch = f"{needs.torch}-{needs.abi}" + (f"-{configuration.torch}" if configuration.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
     whole = not settings.split or version_of(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
@@ -182,14 +184,14 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
     other = {TORCH: needs.torch or "", OPENMP: "gcc"}
-    pinned = [other.get(one, f"library {one}") for one in group.depends]
+    pinned = [other.get(depend, f"library {depend}") for depend in group.depends]
     headers = [settings.toolchains.get(one) for one in pinned]
     gcc = settings.gcc or group.openmp
     narrow = settings.needed and not BUILT[group.backend].rewriter
     for source in group.sources:
         content = contents.of(group, source)
         seen = TorchHeaders.NONE
-        if TORCH in group.depends and not cell.stable:
+        if TORCH in group.depends and not configuration.stable:
             by_other = whole if source.endswith(BUILT[group.backend].sources) else gcc or source.endswith(OTHER_SOURCES)
             seen = TorchHeaders.NEEDED if narrow and not by_other else TorchHeaders.FULL
         way = way_of(source, BUILT[group.backend], whole=whole, headers=seen)
@@ -200,10 +202,10 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
             phase = phases()[mnemonic]
             # What does not read the headers itself depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
-            first = not phase.after or phase.reads_headers or at_once or (way == "cxx" and cell.stable)
+            first = not phase.after or phase.reads_headers or at_once or (way == "cxx" and configuration.stable)
             part = f"{torch if first or content.torch else standard} {backend}".strip()
             read = [content.offered, headers] if first and not phase.reads_id else [content.included]
-            if phase.reads_id or (first and way != "cxx") or (cell.stable and phase.after):
+            if phase.reads_id or (first and way != "cxx") or (configuration.stable and phase.after):
                 read.append(contents.identity_of(group))
             own = {
                 "": (),
@@ -211,21 +213,23 @@ def _steps(variant: Variant, group: Group, contents: _Contents, settings: Settin
                 "all+PTX": archs,
                 "last": names[-1:],
             }["all" if way in phase.joined else phase.archs]
-            yield Step(
+            yield ExpectedAction(
                 variant=variant.name,
                 section=group.name,
                 source=source,
                 mnemonic=mnemonic,
                 arch=arch,
                 part=part,
-                reads=_digest([flags, seen, used, group.name, source, mnemonic, arch, own, part, cell.cpu, read]),
+                reads=_digest(
+                    [flags, seen, used, group.name, source, mnemonic, arch, own, part, configuration.cpu, read]
+                ),
                 headers=seen,
                 templates=content.templates and way != "cxx",
             )
 
 
 def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[str, str | None]]:
-    """The mnemonics of the steps of a source, with the architecture that each is for, after those that it waits for."""
+    """The mnemonics of the actions of a source, with the architecture of each, after those that it waits for."""
 
     def until(mnemonic: str, arch: str | None) -> Iterator[tuple[str, str | None]]:
         for before in () if at_once else phases()[mnemonic].after:
@@ -237,4 +241,4 @@ def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[s
                 yield from until(before, one)
         yield mnemonic, arch
 
-    return dict.fromkeys(step for mnemonic in last_of(way) for step in until(mnemonic, None))
+    return dict.fromkeys(action for mnemonic in last_of(way) for action in until(mnemonic, None))

@@ -37,16 +37,16 @@ def _read(path: Path) -> dict[str, Any]:
     """What is kept in a file; nothing if it is not one of ours."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        steps = content["steps"] if content["version"] == VERSION else {}
+        actions = content["steps"] if content["version"] == VERSION else {}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
-    return steps if isinstance(steps, dict) else {}
+    return actions if isinstance(actions, dict) else {}
 
 
-def _write(path: Path, steps: Mapping[str, Any]) -> None:
+def _write(path: Path, actions: Mapping[str, Any]) -> None:
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, json.dumps({"version": VERSION, "steps": steps}, separators=(",", ":")).encode())
+        write(path, json.dumps({"version": VERSION, "steps": actions}, separators=(",", ":")).encode())
 
 
 def read_history(project: str) -> History:
@@ -62,7 +62,7 @@ def read_history(project: str) -> History:
         }
     except (ValueError, TypeError, OverflowError):
         return {}
-    right = all(place.count("|") == _BARS and 0 <= one.seconds < math.inf for place, one in found.items())
+    right = all(place.count("|") == _BARS and 0 <= known.seconds < math.inf for place, known in found.items())
     return found if right else {}
 
 
@@ -109,14 +109,14 @@ def write_told(project: str, root: Path | None, told: Mapping[str, Action]) -> N
     path = _path(project, _TOLD)
     before = _read(path)
     last = list(told.values())[-_TOLD_ACTIONS:]
-    now = {one.output: (one.label, one.mnemonic, one.text[:_TOLD_LENGTH]) for one in last}
+    now = {action.output: (action.label, action.mnemonic, action.text[:_TOLD_LENGTH]) for action in last}
     roots = {name: kept for name, kept in before.items() if Path(name).is_dir()}
     if now or str(root) in roots:
         _write(path, {**roots, str(root): now})
 
 
 def read_calls(project: str) -> Calls:
-    """How steps were called in the last builds that had a report; nothing as above.
+    """How actions were called in the last builds that had a report; nothing as above.
 
     Args:
         project: name of its Python package.
@@ -131,9 +131,9 @@ def read_calls(project: str) -> Calls:
 
 
 def write_calls(project: str, calls: Calls) -> None:
-    """Keep how steps were called.
+    """Keep how actions were called.
 
     Raises:
         DriverError: see `write_history`.
     """
-    _write(_path(project, _CALLS), {key: (one.command, one.environment, one.inputs) for key, one in calls.items()})
+    _write(_path(project, _CALLS), {key: (call.command, call.environment, call.inputs) for key, call in calls.items()})

@@ -1,4 +1,4 @@
-"""Why a step ran: what is not the same as the last time that it ran, or was found in a cache. Pure."""
+"""Why an action ran: what is not the same as the last time that it ran, or was found in a cache. Pure."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ from py_driver.actions.executed import Did
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from py_driver.actions.executed import CellStep, Place
+    from py_driver.actions.executed import Place, VariantAction
     from py_driver.bazel.spawns import Call
 
 Calls = dict[str, "Call"]
-"""How steps were called, by `place_key`."""
+"""How actions were called, by `place_key`."""
 
 _SHOWN = 5
 
 NEW = "no earlier build with a report has this action"
-"""The reason of a step that nothing is known of."""
+"""The reason of an action that nothing is known of."""
 
 SAME = "cache miss: none of its inputs has changed"
-"""The reason of a step that should not have run."""
+"""The reason of an action that should not have run."""
 
 
 def place_key(variant: str, place: Place) -> str:
-    """Names a step of a cell, whatever it reads."""
+    """Names an action of a variant, whatever it reads."""
     return "|".join((variant, place.section, place.source, place.mnemonic, place.arch or ""))
 
 
-def calls_of(steps: Iterable[tuple[Place, CellStep]], earlier: Calls, sources: Collection[tuple[str, str]]) -> Calls:
+def calls_of(
+    actions: Iterable[tuple[Place, VariantAction]], earlier: Calls, sources: Collection[tuple[str, str]]
+) -> Calls:
     """How the actions of a build were called. An action that ran no process keeps the call of an earlier build.
 
     Args:
-        steps: of the build, each with what it compiles; what a cell shares with another one is kept once.
+        actions: of the build, each with what it compiles; what a variant shares with another one is kept once.
         earlier: from the builds before.
         sources: section and path of each source that the project has.
     """
     found = {key: call for key, call in earlier.items() if tuple(key.split("|")[1:3]) in sources}
-    for place, step in steps:
-        if step.spawn and step.spawn.call and step.did is not Did.SHARED:
-            found[place_key(step.variant, place)] = step.spawn.call
+    for place, action in actions:
+        if action.spawn and action.spawn.call and action.did is not Did.SHARED:
+            found[place_key(action.variant, place)] = action.spawn.call
     return found
 
 
 class Misses:
-    """Says why steps ran.
+    """Says why actions ran.
 
     Args:
-        earlier: how steps were called in earlier builds.
+        earlier: how actions were called in earlier builds.
     """
 
     def __init__(self, earlier: Calls) -> None:
@@ -59,10 +61,10 @@ class Misses:
             self._places.setdefault(key.partition("|")[2], []).append(call)
 
     def why(self, key: str, call: Call | None) -> tuple[str, ...]:
-        """Why a step ran, a reason each: at most five, and how many more there are.
+        """Why an action ran, a reason each: at most five, and how many more there are.
 
         Args:
-            key: of the step, see `place_key`.
+            key: of the action, see `place_key`.
             call: how it was called; None if that is not known.
         """
         if call is None:
@@ -70,7 +72,7 @@ class Misses:
         if key in self._earlier:
             found = _changes(self._earlier[key], call)
         else:
-            # Another cell's step may have done the same; the most alike tells most.
+            # Another variant's action may have done the same; the most alike tells most.
             others = [_changes(other, call) for other in self._places.get(key.partition("|")[2], ())]
             found = min(others, key=len, default=[NEW])
         more = [f"{len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
@@ -78,7 +80,7 @@ class Misses:
 
 
 def _changes(old: Call, new: Call) -> list[str]:
-    read = [{with_comments(name): digest for name, digest in one.inputs.items()} for one in (old, new)]
+    read = [{with_comments(name): digest for name, digest in call.inputs.items()} for call in (old, new)]
     found = _difference(read[0], read[1])
     found += [f"argument `{word}` was removed" for word in _without(old.command, new.command)]
     found += [f"argument `{word}` was added" for word in _without(new.command, old.command)]

@@ -44,12 +44,12 @@ class Benchmarks:
     @property
     def wrong(self) -> tuple[str, ...]:
         """The workloads with a wrong result, or without one."""
-        return tuple(one["workload"] for one in self.workloads if one.get("problem"))
+        return tuple(workload["workload"] for workload in self.workloads if workload.get("problem"))
 
     def as_json(self) -> dict[str, Any]:
         """The result as a value for JSON, in the form of `kernels benchmark --output`, with ours beside it."""
         return {
-            "results": [_client_form(one) for one in self.workloads],
+            "results": [_client_form(workload) for workload in self.workloads],
             "machineInfo": {**self.machine},
             "kernelCommitSha": self.unique_id.rpartition("_")[2],
             "benchmarkScriptPath": BENCHMARKS,
@@ -67,7 +67,7 @@ def scripts_of(directory: Path) -> list[Path]:
     if not found:
         advice = "write one with subclasses of kernels.benchmark.Benchmark, as `driver init` does"
         raise error(Code.FILE_MISSING, f"{place} has no benchmark*.py", help=advice)
-    return [one.absolute() for one in found]
+    return [path.absolute() for path in found]
 
 
 def titles_of(made: DevBuild, scripts: Sequence[Path], python: str) -> list[str]:
@@ -97,8 +97,8 @@ def titles_of(made: DevBuild, scripts: Sequence[Path], python: str) -> list[str]
 def _asked(made: Sequence[DevBuild], scripts: Sequence[Path], results: Path, done: Sequence[str]) -> dict[str, Any]:
     """What the worker is told."""
     return {
-        "variants": [one.as_json() for one in made],
-        "scripts": [str(one) for one in scripts],
+        "variants": [dev_build.as_json() for dev_build in made],
+        "scripts": [str(script) for script in scripts],
         "results": str(results),
         "done": [*done],
     }
@@ -198,9 +198,10 @@ def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Bench
         now: the new ones.
         earlier: times by workload; see `times_of`.
     """
-    names = {one["workload"] for one in now.workloads} & earlier.keys()
+    names = {workload["workload"] for workload in now.workloads} & earlier.keys()
     with_base = [
-        {**one, "base": earlier[one["workload"]]} if one["workload"] in names else one for one in now.workloads
+        {**workload, "base": earlier[workload["workload"]]} if workload["workload"] in names else workload
+        for workload in now.workloads
     ]
     return Benchmarks(machine=now.machine, unique_id=now.unique_id, workloads=tuple(with_base))
 
@@ -217,7 +218,9 @@ def times_of(path: Path) -> dict[str, Mapping[str, Any]]:
     with reading(path):
         text = path.read_bytes()
     try:
-        found = {one["workload"]: checked(one["times"]) for one in json.loads(text)["results"] if "times" in one}
+        found = {
+            result["workload"]: checked(result["times"]) for result in json.loads(text)["results"] if "times" in result
+        }
     except (ValueError, LookupError, TypeError, RecursionError):
         advice = "name a file that `driver bench --output` wrote"
         raise error(Code.WRONG_TYPE, f"{path} has no benchmarks of `driver bench`", help=advice) from None

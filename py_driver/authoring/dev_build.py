@@ -19,7 +19,7 @@ from py_driver.building.installed_torch import Torch, importable_torch, python_o
 from py_driver.building.session import session
 from py_driver.building.variant_dir import DEV, read_metadata
 from py_driver.errors import Code, DriverError, error
-from py_driver.matrix.cells import spell
+from py_driver.matrix.configurations import spell
 from py_driver.output import counted
 from py_driver.plan.narrow import narrowed, served
 from py_driver.plan.plan import make_plan
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from py_driver.bazel.invocation import Choices
     from py_driver.manifest.model import Manifest
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
@@ -107,7 +107,7 @@ class DevBuild:
     @property
     def backend(self) -> str:
         """What the `kernels` client calls its backend: `cpu`, `cuda` or `rocm`."""
-        return self.variant.cell.family
+        return self.variant.configuration.family
 
     def as_json(self) -> dict[str, Any]:
         """The build as a value for JSON."""
@@ -218,7 +218,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     checked = after.server if after else ""
     options = Options(archs=chosen, local=True, into=into, change=change, checked=checked, choices=choices)
     done = build(directory, [variant.name], releases, output, options)
-    [built] = done.cells
+    [built] = done.variants
     root = directory / DEV
     made = replace(_made(directory, project, plan, built, done.seconds), kind=kind, server=done.server)
     with writing(root):
@@ -258,7 +258,7 @@ def local(directory: Path, machine: Machine, releases: Releases) -> Local:
     variant = local_variant(plan, machine.torch, machine.archs, machine.family)
     if machine.archs and _has_device_code(plan, variant):
         plan = narrowed(plan, machine.archs)
-        variant = next(one for one in plan.variants if one.cell == variant.cell)
+        variant = next(one for one in plan.variants if one.configuration == variant.configuration)
     return Local(directory=directory, project=project, plan=plan, variant=variant)
 
 
@@ -310,8 +310,8 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
                 counts, place = built[variant.name], root / into / variant.suffix.removeprefix("-")
                 check_place(place)
                 with true_names(batch.root / counts.directory, of.plan) as named:
-                    path, size = collect(named, place, spell(variant.cell))
-                found[place.name] = Built(variant=variant, path=path, size=size, steps=counts)
+                    path, size = collect(named, place, spell(variant.configuration))
+                found[place.name] = Built(variant=variant, path=path, size=size, actions=counts)
     seconds = time.monotonic() - start
     with writing(root):
         keep_from_git(root)
@@ -324,7 +324,7 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
 
 def python_for(of: Local, machine: Machine, releases: Releases, output: Output) -> str:
     """An interpreter for a variant that is not built yet; see `python_of`."""
-    return _python([of.variant.cell], machine, releases, output)
+    return _python([of.variant.configuration], machine, releases, output)
 
 
 def python_of(made: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
@@ -333,14 +333,14 @@ def python_of(made: DevBuild, machine: Machine, releases: Releases, output: Outp
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
-    return _python([made.variant.cell], machine, releases, output)
+    return _python([made.variant.configuration], machine, releases, output)
 
 
-def _python(cells: Sequence[Cell], machine: Machine, releases: Releases, output: Output) -> str:
+def _python(configurations: Sequence[Configuration], machine: Machine, releases: Releases, output: Output) -> str:
     """See `python_of`."""
     if machine.torch.python:
-        return python_on(machine.torch, cells, releases, output)
-    return python_with(machine.torch.version, cells, releases, output)
+        return python_on(machine.torch, configurations, releases, output)
+    return python_with(machine.torch.version, configurations, releases, output)
 
 
 def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: float) -> DevBuild:
@@ -354,7 +354,7 @@ def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: 
         variant=built.variant,
         unique_id=str((read_metadata(built.path) or {})["id"]),
         path=built.path,
-        ran=built.steps.run,
+        ran=built.actions.run,
         seconds=seconds,
     )
 
@@ -362,7 +362,7 @@ def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: 
 def _has_device_code(plan: Plan, variant: Variant) -> bool:
     """Whether a variant is compiled for GPUs; one of Python files only is not."""
     groups = {group.name: group for group in plan.groups}
-    return any(groups[name].archs.get(variant.cell.backend) for name in variant.groups)
+    return any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
 
 
 def _repositories(manifest: Manifest) -> tuple[str, ...]:
@@ -379,7 +379,7 @@ def _prune(root: Path, newest: Path) -> None:
         newest: that was just made, perhaps again.
     """
     newest.touch()
-    builds = [one for one in root.iterdir() if one.is_dir() and one.name.startswith("_")]
-    for old in sorted(builds, key=lambda one: one.stat().st_mtime_ns)[:-_KEPT]:
+    builds = [path for path in root.iterdir() if path.is_dir() and path.name.startswith("_")]
+    for old in sorted(builds, key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
         with suppress(OSError):
             shutil.rmtree(old)

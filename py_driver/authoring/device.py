@@ -54,7 +54,7 @@ def gpus() -> list[dict[str, Any]]:
     for line in _said(
         "nvidia-smi", f"--query-gpu={','.join(_QUERY.values())}", "--format=csv,noheader,nounits"
     ).splitlines():
-        values = dict(zip(_QUERY, (one.strip() for one in line.split(",")), strict=False))
+        values = dict(zip(_QUERY, (part.strip() for part in line.split(",")), strict=False))
         if not re.fullmatch(r"\d+\.\d", values.get("capability", "")):
             continue
         gpu: dict[str, Any] = {key: _number(value) for key, value in values.items()}

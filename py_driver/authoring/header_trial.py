@@ -100,8 +100,8 @@ class Tried(NamedTuple):
         return {
             "edits": [{"file": name, **edit._asdict(), "instead": [*edit.instead]} for name, edit in edits],
             "gains": [
-                {"source": one.source, "before": one.before._asdict(), "after": one.after._asdict()}
-                for one in self.gains
+                {"source": gain.source, "before": gain.before._asdict(), "after": gain.after._asdict()}
+                for gain in self.gains
             ],
             "variants": [*self.variants],
             "left": [{"file": name, "macro": macro} for name, macro in self.left.items()],
@@ -148,18 +148,18 @@ def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> 
 def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Tried:
     """See `try_smaller_headers`; nobody else builds the project meanwhile."""
     plan = _for_one_arch(plan_directory(directory, releases))
-    newest, oldest = _variants(plan, {one.backend for one in releases.matrix.toolkits if not one.tested})
+    newest, oldest = _variants(plan, {toolkit.backend for toolkit in releases.matrix.toolkits if not toolkit.tested})
     texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
     trial = _Trial(directory=directory, releases=releases, output=output, plan=plan, texts=texts, copy=copy)
     ways, stays = trial.ways()
     if not newest or not ways:
         return Tried(edits={}, gains=(), variants=(), texts={}, left=stays)
     trial.umbrella.update(ways)
-    variants = {one.name: one for one in (*newest, *oldest)}
+    variants = {variant.name: variant for variant in (*newest, *oldest)}
     fetch_all(archives(plan, [*variants.values()], releases.lock), output)
     before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
     after: dict[str, Seconds] = {}
-    left = {name: [*those] for name, those in ways.items()}
+    left = {name: [*way] for name, way in ways.items()}
     edits = {name: those[0] for name, those in left.items()}
     while edits:
         title = f"trying other headers in {counted(len(edits), 'file')}"
@@ -175,9 +175,9 @@ def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Trie
         edits = {name: those[0] for name, those in left.items() if those}
     other = {one for one in before.keys() & after.keys() if trial.reads(one) & edits.keys()}
     gains = (Gain(one, before[one], after[one]) for one in sorted(other))
-    pays = tuple(one for one in gains if one.pays)
-    worth = {name for one in pays for name in trial.reads(one.source)}
-    kept = {name: those for name, those in edits.items() if name in worth}
+    pays = tuple(gain for gain in gains if gain.pays)
+    worth = {name for pay in pays for name in trial.reads(pay.source)}
+    kept = {name: edit for name, edit in edits.items() if name in worth}
     return Tried(edits=kept, gains=pays, variants=tuple(variants), texts=texts, left=stays)
 
 
@@ -210,7 +210,7 @@ def apply(directory: Path, tried: Tried) -> None:
 @cache
 def _included(text: str) -> tuple[str, ...] | None:
     """What a text includes; None if that cannot be told."""
-    return None if is_opaque(text) else tuple(one.path for one in scan(text))
+    return None if is_opaque(text) else tuple(include.path for include in scan(text))
 
 
 def _decoded(content: bytes) -> str:
@@ -244,15 +244,24 @@ def _variants(plan: Plan, untested: set[str]) -> tuple[list[Variant], list[Varia
     """
     found: list[list[Variant]] = []
     for group in plan.groups:
-        those = [one for one in plan.variants if group.name in one.groups and one.cell.torch and not one.cell.stable]
+        those = [
+            variant
+            for variant in plan.variants
+            if group.name in variant.groups and variant.configuration.torch and not variant.configuration.stable
+        ]
         if TORCH in group.depends and those:
-            found.append([one for one in those if one.cell.backend not in untested] or those)
+            found.append([variant for variant in those if variant.configuration.backend not in untested] or those)
 
     def age(one: Variant) -> tuple[object, ...]:
-        return numbers(one.cell.torch or "0"), one.cell.abi == "cxx11", len(one.cell.backend), one.cell.backend
+        return (
+            numbers(one.configuration.torch or "0"),
+            one.configuration.abi == "cxx11",
+            len(one.configuration.backend),
+            one.configuration.backend,
+        )
 
     ends = [(max(those, key=age), min(those, key=age)) for those in found]
-    newest, oldest = ({one[place].name: one[place] for one in ends} for place in (0, 1))
+    newest, oldest = ({end[place].name: end[place] for end in ends} for place in (0, 1))
     return [*newest.values()], [*oldest.values()]
 
 
@@ -286,8 +295,8 @@ class _Trial:
         def included(name: str) -> tuple[str, ...] | None:
             return _included(self.texts[name])
 
-        groups = [one for one in self.plan.groups if source in one.sources]
-        return {name for one in groups for name in closure(source, one.headers, included)}
+        groups = [group for group in self.plan.groups if source in group.sources]
+        return {name for group in groups for name in closure(source, group.headers, included)}
 
     def ways(self) -> tuple[dict[str, tuple[tuple[Edit, ...], ...]], dict[str, str]]:
         """What other headers files can have, and those files that stay as they are, each with a macro.
@@ -342,7 +351,9 @@ class _Trial:
     @contextmanager
     def _copy(self, edits: Mapping[str, tuple[Edit, ...]]) -> Iterator[Path]:
         """The project in another directory, with other headers."""
-        sources = {one for group in self.plan.groups for one in group.sources if self.umbrella & self.reads(one)}
+        sources = {
+            source for group in self.plan.groups for source in group.sources if self.umbrella & self.reads(source)
+        }
         with tempfile.TemporaryDirectory(prefix="driver-") as name:
             for file, text in self.texts.items():
                 new = rewritten(text, edits.get(file, ()))

@@ -29,7 +29,7 @@ def usable_archs(torch: Torch, archs: Sequence[str]) -> tuple[str, ...]:
         archs: GPU architectures as build.toml spells them.
     """
     backend = backend_of(torch.backend)
-    return tuple(one for one in archs if backend and backend.arch and re.fullmatch(backend.arch, one))
+    return tuple(arch for arch in archs if backend and backend.arch and re.fullmatch(backend.arch, arch))
 
 
 def local_variant(plan: Plan, torch: Torch, archs: Sequence[str], family: str = "") -> Variant:
@@ -54,22 +54,22 @@ def local_variant(plan: Plan, torch: Torch, archs: Sequence[str], family: str = 
             continue
         # A torch that was built for GPUs runs what is for the CPU, too.
         seen = replace(torch, backend=wanted)
-        if found := [one for one in plan.variants if _loads(seen, one, known.family)]:
+        if found := [variant for variant in plan.variants if _loads(seen, variant, known.family)]:
             return max(found, key=_preference)
     raise _nothing(plan, torch, gpu, family)
 
 
 def _loads(torch: Torch, variant: Variant, family: str) -> bool:
     """Whether a torch loads a variant; one of Python files only fits every release."""
-    cell = variant.cell
-    return cell.backend in (family, UNIVERSAL) if cell.is_noarch else fits(torch, cell)
+    configuration = variant.configuration
+    return configuration.backend in (family, UNIVERSAL) if configuration.is_noarch else fits(torch, configuration)
 
 
 def _preference(variant: Variant) -> tuple[bool, bool, tuple[int, ...], bool]:
     """How much rather a variant is taken than others that fit."""
-    cell = variant.cell
-    toolkit = numbers(version_of(cell.backend) or "0")
-    return not cell.is_noarch, not cell.stable, toolkit, cell.abi == "cxx11"
+    configuration = variant.configuration
+    toolkit = numbers(version_of(configuration.backend) or "0")
+    return not configuration.is_noarch, not configuration.stable, toolkit, configuration.abi == "cxx11"
 
 
 def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
@@ -78,15 +78,18 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
     message = f"`{plan.name}` has no variant for torch {torch.version} ({torch.backend}){title} on this machine"
     if family not in ("", _CPU) and not gpu:
         return error(Code.NO_SUCH_VARIANT, f"{message}: no GPU that this torch can use is found", help=_switch(plan))
-    order = sorted({numbers(one.cell.torch) for one in plan.variants if one.cell.torch} | {numbers(torch.version)})
+    order = sorted(
+        {numbers(variant.configuration.torch) for variant in plan.variants if variant.configuration.torch}
+        | {numbers(torch.version)}
+    )
     asked = order.index(numbers(torch.version))
 
     def distance(one: Variant) -> tuple[bool, int]:
-        at = order.index(numbers(one.cell.torch)) if one.cell.torch else asked
-        return one.cell.family != (family or _family(gpu)), abs(at - asked)
+        at = order.index(numbers(one.configuration.torch)) if one.configuration.torch else asked
+        return one.configuration.family != (family or _family(gpu)), abs(at - asked)
 
-    here = [one for one in plan.variants if one.cell.cpu in (None, machine_cpu())]
-    nearest = [one.name for one in sorted(here, key=distance)[:3]]
+    here = [variant for variant in plan.variants if variant.configuration.cpu in (None, machine_cpu())]
+    nearest = [variant.name for variant in sorted(here, key=distance)[:3]]
     way = "install a torch for one of them" if torch.python else "name the torch of a variant with --torch"
     advice = f"the nearest are {', '.join(nearest)}; {way}, or see `driver variants --all`"
     return error(Code.NO_SUCH_VARIANT, message, help=advice)
@@ -94,7 +97,7 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
 
 def _switch(plan: Plan) -> str:
     """What to do without a GPU."""
-    has_cpu = any(one.cell.family in (_CPU, UNIVERSAL) for one in plan.variants)
+    has_cpu = any(variant.configuration.family in (_CPU, UNIVERSAL) for variant in plan.variants)
     return "use --backend cpu" if has_cpu else "build it with `driver build`, and run it where a GPU is"
 
 

@@ -90,10 +90,10 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
     Raises:
         DriverError: USAGE if the template is not for one of the backends, or has a file of the project's name.
     """
-    if wrong := [one for one in backends if one not in template.backends]:
+    if wrong := [backend for backend in backends if backend not in template.backends]:
         message = f"the template `{template.name}` is not for the backend `{wrong[0]}`"
         raise error(Code.USAGE, message, help=f"it is for: {', '.join(template.backends)}")
-    chosen = [one for one in template.backends if one in (backends or template.backends)]
+    chosen = [backend for backend in template.backends if backend in (backends or template.backends)]
     module = name.replace("-", "_")
     values = {
         "name": name,
@@ -102,8 +102,8 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
         "repo_id": f"{owner or _NO_OWNER}/{name}",
         "title": f"{template.summary[0].upper()}{template.summary[1:]}.",
         "backends": "[" + ", ".join(f'"{one}"' for one in chosen) + "]",
-        **{one: one in chosen for one in BUILT},
-        "gpu": any(one.family in chosen for one in TOOLKITS),
+        **{family: family in chosen for family in BUILT},
+        "gpu": any(backend.family in chosen for backend in TOOLKITS),
     }
     environment = Environment(
         loader=FunctionLoader(resource),
@@ -120,7 +120,7 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
         comment_end_string="#]",
         autoescape=False,  # noqa: S701  (no HTML)
     )
-    places = {path: place for path, place in _files(_COMMON).items() if path not in template.skips}
+    places = {path: file for path, file in _files(_COMMON).items() if path not in template.skips}
     for one in filter(None, (template.like, template.name)):
         places |= _files(one)
     texts = {path: environment.get_template(place).render(values) for path, place in sorted(places.items())}
@@ -160,7 +160,9 @@ def create(directory: Path, files: Mapping[str, str], releases: Releases) -> Non
             plan_directory(trial, releases)
         except DriverError as failure:
             # What is wrong is the name: nobody has seen the file that it stands in.
-            raise DriverError([one._replace(span=None, label="") for one in failure.diagnostics]) from None
+            raise DriverError(
+                [diagnostic._replace(span=None, label="") for diagnostic in failure.diagnostics]
+            ) from None
     _write(directory, files)
 
 
@@ -171,11 +173,11 @@ def _check_places(directory: Path, files: Iterable[Path]) -> None:
         DriverError: FOREIGN_FILE if something else has the place of a directory.
     """
     own = sorted({parent for file in files for parent in file.parents if parent.is_relative_to(directory)})
-    for place in (*reversed(directory.parents), *own):
-        if os.path.lexists(place) and not is_directory(place):
-            raise error(Code.FOREIGN_FILE, f"{place} is not a directory", help="name another place for the project")
-        if place in own[1:] and os.path.islink(place):  # noqa: PTH114  (Path.is_symlink raises for a long name)
-            message = f"{place} is a symbolic link; the driver writes into the project's own directories only"
+    for path in (*reversed(directory.parents), *own):
+        if os.path.lexists(path) and not is_directory(path):
+            raise error(Code.FOREIGN_FILE, f"{path} is not a directory", help="name another place for the project")
+        if path in own[1:] and os.path.islink(path):  # noqa: PTH114  (Path.is_symlink raises for a long name)
+            message = f"{path} is a symbolic link; the driver writes into the project's own directories only"
             raise error(Code.FOREIGN_FILE, message, help="name another directory, or move the link away")
 
 

@@ -24,8 +24,8 @@ def picture(done: Benchmarks) -> str:
     Args:
         done: the benchmarks; those without a reference have their time alone.
     """
-    rows = [one for one in done.workloads if "times" in one]
-    ratios = [verdict(one["times"], one["reference"]) if "reference" in one else None for one in rows]
+    rows = [workload for workload in done.workloads if "times" in workload]
+    ratios = [verdict(row["times"], row["reference"]) if "reference" in row else None for row in rows]
     scale = (_WIDTH - _LEFT - _RIGHT) / max([1.5, *(one[0] for one in ratios if one)])
     height = _TOP + _ROW * len(rows) + 16
     on = done.machine.get("gpu") if done.machine.get("gpu") != "none" else done.machine.get("cpu")

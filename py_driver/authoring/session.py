@@ -192,11 +192,11 @@ def _members(process: subprocess.Popen[bytes]) -> list[int]:
     """The processes in the group of a command, of this session, that have not ended."""
     process.poll()
     found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            state, _, group, session = (place / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
+            state, _, group, session = (path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
         except (OSError, ValueError):
             continue
         if int(group) == process.pid and int(session) == os.getsid(0) and state != "Z":
-            found.append(int(place.name))
+            found.append(int(path.name))
     return found

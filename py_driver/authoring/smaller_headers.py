@@ -80,7 +80,7 @@ def unknown_macro(macros: Iterable[str]) -> str:
         macros: that are asked for.
     """
     known = [name for names in _facts().macros.values() for name in names]
-    return next((one for one in sorted(macros) if not any(_is_in(name, [one]) for name in known)), "")
+    return next((macro for macro in sorted(macros) if not any(_is_in(name, [macro]) for name in known)), "")
 
 
 def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], ...]:
@@ -97,27 +97,33 @@ def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], 
     """
     needed = _by_name(_facts().macros, set(macros)) if macros else []
     lines, includes = text.split("\n"), scan(text)
-    places = {one: text.count("\n", 0, one.start) for one in includes if one.path in _facts().umbrellas}
-    umbrellas = [one for one, place in places.items() if _LINE.fullmatch(lines[place]) and not one.conditional]
+    places = {include: text.count("\n", 0, include.start) for include in includes if include.path in _facts().umbrellas}
+    umbrellas = [
+        include for include, place in places.items() if _LINE.fullmatch(lines[place]) and not include.conditional
+    ]
     if not umbrellas:
         return ()
-    others = {one.path for one in includes if one not in umbrellas and not one.conditional}
+    others = {include.path for include in includes if include not in umbrellas and not include.conditional}
     code = code_of(text)
     words = set(re.findall(r"\w+", code))
-    choices = [_choices(one.path, code, words) for one in umbrellas]
-    most = max((len(those) for those, one in zip(choices, umbrellas, strict=True) if one.path != _CUDA), default=0)
+    choices = [_choices(umbrella.path, code, words) for umbrella in umbrellas]
+    most = max(
+        (len(choice) for choice, umbrella in zip(choices, umbrellas, strict=True) if umbrella.path != _CUDA), default=0
+    )
     ways: dict[tuple[Edit, ...], None] = {}
     for cuda in (True, False):
         for level in range(most + cuda):  # what stands for CUDAContext.h also alone
             there = set(others)
             edits = []
-            for one, those in zip(umbrellas, choices, strict=True):
-                chosen = those[0] if one.path == _CUDA and cuda else those[level] if level < len(those) else None
-                if chosen is None or (one.path == _CUDA and not cuda):
+            for umbrella, choice in zip(umbrellas, choices, strict=True):
+                chosen = (
+                    choice[0] if umbrella.path == _CUDA and cuda else choice[level] if level < len(choice) else None
+                )
+                if chosen is None or (umbrella.path == _CUDA and not cuda):
                     continue
                 new = tuple(header for header in dict.fromkeys([*chosen, *needed]) if header not in there)
                 there.update(new)
-                edits.append(Edit(line=places[one] + 1, header=one.path, instead=new))
+                edits.append(Edit(line=places[umbrella] + 1, header=umbrella.path, instead=new))
             if edits:
                 ways[tuple(edits)] = None
     return tuple(ways)

@@ -205,7 +205,7 @@ class _Command:
     def _follows(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether the command, or what it started, takes new builds by itself; others that follow do not count."""
         files = self._followers.iterdir() if self._followers.is_dir() else ()
-        return any(_group_of(one.name) == process.pid for one in files)
+        return any(_group_of(file.name) == process.pid for file in files)
 
 
 def _group_of(pid: str) -> int | None:

@@ -142,7 +142,7 @@ def merged(first: Events, second: Events) -> Events:
         exec_root=second.exec_root or first.exec_root,
         completed={**first.completed, **second.completed},
         cpu={kind: first.cpu.get(kind, 0.0) + second.cpu.get(kind, 0.0) for kind in {**first.cpu, **second.cpu}},
-        told=tuple(dict.fromkeys((*(one for one in first.told if one.succeeded), *second.told))),
+        told=tuple(dict.fromkeys((*(action for action in first.told if action.succeeded), *second.told))),
     )
 
 

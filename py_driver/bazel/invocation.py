@@ -15,7 +15,7 @@ from py_driver.bazel.spawns import options as log_options
 from py_driver.matrix.facts import facts
 from py_driver.matrix.installation import MODULE_NAME
 from py_driver.system.cache import cache_root
-from py_driver.system.memory import step_memory
+from py_driver.system.memory import action_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,7 @@ class Choices:
 
     Attributes:
         jobs: how many actions at once; if None, Bazel decides, or `REMOTE_JOBS` if they run elsewhere.
-        ram: what compile steps and Bazel may take together, in gigabytes; what the machine has if None.
+        ram: what compile actions and Bazel may take together, in gigabytes; what the machine has if None.
         cuda_compile: if None, Bazel is not told, and a .bazelrc may.
         headers: likewise.
         cxx: likewise.
@@ -105,12 +105,12 @@ class Choices:
         return self._told() or len(os.sched_getaffinity(0))
 
     def memory(self, running: int) -> int | None:
-        """Megabytes for compile steps of this machine; None if they run elsewhere.
+        """Megabytes for compile actions of this machine; None if they run elsewhere.
 
         Args:
             running: builds that share the machine.
         """
-        return None if self.remote.executor else step_memory(self.ram, running)
+        return None if self.remote.executor else action_memory(self.ram, running)
 
     def options(self, running: int) -> tuple[str, ...]:
         """What Bazel is told about how much to do at once, and with which settings.
@@ -122,7 +122,7 @@ class Choices:
         settings = {"cuda_compile": self.cuda_compile, "headers": self.headers, "cxx": self.cxx}
         return (
             *([f"--jobs={jobs}"] if jobs else []),
-            f"--local_resources=memory={step_memory(self.ram, running)}",
+            f"--local_resources=memory={action_memory(self.ram, running)}",
             *([KEEP_GOING] if self.keep_going else []),
             *(f"--@{MODULE_NAME}//rules/settings:{name}={value}" for name, value in settings.items() if value),
         )

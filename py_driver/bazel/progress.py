@@ -60,7 +60,7 @@ def picture(progress: Progress, size: Size) -> list[str]:
     """
     most = max(1, min(_MOST_LINES, size.lines // 2 - 2))
     shown = progress.running[:most]
-    lines = [_action(one, size.columns) for one in shown]
+    lines = [_action(running, size.columns) for running in shown]
     if more := len(progress.running) - len(shown):
         lines.append(cut(f"  and {more} more", size.columns))
     return [*lines, _bar(progress, size.columns)]

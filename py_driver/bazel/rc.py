@@ -60,6 +60,6 @@ class Settings:
         found = []
         for file, options in self._found.items():
             said = [option for option in options if not _HARMLESS.match(option)]
-            if said and not any(file == one or file.startswith(f"{one}/") for one in ours):
+            if said and not any(file == our or file.startswith(f"{our}/") for our in ours):
                 found.append(f"note: {file} changes this build: {' '.join(said)}")
         return tuple(found)

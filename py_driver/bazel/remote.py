@@ -46,7 +46,7 @@ class Remote:
         instance: name of an instance on the servers.
         helper: a program after Bazel's protocol for credential helpers, or None.
         headers: a file with a header a line, `Name: value`, that is sent with each request, or None.
-        properties: of the machine that an executor is to run steps on, e.g. `container-image`.
+        properties: of the machine that an executor is to run actions on, e.g. `container-image`.
     """
 
     cache: str = ""

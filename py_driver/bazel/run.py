@@ -167,7 +167,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         command = _command(bazel, [*(f"--bazelrc={file}" for file in settings), *args[:1], *_OPTIONS])
         command += _LIVE if output.live else _PLAIN
         command += [*([_NO_RETRIES] if args[0] == "build" else []), f"--build_event_json_file={events_file}", *args[1:]]
-        workers = _workers(args) if any(one.startswith("--remote_executor=") for one in args) else ""
+        workers = _workers(args) if any(arg.startswith("--remote_executor=") for arg in args) else ""
         environment = curated(extra=env)
         events, tried = Events(), 0
         while True:
@@ -327,8 +327,8 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
         if any(_NO_WORKER.search(block) for block in console.errors):
             message = "no worker of the executor accepts an action"
             advice = f"compare the properties of its workers with [remote.exec-properties] (docs/remote.md); {_ALONE}"
-    said = {one.code for one in explained.errors}
-    rest = [one for one in own if one.code not in said]
+    said = {diagnostic.code for diagnostic in explained.errors}
+    rest = [diagnostic for diagnostic in own if diagnostic.code not in said]
     return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])
 
 
@@ -341,5 +341,5 @@ def _shortened(block: str) -> str:
 
 def _workers(args: Sequence[str]) -> str:
     """Why no worker of an executor may take an action."""
-    wanted = ", ".join(one.removeprefix(_PROPERTY) for one in args if one.startswith(_PROPERTY))
+    wanted = ", ".join(arg.removeprefix(_PROPERTY) for arg in args if arg.startswith(_PROPERTY))
     return "the executor has no free worker" + (f" and has {wanted}" if wanted else "")

@@ -105,7 +105,7 @@ def keep_log(args: Iterable[str], tried: int) -> None:
         args: of the call.
         tried: how many logs of the build were put aside before.
     """
-    for log in (Path(one.removeprefix(_LOG)) for one in args if one.startswith(_LOG)):
+    for log in (Path(arg.removeprefix(_LOG)) for arg in args if arg.startswith(_LOG)):
         with suppress(FileNotFoundError):
             log.replace(f"{log}.{tried}")
 

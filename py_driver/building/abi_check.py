@@ -15,7 +15,7 @@ from py_driver.building.session import session
 from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import ARCH, BUILT
-from py_driver.matrix.cells import is_identifier, parse
+from py_driver.matrix.configurations import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
 from py_driver.matrix.matrix import TVM_FFI_PART
 from py_driver.matrix.releases import exports_file
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
@@ -112,7 +112,7 @@ def expectations(library: Path) -> dict[str, str]:
     if library.name.endswith(_MODULE):
         wanted["--init"] = library.name.removesuffix(_MODULE)
     if is_identifier(directory.name):
-        wanted |= _of_cell(parse(directory.name))
+        wanted |= _of_configuration(parse(directory.name))
     metadata = _metadata(directory)
     if isinstance(identity := metadata.get("id"), str):
         wanted["--init"] = identity
@@ -121,17 +121,21 @@ def expectations(library: Path) -> dict[str, str]:
         archs, known = backend.get("archs"), BUILT.get(str(backend.get("type")))
         if known and not known.arch:
             wanted["--metadata-archs"] = "none"
-        elif known and isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(one)) for one in archs):
+        elif known and isinstance(archs, list) and archs and all(_ARCH.fullmatch(str(arch)) for arch in archs):
             wanted["--metadata-archs"] = ",".join(dict.fromkeys(map(known.plain, archs)))
     return wanted
 
 
-def _of_cell(cell: Cell) -> dict[str, str]:
-    """What the libraries of a cell are to be."""
-    wanted = {"--cxx-abi": cell.abi, "--torch": cell.torch, _FRAMEWORK: "tvm-ffi" if cell.tvm_ffi else None}
-    wanted["--torch-stable-abi"] = cell.torch if cell.stable else None
-    wanted["--backend"] = None if cell.is_noarch else cell.backend
-    wanted["--cpu"] = cell.cpu
+def _of_configuration(configuration: Configuration) -> dict[str, str]:
+    """What the libraries of a variant are to be."""
+    wanted = {
+        "--cxx-abi": configuration.abi,
+        "--torch": configuration.torch,
+        _FRAMEWORK: "tvm-ffi" if configuration.tvm_ffi else None,
+    }
+    wanted["--torch-stable-abi"] = configuration.torch if configuration.stable else None
+    wanted["--backend"] = None if configuration.is_noarch else configuration.backend
+    wanted["--cpu"] = configuration.cpu
     return {option: value for option, value in wanted.items() if value}
 
 

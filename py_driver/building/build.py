@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from py_driver.actions.begun import Beginning, known_history, remembered
 from py_driver.actions.estimate import Estimate, Work, describe, doubt, estimate, learned, together, without_load
-from py_driver.actions.executed import CellSteps, places_of
-from py_driver.actions.expected import Settings, expected_steps
+from py_driver.actions.executed import VariantActions, places_of
+from py_driver.actions.expected import Settings, expected_actions
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
 from py_driver.bazel.invocation import HEADERS, Choices, Headers, kept_results
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from py_driver.actions.estimate import History
-    from py_driver.actions.executed import CellStep, Place
-    from py_driver.actions.expected import Step
+    from py_driver.actions.executed import Place, VariantAction
+    from py_driver.actions.expected import ExpectedAction
     from py_driver.building.batches import Placed
     from py_driver.building.session import Batch, Outcome
     from py_driver.matrix.lock import Lock
@@ -77,12 +77,12 @@ class Ahead:
     """What is expected of the build of a project.
 
     Attributes:
-        steps: its compile steps.
+        actions: its compile actions.
         history: what its earlier builds did.
         estimate: what this one will do.
     """
 
-    steps: Sequence[Step]
+    actions: Sequence[ExpectedAction]
     history: History
     estimate: Estimate
 
@@ -95,13 +95,13 @@ class Built:
         variant: what was planned.
         path: where it is: `PROJECT/build/VARIANT`, or in `dev_directory`.
         size: of its files, in bytes.
-        steps: what its compile steps did.
+        actions: what its compile actions did.
     """
 
     variant: Variant
     path: Path
     size: int
-    steps: CellSteps
+    actions: VariantActions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +111,7 @@ class Build:
     Attributes:
         directory: of the project.
         plan: of it.
-        cells: what was built, in the plan's order.
+        variants: what was built, in the plan's order.
         estimate: what it was expected to do.
         bytes_fetched: of archives, from the network.
         seconds: from beginning to end.
@@ -121,7 +121,7 @@ class Build:
     directory: Path
     plan: Plan
     estimate: Estimate
-    cells: tuple[Built, ...]
+    variants: tuple[Built, ...]
     bytes_fetched: int
     seconds: float
     server: str = ""
@@ -261,12 +261,12 @@ def _build(
             )
         ahead = [look_ahead(entry.task, releases, choices, memory) for entry in group]
         modules = [entry.project.plan.module for entry in group]
-        works = [Work(module, own.steps, own.history) for module, own in zip(modules, ahead, strict=True)]
+        works = [Work(module, own.actions, own.history) for module, own in zip(modules, ahead, strict=True)]
         expected = ahead[0].estimate if len(works) == 1 else together(works, jobs=jobs, memory=memory)
         if not options.local:  # a build for daily work takes seconds, and says what it did
             say_plan(expected, sum(len(entry.project.chosen) for entry in group), jobs, memory, output)
         beginnings = [
-            Beginning(entry.project.plan.module, entry.project.workspace.package, own.steps)
+            Beginning(entry.project.plan.module, entry.project.workspace.package, own.actions)
             for entry, own in zip(group, ahead, strict=True)
         ]
         with remembered(beginnings, bazel.base) as log:
@@ -296,7 +296,7 @@ def _build(
 def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, outcome: Outcome) -> Build:
     """Bring what was built of a project into its place, remember what that took, and write its report."""
     prepared = entry.task
-    cells = _collect_all(prepared, lock, batch.root, outcome.counts)
+    variants = _collect_all(prepared, lock, batch.root, outcome.counts)
     actions = places_of(outcome.counts, outcome.actions)
     _learn(prepared, ahead, without_load(actions, batch.completed.events.cpu))
     _report(prepared, outcome.counts, actions, batch.messages.output)
@@ -304,7 +304,7 @@ def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, 
         directory=prepared.directory,
         plan=prepared.plan,
         estimate=ahead.estimate,
-        cells=cells,
+        variants=variants,
         bytes_fetched=entry.bytes_fetched,
         seconds=time.monotonic() - entry.start,
     )
@@ -326,55 +326,57 @@ def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory:
         choices: how.
         memory: what its actions may take together, in megabytes; None if that is not known.
     """
-    steps = _expected(prepared.directory, prepared.plan, prepared.chosen, releases, choices)
+    actions = _expected(prepared.directory, prepared.plan, prepared.chosen, releases, choices)
     history = known_history(prepared.plan.module) if kept_results().is_dir() else {}
-    return Ahead(steps=steps, history=history, estimate=estimate(steps, history, jobs=choices.at_once(), memory=memory))
+    return Ahead(
+        actions=actions, history=history, estimate=estimate(actions, history, jobs=choices.at_once(), memory=memory)
+    )
 
 
-def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[CellSteps]) -> tuple[Built, ...]:
+def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[VariantActions]) -> tuple[Built, ...]:
     """Bring what was built of a project into its `build/`, or into the directory of builds for this machine alone.
 
     Args:
         prepared: what was built.
         lock: what it was made from.
         root: of Bazel's outputs.
-        counted: the steps of each variant.
+        counted: the actions of each variant.
 
     Raises:
         DriverError: see `collect` and `true_names`.
     """
     counts = {one.variant: one for one in counted}
-    cells = []
+    variants = []
     for variant in prepared.chosen:
         with true_names(root / counts[variant.name].directory, prepared.plan) as made:
             remember(made, made_from(prepared.plan, variant, read_metadata(made) or {}, lock))
             path, size = collect(made, prepared.place_of(made), variant.name)
-        cells.append(Built(variant=variant, path=path, size=size, steps=counts[variant.name]))
-    return tuple(cells)
+        variants.append(Built(variant=variant, path=path, size=size, actions=counts[variant.name]))
+    return tuple(variants)
 
 
-def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, CellStep]]) -> None:
+def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, VariantAction]]) -> None:
     """Remember what a build did, for the estimates of later ones.
 
     Args:
         prepared: what was built.
         ahead: what was expected of it.
-        placed: its steps, each with what it compiled.
+        placed: its actions, each with what it compiled.
     """
-    known = learned(ahead.history, ahead.steps, placed, prepared.plan.sources)
+    known = learned(ahead.history, ahead.actions, placed, prepared.plan.sources)
     if known != ahead.history:
         write_history(prepared.plan.module, known)
 
 
 def _report(
-    prepared: Prepared, counted: Sequence[CellSteps], placed: Sequence[tuple[Place, CellStep]], output: Output
+    prepared: Prepared, counted: Sequence[VariantActions], placed: Sequence[tuple[Place, VariantAction]], output: Output
 ) -> None:
     """Write the report of a project that was built, if it is to have one.
 
     Args:
         prepared: what was built.
-        counted: the steps of each variant.
-        placed: each step with what it compiled.
+        counted: the actions of each variant.
+        placed: each action with what it compiled.
         output: where the paths are said.
 
     Raises:
@@ -384,14 +386,14 @@ def _report(
         return
     plan = prepared.plan
     earlier = read_calls(plan.module)
-    write_report(prepared.report, plan.name, counted, [step for _, step in placed], earlier, output)
+    write_report(prepared.report, plan.name, counted, [action for _, action in placed], earlier, output)
     write_calls(plan.module, calls_of(placed, earlier, plan.sources))
 
 
 def _expected(
     directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices
-) -> list[Step]:
-    """The compile steps that a build will need."""
+) -> list[ExpectedAction]:
+    """The compile actions that a build will need."""
     chosen_settings = Settings(
         split=choices.split,
         whole=unsplit(chosen, releases.matrix),
@@ -401,4 +403,6 @@ def _expected(
         toolchains=releases.toolchain_digests,
         rules=rules_digest(),
     )
-    return expected_steps(plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings)
+    return expected_actions(
+        plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings
+    )

@@ -28,7 +28,7 @@ def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
     Args:
         source: the directory that Bazel built.
         build: where it goes, under its name: `PROJECT/build`, or that of a build for this machine alone.
-        variant: the cell's identifier.
+        variant: the variant's identifier.
 
     Returns:
         Its directory, and the size of its files in bytes.

@@ -43,19 +43,22 @@ def dry_run(
     Returns:
         What is expected of all together, and of each project.
     """
-    say_untested([variant for one in projects for variant in one.chosen], releases, output, options)
+    say_untested([variant for project in projects for variant in project.chosen], releases, output, options)
     choices = options.choices
     jobs, memory = choices.at_once(), choices.memory(running=1)
     works = []
-    for one in projects:
-        ahead = look_ahead(one, releases, choices, memory)
-        works.append(Work(str(one.directory), ahead.steps, ahead.history))
+    for project in projects:
+        ahead = look_ahead(project, releases, choices, memory)
+        works.append(Work(str(project.directory), ahead.actions, ahead.history))
     expected = together(works, jobs=jobs, memory=memory)
-    say_plan(expected, sum(len(one.chosen) for one in projects), jobs, memory, output)
+    say_plan(expected, sum(len(project.chosen) for project in projects), jobs, memory, output)
     parts = by_variant(works)
     none = Part(0, 0, 0, 0.0)
     planned = [
-        Planned(one.directory, tuple((own, parts.get((str(one.directory), own.name), none)) for own in one.chosen))
-        for one in projects
+        Planned(
+            project.directory,
+            tuple((own, parts.get((str(project.directory), own.name), none)) for own in project.chosen),
+        )
+        for project in projects
     ]
     return expected, planned

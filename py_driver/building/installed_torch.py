@@ -20,7 +20,7 @@ from py_driver.system.venv import ensure_venv
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
@@ -64,14 +64,14 @@ def importable_torch(named: str = "") -> Torch | None:
         if told is None:
             continue
         version, *toolkits = map(_minor, told)
-        built = (one.name_of(toolkit) for one, toolkit in zip(TOOLKITS, toolkits, strict=True) if toolkit)
+        built = (backend.name_of(toolkit) for backend, toolkit in zip(TOOLKITS, toolkits, strict=True) if toolkit)
         return Torch(python=python, version=version, backend=next(built, "cpu"))
     return None
 
 
 def _probed(python: str) -> list[str | None] | None:
     """The version of an interpreter's torch, and of each toolkit if it was built with that; None if it has none."""
-    command = [python, "-c", _PROBE, *(one.torch_attribute for one in TOOLKITS)]
+    command = [python, "-c", _PROBE, *(backend.torch_attribute for backend in TOOLKITS)]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, cwd="/", timeout=_PATIENCE
@@ -89,24 +89,29 @@ def _minor(version: str | None) -> str:
     return ".".join((version or "").split(".")[:2])
 
 
-def fits(torch: Torch, cell: Cell) -> bool:
-    """Whether a torch on a machine that builds can load a cell, by the client's rules.
+def fits(torch: Torch, configuration: Configuration) -> bool:
+    """Whether a torch on a machine that builds can load a variant, by the client's rules.
 
-    The release is the same, or not older where the cell is for the stable ABI; of the backend see `runs_with`.
+    The release is the same, or not older where the variant is for the stable ABI; of the backend see `runs_with`.
     """
-    if cell.cpu != machine_cpu() or cell.torch is None or (torch.version != cell.torch and not cell.stable):
+    if (
+        configuration.cpu != machine_cpu()
+        or configuration.torch is None
+        or (torch.version != configuration.torch and not configuration.stable)
+    ):
         return False
-    if numbers(torch.version) < numbers(cell.torch):
+    if numbers(torch.version) < numbers(configuration.torch):
         return False
-    ours, theirs = backend_of(cell.backend), backend_of(torch.backend)
-    return ours is not None and ours is theirs and ours.runs_with(cell.backend, torch.backend)
+    ours, theirs = backend_of(configuration.backend), backend_of(torch.backend)
+    return ours is not None and ours is theirs and ours.runs_with(configuration.backend, torch.backend)
 
 
-def python_for(cells: Sequence[Cell], releases: Releases, output: Output) -> str:
+def python_for(configurations: Sequence[Configuration], releases: Releases, output: Output) -> str:
     """An interpreter with the `kernels` client and a torch for which something was built.
 
     Args:
-        cells: what was built; a torch that is installed is of the first release among them, or of the usual one.
+        configurations: what was built; a torch that is installed is of the first release among them, or of the usual
+            one.
         releases: with the lock, which says what release a version of torch is.
         output: where progress is shown.
 
@@ -117,24 +122,27 @@ def python_for(cells: Sequence[Cell], releases: Releases, output: Output) -> str
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
     there = importable_torch()
-    if there and any(fits(there, cell) for cell in cells):
-        return python_on(there, cells, releases, output)
-    version = next((cell.torch for cell in cells if cell.torch and not cell.stable), _facts()["torch"])
-    return python_with(version, cells, releases, output)
+    if there and any(fits(there, configuration) for configuration in configurations):
+        return python_on(there, configurations, releases, output)
+    version = next(
+        (configuration.torch for configuration in configurations if configuration.torch and not configuration.stable),
+        _facts()["torch"],
+    )
+    return python_with(version, configurations, releases, output)
 
 
-def python_on(torch: Torch, cells: Sequence[Cell], releases: Releases, output: Output) -> str:
+def python_on(torch: Torch, configurations: Sequence[Configuration], releases: Releases, output: Output) -> str:
     """An interpreter with the `kernels` client on top of a torch that is there; see `python_for`."""
-    requirements = _requirements(cells, releases)
+    requirements = _requirements(configurations, releases)
     return str(ensure_venv("load", requirements, output, python=torch.python, inherit=True))
 
 
-def python_with(version: str, cells: Sequence[Cell], releases: Releases, output: Output) -> str:
+def python_with(version: str, configurations: Sequence[Configuration], releases: Releases, output: Output) -> str:
     """An interpreter with the `kernels` client and a torch of its own.
 
     Args:
         version: of torch, e.g. `2.13`.
-        cells: as `python_for`.
+        configurations: as `python_for`.
         releases: likewise.
         output: likewise.
 
@@ -142,15 +150,21 @@ def python_with(version: str, cells: Sequence[Cell], releases: Releases, output:
         DriverError: see `python_for`.
     """
     torch = f"torch=={releases.lock.torch_release(version)}"
-    return str(ensure_venv("load", [torch, *_requirements(cells, releases)], output))
+    return str(ensure_venv("load", [torch, *_requirements(configurations, releases)], output))
 
 
 def _facts() -> dict[str, Any]:
     return tomli.loads(resource("load.toml"))
 
 
-def _requirements(cells: Sequence[Cell], releases: Releases) -> list[str]:
+def _requirements(configurations: Sequence[Configuration], releases: Releases) -> list[str]:
     """What a variant is loaded with, besides torch."""
     facts = _facts()
-    bound = sorted({releases.lock.tvm_ffi_requirement(cell.tvm_ffi) for cell in cells if cell.tvm_ffi})
+    bound = sorted(
+        {
+            releases.lock.tvm_ffi_requirement(configuration.tvm_ffi)
+            for configuration in configurations
+            if configuration.tvm_ffi
+        }
+    )
     return [f"kernels=={facts['kernels']}", *facts["requirements"], *bound]

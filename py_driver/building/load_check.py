@@ -49,17 +49,19 @@ class _Loaded(NamedTuple):
     lacks: str = ""
 
 
-def check_loads(cells: Sequence[Built], output: Output) -> None:
+def check_loads(variants: Sequence[Built], output: Output) -> None:
     """Load variants.
 
     Args:
-        cells: what was built.
+        variants: what was built.
         output: where it is told what was loaded, and what could not be.
 
     Raises:
         DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    new = [(built, extension, mark) for built in cells for extension, mark in _extensions(built) if not mark.is_file()]
+    new = [
+        (built, extension, mark) for built in variants for extension, mark in _extensions(built) if not mark.is_file()
+    ]
     if not new:
         return
     torches = [*_torches()]
@@ -102,15 +104,15 @@ def _torches() -> Iterator[Torch]:
 
 def _fits(torch: Torch, one: Built) -> bool:
     """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too."""
-    cell = one.variant.cell
-    return fits(replace(torch, backend=_CPU) if cell.backend == _CPU else torch, cell)
+    configuration = one.variant.configuration
+    return fits(replace(torch, backend=_CPU) if configuration.backend == _CPU else torch, configuration)
 
 
 def _load(one: Built, extension: Path, torch: Torch) -> _Loaded:
     """Load a variant in a process of its own: its library, and the Python package if it is for the CPU."""
-    cell = one.variant.cell
-    whole = "package" if cell.family == _CPU else "library"
-    command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), whole, cell.abi or ""]
+    configuration = one.variant.configuration
+    whole = "package" if configuration.family == _CPU else "library"
+    command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), whole, configuration.abi or ""]
     environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
     try:
         done = subprocess.run(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.cells import CPUS, USUAL_CPU, spell
+from py_driver.matrix.configurations import CPUS, USUAL_CPU, spell
 from py_driver.matrix.releases import openmp_file
 from py_driver.matrix.select import ANY, means, narrow, select
 from py_driver.matrix.torch_openmp import RUNTIME, key_of, read_file
@@ -34,24 +34,29 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     Raises:
         DriverError: NO_SUCH_VARIANT for a pattern or a word that matches nothing.
     """
-    cells = [variant.cell for variant in plan.variants]
-    default = {variant.cell for variant in plan.variants if variant.bundled}
+    configurations = [variant.configuration for variant in plan.variants]
+    default = {variant.configuration for variant in plan.variants if variant.default}
     cpus = words.cpus or plan.cpus
-    near = [cell for cell in cells if cell.cpu in (None, *cpus)]
-    far = [] if words.cpus else [cell for cell in cells if cell not in near]
+    near = [configuration for configuration in configurations if configuration.cpu in (None, *cpus)]
+    far = [] if words.cpus else [configuration for configuration in configurations if configuration not in near]
     if not near and not (patterns and far):
         message = f"no variant is for the CPU `{cpus[0]}`"
         raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` shows why")
     # On another CPU those are the default that are it on one of these.
-    usual = {cell._replace(cpu=None) for cell in default}
-    default |= {cell for cell in cells if cell._replace(cpu=None) in usual}
-    bundled, others = ([cell for cell in near if (cell in default) is wanted] for wanted in (True, False))
+    usual = {configuration._replace(cpu=None) for configuration in default}
+    default |= {configuration for configuration in configurations if configuration._replace(cpu=None) in usual}
+    is_default, others = (
+        [configuration for configuration in near if (configuration in default) is wanted] for wanted in (True, False)
+    )
     if words.torch or words.backends:
-        bundled, others = narrow(words, bundled, others, default_first=not patterns)
-        far = [cell for cell in far if means(words, cell)]
-    names, more = ([spell(cell) for cell in group] for group in (bundled, others))
+        is_default, others = narrow(words, is_default, others, default_first=not patterns)
+        far = [configuration for configuration in far if means(words, configuration)]
+    names, more = ([spell(configuration) for configuration in group] for group in (is_default, others))
     if patterns:
-        rest = [[spell(cell) for cell in far if (cell in default) is wanted] for wanted in (True, False)]
+        rest = [
+            [spell(configuration) for configuration in far if (configuration in default) is wanted]
+            for wanted in (True, False)
+        ]
         names = [*select(patterns, names, more, *rest)]
     elif words.torch or words.backends:
         names += more
@@ -61,8 +66,8 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
 def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
     """The CUDA releases of variants that are untested: nobody has looked at the phases of their nvcc."""
     asked = {variant.needs.backend for variant in chosen}
-    untested = (one for one in matrix.toolkits if one.backend in asked and not one.tested)
-    return tuple(one.version for one in untested if BUILT[one.family].in_phases)
+    untested = (toolkit for toolkit in matrix.toolkits if toolkit.backend in asked and not toolkit.tested)
+    return tuple(toolkit.version for toolkit in untested if BUILT[toolkit.family].in_phases)
 
 
 def archives(
@@ -86,7 +91,7 @@ def archives(
     depends = [name for group in linked for name in group.depends]
     found = [*lock.entries_for((variant.needs for variant in chosen), read=read), *lock.library_entries(depends)]
     if linked and (gcc or any(group.openmp for group in linked)):
-        found += lock.gcc_entries({variant.cell.cpu or USUAL_CPU for variant in chosen})
+        found += lock.gcc_entries({variant.configuration.cpu or USUAL_CPU for variant in chosen})
     return list({entry.key: entry for entry in found}.values())
 
 
@@ -135,9 +140,9 @@ def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
     Returns:
         What the runtime is called there, by `key_of`; empty where nobody has looked.
     """
-    using = [one for one in chosen if any(group.openmp for group in _linked(plan, [one]))]
+    using = [variant for variant in chosen if any(group.openmp for group in _linked(plan, [variant]))]
     recorded = read_file(openmp_file()) if using else {}
-    keys = [key_of(one.needs.torch, one.cell.cpu) for one in using if one.needs.torch]
+    keys = [key_of(variant.needs.torch, variant.configuration.cpu) for variant in using if variant.needs.torch]
     names = {key: recorded.get(key, {}).get("soname", "") for key in keys}
     return {key: name for key, name in names.items() if name != RUNTIME}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.actions.executed import CellStep, CellSteps, count_steps, read_records, trace_steps
+from py_driver.actions.executed import VariantAction, VariantActions, count_actions, read_records, trace_actions
 from py_driver.bazel.invocation import Choices, building, verifying, without_check
 from py_driver.bazel.invocation import build as build_targets
 from py_driver.bazel.remote import reachable
@@ -39,8 +39,8 @@ class Outcome(NamedTuple):
     """
 
     project: BuiltProject
-    counts: list[CellSteps]
-    actions: list[CellStep]
+    counts: list[VariantActions]
+    actions: list[VariantAction]
     failure: DriverError | None
 
 
@@ -73,11 +73,11 @@ class Batch:
         ]
         # An action that two projects share is counted for the first of them. The actions come in the records' order.
         flat = [record for own in records for record in own]
-        traced = iter(trace_steps(flat, self.completed.events.completed, self.spawns))
+        traced = iter(trace_actions(flat, self.completed.events.completed, self.spawns))
         found = []
         for project, own in zip(self.projects, records, strict=True):
             actions = [next(traced) for record in own for _ in record["steps"]]
-            found.append(Outcome(project, count_steps(own, actions), actions, self._failure(project)))
+            found.append(Outcome(project, count_actions(own, actions), actions, self._failure(project)))
         return found
 
     def raise_interruption(self) -> None:

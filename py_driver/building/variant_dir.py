@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.building.selection import choose
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.matrix.cells import CPUS
+from py_driver.matrix.configurations import CPUS
 from py_driver.matrix.select import ANY
 from py_driver.plan.metadata import METADATA, ONLY_ARCHS
 from py_driver.system.files import is_directory
@@ -56,16 +56,20 @@ def present(
     advice = "publish it first: driver publish" if name else "build it first: driver build"
     if patterns or words.torch or words.backends:
         chosen = choose(plan, patterns, words)
-        if missing := [one.name for one in chosen if not is_directory(build / one.name)]:
+        if missing := [variant.name for variant in chosen if not is_directory(build / variant.name)]:
             raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
         return _whole(chosen, build, shown)
     there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
-    if foreign := sorted(there - {one.name for one in plan.variants}):
+    if foreign := sorted(there - {variant.name for variant in plan.variants}):
         choice = "remove it, or select variants with --variant"
         raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is not a variant of {plan.name}", help=choice)
     if not there:
         raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
-    found = [one for one in plan.variants if one.name in there and one.cell.cpu in (None, *(words.cpus or CPUS))]
+    found = [
+        variant
+        for variant in plan.variants
+        if variant.name in there and variant.configuration.cpu in (None, *(words.cpus or CPUS))
+    ]
     if not found:
         raise error(Code.FILE_MISSING, f"{shown} has no variant for {words.cpus[0]}", help=advice)
     return _whole(found, build, shown)
@@ -134,7 +138,7 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
         source: what was built.
         target: what is compared with it; a signature does not count.
     """
-    made, there = ({*files_of(place)} - {SIGNATURE} for place in (source, target))
+    made, there = ({*files_of(path)} - {SIGNATURE} for path in (source, target))
     found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
     for name in made & there:
         if (target / name).is_symlink():

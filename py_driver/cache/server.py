@@ -48,7 +48,7 @@ class Serving:
         directory: for what is kept, and for the socket; made if it does not exist.
         port: of the loopback interface, to listen on for this user's processes besides; None for no such port.
         size: what it may grow to, in gigabytes.
-        execute: whether to run steps too.
+        execute: whether to run actions too.
         jobs: how many of them at once.
     """
 
@@ -63,7 +63,7 @@ def programs(name: str, output: Output) -> Path:
     """The directory with programs of a package; fetched if it is not there.
 
     Args:
-        name: `buildbox`, the server, or `bubblewrap`, with which it runs steps.
+        name: `buildbox`, the server, or `bubblewrap`, with which it runs actions.
         output: where progress is shown.
 
     Raises:

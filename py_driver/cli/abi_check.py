@@ -11,7 +11,7 @@ from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of
 from py_driver.errors import DriverError, ExitCode, as_json
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.cells import CPUS
+from py_driver.matrix.configurations import CPUS
 
 if TYPE_CHECKING:
     from py_driver.building.abi_check import Checked
@@ -89,19 +89,19 @@ def run(args: argparse.Namespace, output: Output) -> int:
     program = build_program(output)
     releases = releases_of(args)
     results = [check(program, library, options, releases) for library, options in wanted.items()]
-    wrong = [one for one in (result.diagnostic() for result in results) if one is not None]
+    wrong = [diagnostic for diagnostic in (result.diagnostic() for result in results) if diagnostic is not None]
     if args.json:
         libraries = [
             {
-                "file": str(one.path),
-                "compliant": not one.failure and not one.findings,
-                "findings": list(one.findings),
-                "notes": list(one.notes),
-                "gpu-code": list(one.gpu_code),
+                "file": str(checked.path),
+                "compliant": not checked.failure and not checked.findings,
+                "findings": list(checked.findings),
+                "notes": list(checked.notes),
+                "gpu-code": list(checked.gpu_code),
             }
-            for one in results
+            for checked in results
         ]
-        output.json({"libraries": libraries, "errors": [as_json(one) for one in wrong]})
+        output.json({"libraries": libraries, "errors": [as_json(diagnostic) for diagnostic in wrong]})
         return wrong[0].code.exit_code if wrong else ExitCode.OK
     for result in results:
         _show(result, output)
@@ -120,8 +120,10 @@ def _show(checked: Checked, output: Output) -> None:
         output.data("\n".join(said))
         return
     output.data("\n".join([f"{checked.path}:", *notes]))
-    following = [*(one["help"] for one in checked.findings[1:]), None]
-    for one, after in zip(checked.findings, following, strict=True):
-        output.data(f"  {one['rule']}: {one['subject']}{': ' if one['subject'] else ''}{one['message']}")
-        if one["help"] != after:
-            output.data(f"    help: {one['help']}")
+    following = [*(finding["help"] for finding in checked.findings[1:]), None]
+    for finding, after in zip(checked.findings, following, strict=True):
+        output.data(
+            f"  {finding['rule']}: {finding['subject']}{': ' if finding['subject'] else ''}{finding['message']}"
+        )
+        if finding["help"] != after:
+            output.data(f"    help: {finding['help']}")

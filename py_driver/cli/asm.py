@@ -87,22 +87,22 @@ def run(args: argparse.Namespace, output: Output) -> int:
     kernels = tools.kernels(made.path, lines=args.source)
     chosen = matching(kernels, args.function) if args.function is not None else kernels
     if not chosen:
-        advice = f"there are {', '.join(dict.fromkeys(one.plain for one in kernels))}"
+        advice = f"there are {', '.join(dict.fromkeys(kernel.plain for kernel in kernels))}"
         raise error(Code.USAGE, f"no function has `{args.function}` in its name", help=advice)
     if args.diff is not None:
         return _compare(args, chosen, tools, output)
     text = _text(args, made, chosen, tools) if args.function is not None else []
     if args.json:
-        found = [one.as_json() for one in chosen]
+        found = [section.as_json() for section in chosen]
         for value, code in zip(found, text, strict=False):
             value["code"] = code
         output.json({"variant": made.variant, "archs": [*made.archs], "functions": found})
-    elif args.function is None or len({one.plain for one in chosen}) > 1:
-        output.table(_HEADER, [_row(one) for one in chosen], right=_NUMBERS)
+    elif args.function is None or len({section.plain for section in chosen}) > 1:
+        output.table(_HEADER, [_row(section) for section in chosen], right=_NUMBERS)
         output.say(f"{made.variant}; for its code name one function")
     else:
-        for one, code in zip(chosen, text, strict=True):
-            output.data(f"// {one.name}, {one.arch}: {_summary(one)}")
+        for section, code in zip(chosen, text, strict=True):
+            output.data(f"// {section.name}, {section.arch}: {_summary(section)}")
             output.data(code.rstrip("\n"))
     return ExitCode.OK
 
@@ -133,9 +133,9 @@ def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], t
         texts = tools.ptx(made.path)
         seen = Counter[tuple[str, str]]()
         found = []
-        for one in chosen:
-            found.append(ptx_of(texts.get(one.arch, ""), one.symbol, seen[one.arch, one.symbol]))
-            seen[one.arch, one.symbol] += 1
+        for section in chosen:
+            found.append(ptx_of(texts.get(section.arch, ""), section.symbol, seen[section.arch, section.symbol]))
+            seen[section.arch, section.symbol] += 1
         return found
     if args.source:
         lines = {
@@ -143,8 +143,8 @@ def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], t
             for name in made.sources
             if (args.directory / name).is_file()
         }
-        return [with_source(one.sass, lines) for one in chosen]
-    return [one.sass for one in chosen]
+        return [with_source(section.sass, lines) for section in chosen]
+    return [section.sass for section in chosen]
 
 
 def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassembler, output: Output) -> int:
@@ -192,10 +192,10 @@ def _changes(before: Kernel | None, after: Kernel | None) -> list[str]:
         old, new = getattr(before, name), getattr(after, name)
         found += [f"{name} {old} -> {new}"] if old != new else []
     counts: list[dict[str, Any]] = [
-        {k: n for kind in one.mix.values() for k, n in kind.items()} for one in (before, after)
+        {k: n for kind in section.mix.values() for k, n in kind.items()} for section in (before, after)
     ]
     for name in dict.fromkeys([*counts[0], *counts[1]]):
-        old, new = (one.get(name, 0) for one in counts)
+        old, new = (count.get(name, 0) for count in counts)
         found += [f"{name} {old} -> {new}"] if old != new else []
     return found
 

@@ -91,14 +91,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
         done = run_benchmarks(made, scripts, python, output)
     if earlier is not None:
         done = compared(done, earlier)
-        if not any("base" in one for one in done.workloads):
+        if not any("base" in workload for workload in done.workloads):
             output.warn(f"{against} has none of these workloads; nothing is compared")
     if args.output is not None:
         _write(args.output, done)
     if args.json:
         output.json(done.as_json())
     else:
-        output.table(_HEADER, [_row(one, peaks) for one in done.workloads], right=_NUMBERS)
+        output.table(_HEADER, [_row(workload, peaks) for workload in done.workloads], right=_NUMBERS)
         output.say(_machine(done))
     _tell(done, args.against, output)
     return ExitCode.LOAD if done.wrong else ExitCode.OK
@@ -108,15 +108,16 @@ def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
     """Say which workloads failed, which are not compared, and which are to be measured again."""
     from py_driver.authoring.device import throttled_by
 
-    for one in done.workloads:
-        if reasons := throttled_by(one.get("clocks_event_reasons", "")):
-            output.warn(f"{one['workload']} was timed with lower clocks ({', '.join(reasons)}); measure it again")
-        if one.get("base_problem"):
+    for workload in done.workloads:
+        if reasons := throttled_by(workload.get("clocks_event_reasons", "")):
+            output.warn(f"{workload['workload']} was timed with lower clocks ({', '.join(reasons)}); measure it again")
+        if workload.get("base_problem"):
             output.warn(
-                f"{against} cannot run {one['workload']}, which is not compared: {printable(one['base_problem'])}"
+                f"{against} cannot run {workload['workload']}, which is not compared: "
+                f"{printable(workload['base_problem'])}"
             )
-        if one.get("problem"):
-            output.say(f"{one['workload']} failed: {printable(one['problem'].splitlines()[0])}", "red")
+        if workload.get("problem"):
+            output.say(f"{workload['workload']} failed: {printable(workload['problem'].splitlines()[0])}", "red")
 
 
 def _built_from(
@@ -139,10 +140,15 @@ def _built_from(
     except DriverError as failure:
         output.say(f"{args.against} of {args.directory} cannot be built:", "red")
         old, new = f"{there}/", f"{args.against}:"
-        spans = [one.span and one.span._replace(file=one.span.file.replace(old, new)) for one in failure.diagnostics]
+        spans = [
+            diagnostic.span and diagnostic.span._replace(file=diagnostic.span.file.replace(old, new))
+            for diagnostic in failure.diagnostics
+        ]
         raise DriverError(
-            one._replace(span=span, message=one.message.replace(old, new), text=one.text.replace(old, new))
-            for one, span in zip(failure.diagnostics, spans, strict=True)
+            diagnostic._replace(
+                span=span, message=diagnostic.message.replace(old, new), text=diagnostic.text.replace(old, new)
+            )
+            for diagnostic, span in zip(failure.diagnostics, spans, strict=True)
         ) from None
 
 
@@ -198,7 +204,7 @@ def _machine(done: Benchmarks) -> str:
         "events": "times between events on the stream, cold L2",
         "host": "the host's clock",
     }
-    methods = {one["times"]["method"] for one in done.workloads if "times" in one}
+    methods = {workload["times"]["method"] for workload in done.workloads if "times" in workload}
     on = done.machine.get("gpu") if done.machine.get("gpu") != "none" else done.machine.get("cpu")
-    how = "; ".join(ways[one] for one in sorted(methods))
+    how = "; ".join(ways[method] for method in sorted(methods))
     return f"{on}, torch {done.machine.get('pytorchVersion')}, {done.machine.get('backend')}: {how}"

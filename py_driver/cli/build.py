@@ -45,7 +45,7 @@ def positive(text: str) -> int:
 def archs_of(text: str) -> tuple[str, ...]:
     """GPU architectures from the command line, each once; or NATIVE alone."""
     archs = tuple(dict.fromkeys(text.split(",")))
-    if wrong := [one for one in archs if one != NATIVE and not re.fullmatch(ARCH, one)]:
+    if wrong := [arch for arch in archs if arch != NATIVE and not re.fullmatch(ARCH, arch)]:
         raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942")
     if NATIVE in archs and len(archs) > 1:
         raise argparse.ArgumentTypeError(f"`{NATIVE}` stands alone")
@@ -69,19 +69,19 @@ def add_how(parser: Parser) -> None:
     compilation, schedule, report = parser.group("compile"), parser.group("schedule"), parser.group("report")
     compilation.add_argument(
         "--cuda-compile",
-        choices=[one.value for one in CudaCompile],
+        choices=[cuda_compile.value for cuda_compile in CudaCompile],
         help="split: each phase of nvcc is a separate action, for more sharing between variants; monolithic: one nvcc "
         f"action for each source (default: {CUDA_COMPILE})",
     )
     compilation.add_argument(
         "--headers",
-        choices=[one.value for one in Headers],
+        choices=[header.value for header in Headers],
         help="needed: read only the torch headers that a source needs, and all of them if that fails; full: read all "
         f"included headers (default: {HEADERS}; {Headers.FULL} for `driver verify`)",
     )
     compilation.add_argument(
         "--cxx",
-        choices=[one.value for one in Cxx],
+        choices=[cxx.value for cxx in Cxx],
         help="compiler of C++ sources; clang always compiles the host code of .cu and .hip files, and gcc sources with "
         f"OpenMP (default: {CXX})",
     )
@@ -218,7 +218,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             show_several(built, output)
         return exit_code(built)
     done = build(args.directories[0], args.variant, releases_of(args), output, options_of(args))
-    check_loads(done.cells, output)
+    check_loads(done.variants, output)
     if args.json:
         output.json(_as_json(done))
     else:
@@ -244,7 +244,7 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
         return prepare(one, args.variant, releases, output, options)
 
     outcomes = [Outcome(projects[0], prepared(projects[0]))] if alone else for_each(projects, prepared, output)
-    expected, planned = dry_run([one.value for one in outcomes if one.value], releases, output, options)
+    expected, planned = dry_run([outcome.value for outcome in outcomes if outcome.value], releases, output, options)
     rows = [(one.directory, variant, part) for one in planned for variant, part in one.variants]
     if args.json:
         variants = [
@@ -257,7 +257,7 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
             }
             for directory, variant, part in rows
         ]
-        failed = [one.as_json(lambda _: {}) for one in outcomes if one.failure is not None]
+        failed = [outcome.as_json(lambda _: {}) for outcome in outcomes if outcome.failure is not None]
         output.json({"plan": _estimate(expected), "variants": variants, **({"projects": failed} if failed else {})})
     elif rows:
         header = (*([] if alone else ["project"]), "variant", *_HEADER[2:])
@@ -294,7 +294,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
 
     def loaded(one: Prepared) -> Build:
         done = _built(results[one.directory])
-        check_loads(done.cells, output)
+        check_loads(done.variants, output)
         return done
 
     return then(planned, loaded, output)
@@ -319,11 +319,18 @@ def show_several(outcomes: Sequence[Outcome[Build]], output: Output, done: str =
         output: where.
         done: what those are that did not fail.
     """
-    rows = [[printable(str(one.directory)), *row] for one in outcomes if one.value for row in _rows(one.value.cells)]
+    rows = [
+        [printable(str(outcome.directory)), *row]
+        for outcome in outcomes
+        if outcome.value
+        for row in _rows(outcome.value.variants)
+    ]
     if rows:
-        cells = [cell for one in outcomes if one.value for cell in one.value.cells]
+        variants = [variant for outcome in outcomes if outcome.value for variant in outcome.value.variants]
         output.table(
-            ["project", *_HEADER], [*rows, ["total", "", *_figures(cells, "")]], right=tuple(at + 1 for at in _NUMBERS)
+            ["project", *_HEADER],
+            [*rows, ["total", "", *_figures(variants, "")]],
+            right=tuple(at + 1 for at in _NUMBERS),
         )
     output.say(summary(outcomes, done))
 
@@ -332,23 +339,23 @@ def _kilobytes(size: int) -> str:
     return f"{size / 1000:.1f} kB"
 
 
-def _rows(cells: Iterable[Built]) -> list[list[str]]:
-    """The rows of a table of cells: for each its size, GPU architectures, and what its compile steps did."""
-    return [[cell.variant.name, *_figures([cell], cell.variant.shown_archs)] for cell in cells]
+def _rows(variants: Iterable[Built]) -> list[list[str]]:
+    """The rows of a table of variants: for each its size, GPU architectures, and what its compile actions did."""
+    return [[variant.variant.name, *_figures([variant], variant.variant.shown_archs)] for variant in variants]
 
 
-def _figures(cells: Sequence[Built], archs: str) -> list[str]:
-    """What the columns after the first say of some cells together."""
-    counts = (sum(getattr(cell.steps, what) for cell in cells) for what in ("run", "shared", "cached"))
-    seconds = sum(cell.steps.seconds for cell in cells)
-    return [_kilobytes(sum(cell.size for cell in cells)), archs, *map(str, counts), f"{seconds:.1f}"]
+def _figures(variants: Sequence[Built], archs: str) -> list[str]:
+    """What the columns after the first say of some variants together."""
+    counts = (sum(getattr(variant.actions, what) for variant in variants) for what in ("run", "shared", "cached"))
+    seconds = sum(variant.actions.seconds for variant in variants)
+    return [_kilobytes(sum(variant.size for variant in variants)), archs, *map(str, counts), f"{seconds:.1f}"]
 
 
 def show(done: Build, output: Output) -> None:
     """Print the table of a build."""
-    output.table(_HEADER, [*_rows(done.cells), ["total", *_figures(done.cells, "")]], right=_NUMBERS)
+    output.table(_HEADER, [*_rows(done.variants), ["total", *_figures(done.variants, "")]], right=_NUMBERS)
     output.say(
-        f"{counted(len(done.cells), 'variant')} in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched"
+        f"{counted(len(done.variants), 'variant')} in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched"
     )
 
 
@@ -373,13 +380,17 @@ def _as_json(done: Build) -> dict[str, Any]:
         "plan": _estimate(done.estimate),
         "variants": [
             {
-                "variant": cell.variant.name,
-                "path": str(cell.path),
-                "size": cell.size,
-                "archs": list(cell.variant.archs or ()),
-                "steps": {"run": cell.steps.run, "shared": cell.steps.shared, "cached": cell.steps.cached},
-                "seconds": round(cell.steps.seconds, 3),
+                "variant": variant.variant.name,
+                "path": str(variant.path),
+                "size": variant.size,
+                "archs": list(variant.variant.archs or ()),
+                "steps": {
+                    "run": variant.actions.run,
+                    "shared": variant.actions.shared,
+                    "cached": variant.actions.cached,
+                },
+                "seconds": round(variant.actions.seconds, 3),
             }
-            for cell in done.cells
+            for variant in done.variants
         ],
     }

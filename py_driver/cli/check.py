@@ -59,7 +59,7 @@ class Checked(NamedTuple):
 def run(args: argparse.Namespace, output: Output) -> int:
     """Check; the exit code.
 
-    A project that is right and has no cell to build here, e.g. one for another backend, passes with a note.
+    A project that is right and has no variant to build here, e.g. one for another backend, passes with a note.
 
     Raises:
         DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes; with
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
     outcomes = for_each(projects, work, output)
     if args.json:
-        output.json({"projects": [one.as_json(_as_json) for one in outcomes]})
+        output.json({"projects": [outcome.as_json(_as_json) for outcome in outcomes]})
     else:
         output.say(summary(outcomes, "valid"))
     return exit_code(outcomes)
@@ -147,8 +147,8 @@ def _as_json(checked: Checked) -> dict[str, Any]:
     return {
         "file": checked.manifest.file,
         "edition": checked.manifest.edition,
-        "variants": [one.name for one in checked.variants],
-        "notes": [one.as_json() for one in checked.notes],
+        "variants": [variant.name for variant in checked.variants],
+        "notes": [note.as_json() for note in checked.notes],
         "errors": [],
         **({"headers": checked.headers.as_json()} if checked.headers is not None else {}),
     }
@@ -160,10 +160,10 @@ def _show(checked: Checked, output: Output) -> None:
 
     manifest, variants = checked.manifest, checked.variants
     output.notes(checked.notes)
-    bundled = sum(one.bundled for one in variants)
-    named = f", {len(variants) - bundled} more on request" if len(variants) > bundled else ""
+    default = sum(variant.default for variant in variants)
+    named = f", {len(variants) - default} more on request" if len(variants) > default else ""
     advice = "" if manifest.edition >= CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
-    said = f"{manifest.file} is valid: edition {manifest.edition}, {counted(bundled, 'variant')}{named}{advice}"
+    said = f"{manifest.file} is valid: edition {manifest.edition}, {counted(default, 'variant')}{named}{advice}"
     output.say(printable(said))
 
 

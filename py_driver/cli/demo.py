@@ -67,10 +67,10 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
     from py_driver.building.installed_torch import python_for
     from py_driver.system.machine import machine_cpu
 
-    if all(built.variant.cell.cpu not in (None, machine_cpu()) for built in done.cells):
+    if all(built.variant.configuration.cpu not in (None, machine_cpu()) for built in done.variants):
         message = f"no built variant is for this machine's CPU, {machine_cpu()}"
         raise error(Code.UNSUPPORTED, message, help="run it on a machine with such a CPU; `driver build` builds it")
-    python = python_for([built.variant.cell for built in done.cells], releases, output)
+    python = python_for([built.variant.configuration for built in done.variants], releases, output)
     with output.task(f"running the example of {done.plan.name}") as task:
         said = run_example(done.directory, python)
         task.done("done")

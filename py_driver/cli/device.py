@@ -127,7 +127,7 @@ def _show(found: dict[str, Any], output: Output) -> None:
     rows += [("variant", found["variant"])] if "variant" in found else []
     if found["counters"]["for"]:
         rows.append(("counters", f"for {found['counters']['for']}"))
-    rows += [(name, f"{one['version']} {one['use']}, {one['path']}") for name, one in found["tools"].items()]
+    rows += [(name, f"{tool['version']} {tool['use']}, {tool['path']}") for name, tool in found["tools"].items()]
     for name, value in found.get("ceilings", {}).items():
         unit = "TB/s" if name == "copy" else "TFLOP/s"
         rows.append((name, f"{value / _TERA:.2f} {unit}, measured"))

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             `fill_mirror` raise.
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror
-    from py_driver.matrix.cells import USUAL_CPU, parse, spell
+    from py_driver.matrix.configurations import USUAL_CPU, parse, spell
     from py_driver.matrix.lock_update import check_user_lock
     from py_driver.matrix.matrix import TVM_FFI_PART
     from py_driver.matrix.select import select
@@ -64,19 +64,22 @@ def run(args: argparse.Namespace, output: Output) -> int:
         if name not in ("torch", *(known := releases.lock.depends)):
             advice = did_you_mean(name, known) or f"the lock has {', '.join(known)}"
             raise error(Code.UNSUPPORTED, f"`--depends {name}`: the lock has no archive of it", help=advice)
-    every = (*releases.matrix.cells(), *((cell, False) for cell, _ in releases.matrix.tvm_ffi_cells()))
-    default = {cell for cell, bundled in every if bundled}
-    usual, cpus = {cell._replace(cpu=None) for cell in default}, releases.matrix.cpus
+    every = (
+        *releases.matrix.configurations(),
+        *((configuration, False) for configuration, _ in releases.matrix.tvm_ffi_configurations()),
+    )
+    default = {configuration for configuration, is_default in every if is_default}
+    usual, cpus = {configuration._replace(cpu=None) for configuration in default}, releases.matrix.cpus
     groups: tuple[list[str], ...] = ([], [], [], [])
-    for cell, _ in every:
-        far, rare = cell.cpu not in cpus, cell._replace(cpu=None) not in usual
-        groups[2 * far + rare].append(spell(cell))
+    for configuration, _ in every:
+        far, rare = configuration.cpu not in cpus, configuration._replace(cpu=None) not in usual
+        groups[2 * far + rare].append(spell(configuration))
     names = select(args.variants, *groups)
     lock = releases.lock
     chosen = [parse(name) for name in names]
-    implied = [TVM_FFI_PART] if any(cell.tvm_ffi for cell in chosen) else []
+    implied = [TVM_FFI_PART] if any(configuration.tvm_ffi for configuration in chosen) else []
     wanted = [*lock.entries_for(chosen), *lock.library_entries([*args.depends, *implied])]
-    wanted += lock.gcc_entries({cell.cpu or USUAL_CPU for cell in chosen}) if args.gcc else []
+    wanted += lock.gcc_entries({configuration.cpu or USUAL_CPU for configuration in chosen}) if args.gcc else []
     fetched = fetch_all(list({entry.key: entry for entry in wanted}.values()), output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.list:
         known = templates().values()
         if args.json:
-            output.json({"templates": [{**one._asdict(), "skips": [*one.skips]} for one in known]})
+            output.json({"templates": [{**template._asdict(), "skips": [*template.skips]} for template in known]})
         else:
             output.table(("template", "backends", "shows"), [(t.name, " ".join(t.backends), t.summary) for t in known])
         return ExitCode.OK

@@ -76,16 +76,16 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     if (stale or of_torch or old_symbols) and args.check:
         for made in of_torch:
             output.say(f"{made.path} was made from other torch wheels")
-        for one in old_symbols:
-            output.say(f"{one.path} was made from other archives than `libraries` lists")
+        for symbol in old_symbols:
+            output.say(f"{symbol.path} was made from other archives than `libraries` lists")
         raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
     for made in of_torch:
         with output.task(made.title) as task:
             write(made.path, made.make(task.update))
             task.done(f"{len(new['torch'])} releases")
         output.say(f"wrote {made.path}")
-    for one in old_symbols:
-        _read_symbols(one, output)
+    for release in old_symbols:
+        _read_symbols(release, output)
     if not (stale or of_torch or old_symbols):
         output.say("the lock is up to date")
     return ExitCode.OK

@@ -61,7 +61,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     earlier = read(args.diff, output) if args.diff else []
     launches = read(args.report, output) if args.report else read(_measured(args, output), output)
     if args.json:
-        found = {"launches": [one.as_json() for one in launches], "earlier": [one.as_json() for one in earlier]}
+        found = {
+            "launches": [launch.as_json() for launch in launches],
+            "earlier": [profiled.as_json() for profiled in earlier],
+        }
         output.json(found)
     else:
         _show(launches, earlier, output)
@@ -97,6 +100,6 @@ def _show(launches: Sequence[Profiled], earlier: Sequence[Profiled], output: Out
 
     header, *rows = table(launches, earlier)
     output.table(header, rows)
-    for one in launches:
-        for text in one.advice[:_ADVICE]:
-            output.say(f"{one.kernel}: {text}")
+    for launch in launches:
+        for text in launch.advice[:_ADVICE]:
+            output.say(f"{launch.kernel}: {text}")

@@ -38,14 +38,14 @@ class Outcome(NamedTuple, Generic[T]):
 
     def described(self) -> str:
         """What came of it, for a table, if nothing was made: `failed: E401`."""
-        codes = sorted({one.code.number for one in self.failure.diagnostics}) if self.failure else []
+        codes = sorted({diagnostic.code.number for diagnostic in self.failure.diagnostics}) if self.failure else []
         return f"{'skipped' if self.skipped else 'failed'}: {', '.join(codes)}"
 
     def as_json(self, shown: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
         """The outcome as a value for JSON: the directory, and what is shown of a value, or the errors."""
         directory = {"directory": str(self.directory)}
         if self.failure is not None:
-            return {**directory, "errors": [as_json(one) for one in self.failure.diagnostics]}
+            return {**directory, "errors": [as_json(diagnostic) for diagnostic in self.failure.diagnostics]}
         return {**directory, **(shown(self.value) if self.value is not None else {})}
 
 
@@ -67,7 +67,7 @@ def projects_of(args: argparse.Namespace) -> list[Path] | None:
         return projects
     from py_driver.publishing.git import changed_files
 
-    return [one for one in projects if changed_files(one, args.changed_since)]
+    return [project for project in projects if changed_files(project, args.changed_since)]
 
 
 def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:
@@ -76,7 +76,7 @@ def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output
     Raises:
         DriverError: INTERRUPTED.
     """
-    return [_outcome(one, one, work, output) for one in projects]
+    return [_outcome(project, project, work, output) for project in projects]
 
 
 def then(outcomes: Iterable[Outcome[T]], work: Callable[[T], U], output: Output) -> list[Outcome[U]]:
@@ -86,10 +86,10 @@ def then(outcomes: Iterable[Outcome[T]], work: Callable[[T], U], output: Output)
         DriverError: INTERRUPTED.
     """
     return [
-        Outcome(one.directory, failure=one.failure)
-        if one.value is None
-        else _outcome(one.directory, one.value, work, output)
-        for one in outcomes
+        Outcome(outcome.directory, failure=outcome.failure)
+        if outcome.value is None
+        else _outcome(outcome.directory, outcome.value, work, output)
+        for outcome in outcomes
     ]
 
 
@@ -114,8 +114,8 @@ def summary(outcomes: Sequence[Outcome[T]], done: str) -> str:
         outcomes: of all.
         done: what those are that did not fail.
     """
-    failed = [str(one.directory) for one in outcomes if one.failure is not None and not one.skipped]
-    skipped = sum(one.skipped for one in outcomes)
+    failed = [str(outcome.directory) for outcome in outcomes if outcome.failure is not None and not outcome.skipped]
+    skipped = sum(outcome.skipped for outcome in outcomes)
     parts = [f"{len(outcomes) - skipped - len(failed)} {done}"]
     parts += [f"{skipped} skipped"] if skipped else []
     parts += [f"{len(failed)} failed ({', '.join(failed)})"] if failed else []
@@ -124,7 +124,7 @@ def summary(outcomes: Sequence[Outcome[T]], done: str) -> str:
 
 def exit_code(outcomes: Sequence[Outcome[T]]) -> int:
     """That of the first project that failed; SELECTION if there was nothing to do for any of them."""
-    failures = [one.failure for one in outcomes if one.failure is not None and not one.skipped]
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None and not outcome.skipped]
     if failures:
         return failures[0].exit_code
-    return ExitCode.SELECTION if outcomes and all(one.skipped for one in outcomes) else ExitCode.OK
+    return ExitCode.SELECTION if outcomes and all(outcome.skipped for outcome in outcomes) else ExitCode.OK

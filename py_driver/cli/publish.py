@@ -89,9 +89,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
             _show(done, output, dry_run=args.dry_run)
         return ExitCode.OK
     taken: dict[tuple[str, str], Path] = {}
-    outcomes = for_each(projects, lambda one: publish(one, args.variant, releases, output, options, taken), output)
+    outcomes = for_each(projects, lambda path: publish(path, args.variant, releases, output, options, taken), output)
     if args.json:
-        output.json({"projects": [one.as_json(lambda done: _as_json(done, dry_run=args.dry_run)) for one in outcomes]})
+        output.json(
+            {"projects": [outcome.as_json(lambda done: _as_json(done, dry_run=args.dry_run)) for outcome in outcomes]}
+        )
     else:
         _show_several(outcomes, output, dry_run=args.dry_run)
     return exit_code(outcomes)
@@ -115,14 +117,16 @@ def _show(done: Publication, output: Output, *, dry_run: bool) -> None:
 
 def _show_several(outcomes: Sequence[Outcome[Publication]], output: Output, *, dry_run: bool) -> None:
     """Print one table of what was published of several projects, also of those of which nothing was."""
-    for done in (one.value for one in outcomes if one.value):
+    for done in (outcome.value for outcome in outcomes if outcome.value):
         for note in done.notes:
             output.say(f"note: {done.repo_id}: {note}")
         for branch in done.branches:
             if branch.url:
                 output.say(f"{done.repo_id} {branch.branch}: {branch.url}")
     if outcomes:
-        rows = [[printable(cell) for cell in row] for one in outcomes for row in _rows(one, dry_run=dry_run)]
+        rows = [
+            [printable(variant) for variant in row] for outcome in outcomes for row in _rows(outcome, dry_run=dry_run)
+        ]
         output.table(_HEADER, rows, right=_NUMBERS)
     output.say(summary(outcomes, "checked" if dry_run else "published"))
 
@@ -155,12 +159,12 @@ def _as_json(done: Publication, *, dry_run: bool) -> dict[str, Any]:
         "notes": list(done.notes),
         "branches": [
             {
-                "branch": one.branch,
-                "url": one.url or None,
-                "added": [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in one.changes.added],
-                "deleted": list(one.changes.deleted),
-                "same": one.changes.same,
+                "branch": branch.branch,
+                "url": branch.url or None,
+                "added": [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in branch.changes.added],
+                "deleted": list(branch.changes.deleted),
+                "same": branch.changes.same,
             }
-            for one in done.branches
+            for branch in done.branches
         ],
     }

@@ -89,7 +89,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
 def _dry_run(args: argparse.Namespace, space: Space, output: Output) -> int:
     """Say what there is to do."""
     excluded = {
-        space.shown_case(case): sum(bool(space.violated(one, case, {})) for one in space.configurations)
+        space.shown_case(case): sum(
+            bool(space.violated(configuration, case, {})) for configuration in space.configurations
+        )
         for case in space.cases
     }
     if args.json:

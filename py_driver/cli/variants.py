@@ -1,4 +1,4 @@
-"""`driver variants`: lists the cells of a project, and why an arch or a cell is not built."""
+"""`driver variants`: lists the variants of a project, and why an arch or a variant is not built."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
             output.table(_HEADER, _rows(plan, args))
             _show_rest([plan], args, output)
         return ExitCode.OK
-    outcomes = for_each(projects, lambda one: plan_directory(one, releases, strict_archs=args.strict_archs), output)
+    outcomes = for_each(projects, lambda path: plan_directory(path, releases, strict_archs=args.strict_archs), output)
     if args.json:
-        output.json({"projects": [one.as_json(_as_json) for one in outcomes]})
+        output.json({"projects": [outcome.as_json(_as_json) for outcome in outcomes]})
     else:
-        plans = [(str(one.directory), one.value) for one in outcomes if one.value]
+        plans = [(str(outcome.directory), outcome.value) for outcome in outcomes if outcome.value]
         if plans:
             rows = [[printable(name), *row] for name, plan in plans for row in _rows(plan, args)]
             output.table(["project", *_HEADER], rows)
@@ -67,12 +67,15 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _shown(plan: Plan, args: argparse.Namespace) -> list[Variant]:
-    return [one for one in plan.variants if one.bundled or args.all]
+    return [variant for variant in plan.variants if variant.default or args.all]
 
 
 def _rows(plan: Plan, args: argparse.Namespace) -> list[list[str]]:
     """The rows of the table, for the variants of a plan."""
-    return [[one.name, "yes" if one.bundled else "on request", one.shown_archs] for one in _shown(plan, args)]
+    return [
+        [variant.name, "yes" if variant.default else "on request", variant.shown_archs]
+        for variant in _shown(plan, args)
+    ]
 
 
 def _show_rest(plans: Sequence[Plan], args: argparse.Namespace, output: Output) -> None:
@@ -88,22 +91,22 @@ def _show_rest(plans: Sequence[Plan], args: argparse.Namespace, output: Output) 
 def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
     """The kernel sections of a variant that are for GPUs, and what became of their archs."""
     groups = {group.name: group for group in plan.groups}
-    found = [(name, groups[name].archs.get(variant.cell.backend)) for name in variant.groups]
+    found = [(name, groups[name].archs.get(variant.configuration.backend)) for name in variant.groups]
     return [(name, archs) for name, archs in found if archs is not None]
 
 
 def _as_json(plan: Plan) -> dict[str, Any]:
-    from py_driver.matrix.cells import spell
+    from py_driver.matrix.configurations import spell
 
     variants = [
         {
-            "variant": one.name,
-            "default": one.bundled,
-            "torch": one.cell.torch,
-            "abi": one.cell.abi,
-            "tvm-ffi": one.cell.tvm_ffi,
-            "backend": one.cell.backend,
-            "archs": None if one.archs is None else list(one.archs),
+            "variant": variant.name,
+            "default": variant.default,
+            "torch": variant.configuration.torch,
+            "abi": variant.configuration.abi,
+            "tvm-ffi": variant.configuration.tvm_ffi,
+            "backend": variant.configuration.backend,
+            "archs": None if variant.archs is None else list(variant.archs),
             "sections": [
                 {
                     "section": name,
@@ -111,18 +114,18 @@ def _as_json(plan: Plan) -> dict[str, Any]:
                     "kept": list(archs.kept),
                     "dropped": [{"arch": dropped.arch, "reason": dropped.reason} for dropped in archs.dropped],
                 }
-                for name, archs in _sections(plan, one)
+                for name, archs in _sections(plan, variant)
             ],
         }
-        for one in plan.variants
+        for variant in plan.variants
     ]
-    excluded = [{"variant": spell(one.cell), "reason": one.reason} for one in plan.excluded]
-    return {"name": plan.name, "variants": variants, "left": excluded, "notes": [one.as_json() for one in plan.notes]}
+    excluded = [{"variant": spell(one.configuration), "reason": one.reason} for one in plan.excluded]
+    return {"name": plan.name, "variants": variants, "left": excluded, "notes": [note.as_json() for note in plan.notes]}
 
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     """Print what each variant shown asks for and gets, variants alike together, and what is not built at all."""
-    from py_driver.matrix.cells import spell
+    from py_driver.matrix.configurations import spell
 
     alike: dict[tuple[str, ...], list[str]] = {}
     for variant in shown:
@@ -131,8 +134,8 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     for lines, names in alike.items():
         for line in ("", *names, *lines):
             output.data(line)
-    rest = [f"{spell(one.cell)}: {one.reason}" for one in plan.excluded]
-    rest += [printable(str(one)) for one in plan.notes]
+    rest = [f"{spell(excluded.configuration)}: {excluded.reason}" for excluded in plan.excluded]
+    rest += [printable(str(note)) for note in plan.notes]
     if rest:
         for line in ("", "excluded variants, and notes:", *(f"  {one}" for one in rest)):
             output.data(line)
@@ -146,5 +149,5 @@ def _archs_of(plan: Plan, variant: Variant) -> list[str]:
         lines.append(f"  {titles[name]}")
         lines.append(f"    requested  {' '.join(archs.requested)}")
         lines.append(f"    kept       {' '.join(archs.kept)}")
-        lines += [f"    excluded   {one.arch}: {one.reason}" for one in archs.dropped]
+        lines += [f"    excluded   {dropped.arch}: {dropped.reason}" for dropped in archs.dropped]
     return lines or ["  no device code"]

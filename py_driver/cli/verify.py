@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.say(f"{counted(len(verified), 'variant')} built without any cache: every byte is the same")
         return ExitCode.OK
     with ExitStack() as stack:
-        planned = for_each(projects, lambda one: make_task(one, releases, output, options, stack), output)
+        planned = for_each(projects, lambda path: make_task(path, releases, output, options, stack), output)
         results = verify([one.value for one in planned if one.value], releases, output, options)
     built = then(planned, lambda one: _verified(results[one.directory]), output)
     judged = then(built, lambda one: _same(one, output), output)
@@ -130,17 +130,17 @@ def _as_json(verified: list[Verified]) -> dict[str, Any]:
         {"variant": one.variant, "place": one.place, "differences": list(one.differences), "report": one.report}
         for one in verified
     ]
-    return {"variants": variants, "errors": [as_json(one) for one in failures(verified)]}
+    return {"variants": variants, "errors": [as_json(failure) for failure in failures(verified)]}
 
 
 def _show_several(outcomes: Sequence[Outcome[list[Verified]]], output: Output) -> None:
     """Print one table of the variants of several projects, and of projects that could not be built."""
     rows = []
-    for one in outcomes:
-        name = printable(str(one.directory))
-        if one.value is None:
-            rows.append([name, "-", one.described()])
-        for found in one.value or ():
+    for outcome in outcomes:
+        name = printable(str(outcome.directory))
+        if outcome.value is None:
+            rows.append([name, "-", outcome.described()])
+        for found in outcome.value or ():
             count = len(found.differences)
             said = counted(count, "difference") if count else "the same"
             rows.append([name, found.variant, said])

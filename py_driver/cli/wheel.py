@@ -47,8 +47,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.data(str(_make(args.directories[0], releases, words, {}, args, output)))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = for_each(projects, lambda one: _make(one, releases, words, taken, args, output), output)
-    rows = [[printable(str(one.directory)), printable(str(one.value))] for one in outcomes if one.value]
+    outcomes = for_each(projects, lambda path: _make(path, releases, words, taken, args, output), output)
+    rows = [[printable(str(outcome.directory)), printable(str(outcome.value))] for outcome in outcomes if outcome.value]
     if rows:
         output.table(("project", "wheel"), rows)
     output.say(summary(outcomes, "packed"))
@@ -90,7 +90,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     with held(directory, plan, output):
         chosen = present(directory, plan, args.variant, words=words)
         built = read_to_ship(directory, plan, chosen, releases.lock)
-        path: Path = args.out / wheel_name(project.manifest, [one.name for one in built])
+        path: Path = args.out / wheel_name(project.manifest, [variant.name for variant in built])
         if path in taken:
             message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
             raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")

@@ -111,19 +111,21 @@ def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[st
     found: dict[tuple[object, ...], list[tuple[Finding, Action]]] = {}
     for action in actions:
         seen: dict[tuple[object, ...], int] = {}
-        for one in _of_action(action, paths, tuple(variants.get(action.output, ()))):
-            prefix = one.project.prefix if one.project else ""
+        for finding in _of_action(action, paths, tuple(variants.get(action.output, ()))):
+            prefix = finding.project.prefix if finding.project else ""
             key: tuple[object, ...] = (
                 prefix,
-                one.severity,
-                _release_less(one.file),
-                one.line,
-                _release_less(one.message),
+                finding.severity,
+                _release_less(finding.file),
+                finding.line,
+                _release_less(finding.message),
             )
-            key += one.lines if one.code is not Code.BUILD_FAILED else ()
+            key += finding.lines if finding.code is not Code.BUILD_FAILED else ()
             seen[key] = seen.get(key, 0) + 1
-            found.setdefault((*key, seen[key]), []).append((one, action))
-    return sorted((_merged(those) for those in found.values()), key=lambda one: (one.file, one.line, one.column))
+            found.setdefault((*key, seen[key]), []).append((finding, action))
+    return sorted(
+        (_merged(those) for those in found.values()), key=lambda finding: (finding.file, finding.line, finding.column)
+    )
 
 
 def _release_less(text: str) -> str:
@@ -133,15 +135,17 @@ def _release_less(text: str) -> str:
 
 def _merged(those: Sequence[tuple[Finding, Action]]) -> Finding:
     """One finding of several that are equal but for where they were made."""
-    first = max((one for one, _ in those), key=lambda one: one.column > 0)
-    names = {name for one, _ in those for name in one.variants}
+    first = max((finding for finding, _ in those), key=lambda finding: finding.column > 0)
+    names = {name for finding, _ in those for name in finding.variants}
     order = [variant.name for variant in first.project.chosen] if first.project else sorted(names)
-    everywhere = any(not one.archs for one, _ in those)
+    everywhere = any(not finding.archs for finding, _ in those)
     return replace(
         first,
         variants=tuple(name for name in order if name in names),
-        archs=() if everywhere else tuple(sorted({arch for one, _ in those for arch in one.archs}, key=_natural)),
-        sources=tuple(dict.fromkeys(name for one, _ in those for name in one.sources)),
+        archs=()
+        if everywhere
+        else tuple(sorted({arch for finding, _ in those for arch in finding.archs}, key=_natural)),
+        sources=tuple(dict.fromkeys(name for finding, _ in those for name in finding.sources)),
     )
 
 
@@ -181,7 +185,7 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
     made_of_these = [
         _explained(_placed(blank, one, paths, project, rewritten=rewritten), action.mnemonic, paths) for one in said
     ]
-    if killed or not (action.succeeded or any(one.severity is Severity.ERROR for one in made_of_these)):
+    if killed or not (action.succeeded or any(finding.severity is Severity.ERROR for finding in made_of_these)):
         work = work_of(action.mnemonic)
         message = f"{work}{f' for {arch}' if arch else ''} "
         message += KILLED if killed else f"failed with exit code {action.exit_code}"
@@ -198,7 +202,7 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
 def _is_rewritten(mnemonic: str) -> bool:
     """Whether a kind of action reads sources that a tool has rewritten, or rewrites them."""
     ways = kind(mnemonic).ways
-    return any(one.rewriter and (one.way in ways or one.rewriter == mnemonic) for one in TOOLKITS)
+    return any(backend.rewriter and (backend.way in ways or backend.rewriter == mnemonic) for backend in TOOLKITS)
 
 
 def _explained(one: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
@@ -271,7 +275,9 @@ def _object_source(line: str, paths: AuthorPaths) -> str:
     """The source of the object that a line of the linker names."""
     match = OBJECT.search(line)
     made = paths.made(match[0]) if match else None
-    found = next(((one, made.source) for one in paths.projects if made and made.source in one.plan.files), None)
+    found = next(
+        ((project, made.source) for project in paths.projects if made and made.source in project.plan.files), None
+    )
     return str(found[0].directory / found[1]) if found else ""
 
 
@@ -298,14 +304,14 @@ def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic,
     """
     return tuple(
         Diagnostic(
-            code=one.code,
-            message=one.message,
-            span=one.span,
-            text=text_of(one, told),
-            variants=one.variants,
+            code=finding.code,
+            message=finding.message,
+            span=finding.span,
+            text=text_of(finding, told),
+            variants=finding.variants,
         )
-        for one in found
-        if one.severity is Severity.ERROR
+        for finding in found
+        if finding.severity is Severity.ERROR
     )
 
 

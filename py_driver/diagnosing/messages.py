@@ -74,16 +74,16 @@ class Messages:
         if self.choices.warnings:
             self._show(said)
         for block in blocks:
-            if self.choices.verbose or not any(one.text and _is_of(block, one) for one in failed):
+            if self.choices.verbose or not any(action.text and _is_of(block, action) for action in failed):
                 self.output.say(block)
         if self.choices.verbose:
-            for one in failed:
-                self.output.say(_command(one, events.exec_root))
+            for action in failed:
+                self.output.say(_command(action, events.exec_root))
         more = [*([] if self.choices.keep_going else [_ALL]), *([] if self.choices.verbose else [_COMMANDS])]
-        more = [*([_MASKS] if any(_MASK in one.message for one in errors) else []), *more]
+        more = [*([_MASKS] if any(_MASK in error.message for error in errors) else []), *more]
         advice = "; ".join(more) if errors else ""
         summary = self._summary(events, self.projects)
-        if any(one.message.endswith(KILLED) for one in errors):
+        if any(error.message.endswith(KILLED) for error in errors):
             summary += "; a compiler was killed"
             advice = _MEMORY.format(machine_memory() // 1024)
         return Explained(errors=errors, summary=summary, help=advice)
@@ -112,9 +112,9 @@ class Messages:
             events: of the build.
         """
         build = _build(events, [project])
-        causes = {output for name, some in events.causes.items() if name.lstrip("@") == label for output in some}
+        causes = {output for name, cause in events.causes.items() if name.lstrip("@") == label for output in cause}
         return as_diagnostics(
-            build.findings(one for one in build.failed(events, ()) if one.output in causes), self._telling
+            build.findings(action for action in build.failed(events, ()) if action.output in causes), self._telling
         )
 
     def warn(self, events: Events) -> None:
@@ -127,34 +127,36 @@ class Messages:
         if self.choices.warnings:
             self._show(found)
         elif found:
-            count = _count(one.severity for one in found)
+            count = _count(finding.severity for finding in found)
             self.output.say(f"{count}; --warnings shows {'it' if len(found) == 1 else 'them'}")
 
     def _show(self, found: Iterable[Finding]) -> None:
-        for one in found:
-            self.output.quote(text_of(one, Telling(verbose=self.choices.verbose)))
+        for finding in found:
+            self.output.quote(text_of(finding, Telling(verbose=self.choices.verbose)))
             if self.output.annotates:
                 self.output.data(
-                    annotation("warning" if one.severity is Severity.WARNING else "notice", one.message, one.span)
+                    annotation(
+                        "warning" if finding.severity is Severity.WARNING else "notice", finding.message, finding.span
+                    )
                 )
 
     def _warnings(self, build: _Build, events: Events) -> list[Finding]:
         """What compilers printed that is no error: in this build, or when they made what was there before it."""
-        said = {one.output: one for one in events.told if one.text}
+        said = {action.output: action for action in events.told if action.text}
         every: list[Action] = []
         for project in self.projects:
             kept = {**read_told(project.plan.module, events.exec_root)}
             for output in (*events.completed, *said):
                 kept.pop(output, None)
-            now = {name: one for name, one in said.items() if build.paths.project_of(one.label) is project}
-            kept |= {name: one for name, one in now.items() if one.succeeded}
+            now = {name: action for name, action in said.items() if build.paths.project_of(action.label) is project}
+            kept |= {name: action for name, action in now.items() if action.succeeded}
             write_told(project.plan.module, events.exec_root, kept)
-            every += (one for name, one in {**kept, **now}.items() if name in now or name in build.variants)
-        return [one for one in build.findings(every) if one.severity is not Severity.ERROR]
+            every += (action for name, action in {**kept, **now}.items() if name in now or name in build.variants)
+        return [finding for finding in build.findings(every) if finding.severity is not Severity.ERROR]
 
     def _summary(self, events: Events, projects: Sequence[BuiltProject], build: str = "the build") -> str:
         """Which variants failed, and how many were not finished; empty if none is known to have failed."""
-        labels = {label: name for one in projects for label, name in one.variants.items()}
+        labels = {label: name for project in projects for label, name in project.variants.items()}
         of_bazel = {label.lstrip("@") for label in events.failed}
         failed = [name for label, name in labels.items() if label in of_bazel]
         unfinished = sum(label.lstrip("@") in labels for label in events.unfinished)
@@ -187,9 +189,9 @@ class _Build:
         known: dict[str, dict[str, None]] = {}
         for project in self.paths.projects:
             for label, name in project.variants.items():
-                steps = self.records.get(label, {}).get("steps", ())
-                hipified = (f"{step.partition('.objects/')[0]}.hipified" for step in steps)
-                for output in (*steps, *hipified, *causes.get(label, ())):
+                actions = self.records.get(label, {}).get("steps", ())
+                hipified = (f"{action.partition('.objects/')[0]}.hipified" for action in actions)
+                for output in (*actions, *hipified, *causes.get(label, ())):
                     known.setdefault(output, {})[name] = None
         return {output: list(names) for output, names in known.items()}
 
@@ -200,8 +202,8 @@ class _Build:
             events: of the build.
             blocks: what Bazel wrote of each error.
         """
-        ours = [one for one in events.told if not one.succeeded and self.paths.project_of(one.label)]
-        return [self._with_plain_names(_with_text(one, blocks)) for one in ours]
+        ours = [action for action in events.told if not action.succeeded and self.paths.project_of(action.label)]
+        return [self._with_plain_names(_with_text(our, blocks)) for our in ours]
 
     def findings(self, actions: Iterable[Action]) -> list[Finding]:
         """What actions said, each thing once."""
@@ -237,7 +239,7 @@ def _build(events: Events, projects: Sequence[BuiltProject]) -> _Build:
 def _count(severities: Iterable[Severity]) -> str:
     """How many there are of each: `2 warnings, 1 message`."""
     counts = Counter(severities)
-    return ", ".join(counted(counts[one], one) for one in Severity if counts[one])
+    return ", ".join(counted(counts[severity], severity) for severity in Severity if counts[severity])
 
 
 def _with_text(action: Action, blocks: Sequence[str]) -> Action:
@@ -265,7 +267,7 @@ def _command(action: Action, exec_root: Path | None) -> str:
 
     def place(match: re.Match[str]) -> str:
         made = sorted(exec_root.glob(f"bazel-out/*/{match[1]}")) if exec_root else []
-        there = [one.relative_to(exec_root).as_posix() for one in made] if exec_root else []
+        there = [path.relative_to(exec_root).as_posix() for path in made] if exec_root else []
         mine = f"bazel-out/{own}/{match[1]}"
         return mine if mine in there or not there else there[0]
 

@@ -54,7 +54,7 @@ class Entry:
     exclude: tuple[str, ...] = ()
 
     @property
-    def slim(self) -> bool:
+    def members_only(self) -> bool:
         """Whether only some members of the wheel are wanted."""
         return bool(self.record_sha256)
 
@@ -76,7 +76,7 @@ class Entry:
     @property
     def key(self) -> str:
         """What the store keeps it under: the archive's SHA-256, or a digest of what is wanted of the wheel."""
-        if not self.slim:
+        if not self.members_only:
             return self.sha256
         wanted = json.dumps([self.record_sha256, sorted(self.include), sorted(self.exclude)])
         return hashlib.sha256(wanted.encode()).hexdigest()
@@ -84,7 +84,7 @@ class Entry:
     @property
     def mirror_name(self) -> str:
         """Its file name in a mirror directory: the archive's own, or that of the bundle of the wanted members."""
-        return f"{self.basename}.{self.key[:16]}.zip" if self.slim else self.basename
+        return f"{self.basename}.{self.key[:16]}.zip" if self.members_only else self.basename
 
     def wants(self, member: str) -> bool:
         """Whether a member of the wheel is wanted."""
@@ -101,7 +101,7 @@ class Entry:
             "origin": self.origin.value,
             **({"url": self.url} if self.url else {}),
         }
-        if self.slim:
+        if self.members_only:
             value |= {
                 "record_sha256": self.record_sha256,
                 "include": list(self.include),
@@ -147,9 +147,9 @@ def parse_entry(value: Mapping[str, object]) -> Entry:
             re.compile(pattern)
         except re.error as wrong:
             raise _bad(name, "exclude", "a list of regular expressions") from wrong
-    if entry.slim and origin is not Origin.PYTHON_INDEX:
+    if entry.members_only and origin is not Origin.PYTHON_INDEX:
         raise _bad(name, "record_sha256", "that of a wheel from a Python index")
-    if entry.slim and not entry.include:
+    if entry.members_only and not entry.include:
         raise _bad(name, "include", "a list of at least one prefix")
     return entry
 

@@ -18,9 +18,9 @@ from py_driver.fetch.http_client import Http
 from py_driver.fetch.package_index import PackageIndex, local_path
 from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
-from py_driver.fetch.slim_wheel import check_slim, write_slim
 from py_driver.fetch.store import Store
 from py_driver.fetch.transfer import Meter, OriginError
+from py_driver.fetch.wheel_members import check_members, write_members
 from py_driver.system.cache import cache_root
 
 MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
@@ -226,8 +226,8 @@ class Fetcher:
 
     def _from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
         """Take an archive of this machine."""
-        if entry.slim:
-            self._slim_from_file(file, entry, path, meter)
+        if entry.members_only:
+            self._members_from_file(file, entry, path, meter)
             return
         partial = self.store.partial(f"{entry.key}.copy")
         copy(file, entry, partial, meter)
@@ -235,7 +235,7 @@ class Fetcher:
 
     def _from_url(self, url: str, entry: Entry, path: Path, meter: Meter, http: Http) -> None:
         """Take an archive from a server, whole or in part as the entry wants it."""
-        if not entry.slim:
+        if not entry.members_only:
             partial = self.store.partial(entry.key)
             download(url, entry, partial, http, meter)
             self.store.commit(partial, path)
@@ -243,25 +243,25 @@ class Fetcher:
         whole = self.store.archive(entry.sha256)
         if whole.exists():
             with suppress(OriginError):  # it is damaged: whoever wants it whole fetches it again
-                self._slim_from_file(whole, entry, path, meter)
+                self._members_from_file(whole, entry, path, meter)
                 return
         partial = self.store.partial(entry.key)
         try:
-            write_slim(RangedFile(url, entry.size, http, meter), entry, partial, meter)
+            write_members(RangedFile(url, entry.size, http, meter), entry, partial, meter)
         except NoRangesError:
             partial = self.store.partial(entry.sha256)
             download(url, entry, partial, http, meter)
             self.store.commit(partial, whole)
-            self._slim_from_file(whole, entry, path, meter)
+            self._members_from_file(whole, entry, path, meter)
         else:
             self.store.commit(partial, path)
 
-    def _slim_from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
+    def _members_from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
         """Take the wanted members out of a whole wheel, or a bundle of them, of this machine."""
         partial = self.store.partial(entry.key)
         try:
             with file.open("rb") as wheel:
-                write_slim(wheel, entry, partial, meter)
+                write_members(wheel, entry, partial, meter)
         except OSError as wrong:
             raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{file}: {wrong.strerror}") from wrong
         self.store.commit(partial, path)
@@ -286,8 +286,8 @@ class _Failures:
 def _flaw(path: Path, entry: Entry) -> OriginError | None:
     """Why what the store has cannot be used: it is not there (NOT_FOUND_UPSTREAM), or is not it (BAD_DIGEST)."""
     try:
-        if entry.slim:
-            check_slim(path, entry)
+        if entry.members_only:
+            check_members(path, entry)
         elif (actual := sha256_of(path)) != entry.sha256:
             return OriginError(Code.BAD_DIGEST, f"{path} has the SHA-256 {actual}, the lock has {entry.sha256}")
     except OriginError as failure:

@@ -106,7 +106,7 @@ class _Crew:
         self.failures: list[DriverError] = []
         self._fetcher = fetcher
         self._total = len(entries)
-        self._expected = sum(entry.size for entry in entries if not entry.slim)
+        self._expected = sum(entry.size for entry in entries if not entry.members_only)
         self._bytes = 0
         self._running = 0
         self._guard = threading.Lock()

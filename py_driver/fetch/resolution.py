@@ -11,8 +11,8 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.package_index import normalized
 from py_driver.fetch.ranged_file import NoRangesError, RangedFile
-from py_driver.fetch.slim_wheel import read_record
 from py_driver.fetch.transfer import Meter, OriginError
+from py_driver.fetch.wheel_members import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _entry(fetcher: Fetcher, name: str, version: str, link: Link, meter: Meter) 
     return parse_entry(entry.to_json())
 
 
-def resolve_slim(fetcher: Fetcher, entry: Entry, include: Sequence[str], exclude: Sequence[str] = ()) -> Entry:
+def resolve_members(fetcher: Fetcher, entry: Entry, include: Sequence[str], exclude: Sequence[str] = ()) -> Entry:
     """The entry with the digest of the wheel's RECORD, for some of its members only.
 
     Args:

@@ -57,7 +57,7 @@ class Store:
         Raises:
             DriverError: SET_UP if something else than a file stands there; so do the other methods.
         """
-        if entry.slim:
+        if entry.members_only:
             return self._place("slim", f"{entry.key}.zip")
         return self.archive(entry.sha256)
 
@@ -82,7 +82,7 @@ class Store:
             size = self.path(entry).stat().st_size
         except OSError:
             return False
-        return entry.slim or not entry.size or size == entry.size
+        return entry.members_only or not entry.size or size == entry.size
 
     def commit(self, partial: Path, final: Path) -> None:
         """Move a whole and verified partial file to its place, durably and in one step.

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, Origin
-from py_driver.fetch.slim_wheel import is_broken
+from py_driver.fetch.wheel_members import is_broken
 from py_driver.system.cache import storage_errors
 
 if TYPE_CHECKING:
@@ -176,7 +176,11 @@ class _Tree:
 def _unpack_zip(path: Path, entry: Entry, tree: _Tree) -> None:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            if info.is_dir() or not tree.wants(info.filename) or (entry.slim and not entry.wants(info.filename)):
+            if (
+                info.is_dir()
+                or not tree.wants(info.filename)
+                or (entry.members_only and not entry.wants(info.filename))
+            ):
                 continue
             mode = info.external_attr >> 16
             if stat.S_ISLNK(mode):

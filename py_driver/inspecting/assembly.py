@@ -109,9 +109,9 @@ def kernels_of(told: str, usage: str, listing: str, arch: str, names: Mapping[st
     entries = set(_LAUNCHED.findall(listing))
     _, functions = json.loads(told)
     found = []
-    for one in functions:
-        symbol = one["function-name"]
-        opcodes = [step["opcode"] for step in one["sass-instructions"] if step["opcode"] != _PADDING]
+    for function in functions:
+        symbol = function["function-name"]
+        opcodes = [action["opcode"] for action in function["sass-instructions"] if action["opcode"] != _PADDING]
         registers, stack, shared, _ = used.get(symbol, [0, 0, 0, 0])
         found.append(
             Kernel(
@@ -141,7 +141,7 @@ def _sections(listing: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _kinds() -> list[tuple[str, list[str]]]:
-    return [(one["name"], one["show"]) for one in tomli.loads(resource("sass.toml"))["kind"]]
+    return [(release["name"], release["show"]) for release in tomli.loads(resource("sass.toml"))["kind"]]
 
 
 def mix_of(opcodes: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -172,8 +172,10 @@ def _shown(opcode: str) -> str:
 
 def matching(kernels: Sequence[Kernel], word: str) -> list[Kernel]:
     """The functions that a word means: those of exactly this name, or else all whose name has it."""
-    exact = [one for one in kernels if word in {one.symbol, one.name, one.plain}]
-    return exact or [one for one in kernels if any(word in said for said in (one.symbol, one.name, one.plain))]
+    exact = [kernel for kernel in kernels if word in {kernel.symbol, kernel.name, kernel.plain}]
+    return exact or [
+        kernel for kernel in kernels if any(word in said for said in (kernel.symbol, kernel.name, kernel.plain))
+    ]
 
 
 def with_source(sass: str, lines_of: Mapping[str, Sequence[str]]) -> str:
@@ -238,13 +240,13 @@ def pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> list[tuple[Kernel | N
     """Functions of two builds side by side, by architecture and name: those of the new one first."""
     # Two sources may each have a function of one name; they are in the same order.
     known: dict[tuple[str, str], list[Kernel]] = {}
-    for one in old:
-        known.setdefault((one.arch, _same(one.name)), []).append(one)
+    for section in old:
+        known.setdefault((section.arch, _same(section.name)), []).append(section)
     both: list[tuple[Kernel | None, Kernel | None]] = []
     for one in new:
         same = known.get((one.arch, _same(one.name)))
         both.append((same.pop(0) if same else None, one))
-    return [*both, *((one, None) for left in known.values() for one in left)]
+    return [*both, *((section, None) for left in known.values() for section in left)]
 
 
 def difference(old: str, new: str, names: tuple[str, str]) -> str:

@@ -87,7 +87,7 @@ def code_build(  # noqa: PLR0913  (what, which of it, how, and where it is shown
     )
     done = build(directory, [variant.name], releases, output, options)
     keep_from_git(directory / DEV)
-    [built] = done.cells
+    [built] = done.variants
     return CodeBuild(variant=variant.name, archs=wanted, path=built.path, sources=tuple(sorted(plan.files)))
 
 
@@ -97,17 +97,17 @@ def _chosen(plan: Plan, pattern: str) -> tuple[Variant, tuple[str, ...]]:
     Raises:
         DriverError: NO_SUCH_VARIANT if there is none, or several fit the pattern.
     """
-    known = [one for one in plan.variants if _latest(plan, one)]
+    known = [variant for variant in plan.variants if _latest(plan, variant)]
     if not known:
         message = f"`{plan.name}` has no CUDA code"
         advice = 'this command shows the code of sections [kernel.NAME] with backend = "cuda"'
         raise error(Code.NO_SUCH_VARIANT, message, help=advice)
     if pattern:
-        found = [one for one in choose(plan, [pattern]) if one in known]
+        found = [variant for variant in choose(plan, [pattern]) if variant in known]
         if len(found) == 1:
             return found[0], ()
         several = f"{len(found)} variants with CUDA code fit `{pattern}`"
-        names = ", ".join(one.name for one in (found or known)[:5])
+        names = ", ".join(variant.name for variant in (found or known)[:5])
         raise error(Code.NO_SUCH_VARIANT, several, help=f"name a single variant, e.g. of {names}")
     try:
         machine = this_machine()
@@ -115,16 +115,18 @@ def _chosen(plan: Plan, pattern: str) -> tuple[Variant, tuple[str, ...]]:
             return mine, machine.archs
     except DriverError:
         pass  # no torch, or one that the project has no variant for
-    return max(known, key=lambda one: (one.bundled, numbers(one.cell.torch or "0"), _toolkit(one))), ()
+    return max(
+        known, key=lambda variant: (variant.default, numbers(variant.configuration.torch or "0"), _toolkit(variant))
+    ), ()
 
 
 def _toolkit(variant: Variant) -> tuple[int, ...]:
-    return numbers(version_of(variant.cell.backend) or "0")
+    return numbers(version_of(variant.configuration.backend) or "0")
 
 
 def _latest(plan: Plan, variant: Variant) -> tuple[str, ...]:
     """The latest architecture that a variant is compiled for; none if it has no CUDA code."""
     groups = {group.name: group for group in plan.groups if group.backend == _CUDA}
-    chosen = (groups[name].archs.get(variant.cell.backend) for name in variant.groups if name in groups)
+    chosen = (groups[name].archs.get(variant.configuration.backend) for name in variant.groups if name in groups)
     archs = {arch.removesuffix("+PTX") for one in chosen if one for arch in one.kept}
     return (max(archs, key=arch_order),) if archs else ()

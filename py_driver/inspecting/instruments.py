@@ -111,8 +111,8 @@ def sanitizer(program: str, tool: str, command: Sequence[str], kernels: Sequence
         command: to run under it.
         kernels: of the project.
     """
-    symbols = sorted({one.symbol for one in kernels if one.is_entry})
-    only = [f"--kernel-name=kne={one}" for one in symbols] if len(symbols) <= _FILTERS else []
+    symbols = sorted({kernel.symbol for kernel in kernels if kernel.is_entry})
+    only = [f"--kernel-name=kne={symbol}" for symbol in symbols] if len(symbols) <= _FILTERS else []
     return (program, f"--tool={tool}", f"--error-exitcode={int(ExitCode.LOAD)}", *only, *command)
 
 
@@ -131,7 +131,7 @@ def gdb_script(directory: Path, kernels: Sequence[Kernel], *, batch: bool) -> st
         "set cuda api_failures hide",
         "set breakpoint pending on",
         f"directory {directory.absolute()}",
-        *(f"break {name}" for name in dict.fromkeys(_function(one) for one in kernels if one.is_entry)),
+        *(f"break {name}" for name in dict.fromkeys(_function(kernel) for kernel in kernels if kernel.is_entry)),
         "run",
         # That is the function of this name that launches the kernel; what is launched next is the kernel.
         "delete",

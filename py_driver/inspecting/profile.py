@@ -96,14 +96,14 @@ def table(launches: Sequence[Profiled], earlier: Sequence[Profiled] = ()) -> lis
         earlier: others to compare with, in the same order.
     """
     columns = [*launches, *earlier]
-    rows = [("kernel", *(one.kernel for one in launches), *(f"{one.kernel}, earlier" for one in earlier))]
+    rows = [("kernel", *(launch.kernel for launch in launches), *(f"{one.kernel}, earlier" for one in earlier))]
     rows += [
-        (row["name"], *(_shown(one.values.get(row["name"]), row["unit"]) for one in columns))
+        (row["name"], *(_shown(column.values.get(row["name"]), row["unit"]) for column in columns))
         for row in _rows()
-        if any(row["name"] in one.values for one in columns)
+        if any(row["name"] in column.values for column in columns)
     ]
-    if any(one.stall for one in columns):
-        rows.append(("top stall", *(one.stall for one in columns)))
+    if any(column.stall for column in columns):
+        rows.append(("top stall", *(column.stall for column in columns)))
     return rows
 
 

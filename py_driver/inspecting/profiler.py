@@ -101,7 +101,7 @@ def read(report: Path, output: Output) -> list[Profiled]:
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute: {said[0]}")
-    found = [profiled(one) for one in json.loads(done.stdout)]
+    found = [profiled(load) for load in json.loads(done.stdout)]
     if not found:
         raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute, or has no kernel")
     return found

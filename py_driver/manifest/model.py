@@ -259,7 +259,7 @@ class Manifest(NamedTuple):
     @property
     def built(self) -> tuple[str, ...]:
         """The backends that are built, in the order of the file."""
-        return tuple(one.value for one in self.backends if one.value in (*BUILT, UNIVERSAL))
+        return tuple(backend.value for backend in self.backends if backend.value in (*BUILT, UNIVERSAL))
 
     @property
     def module(self) -> str:

@@ -155,7 +155,7 @@ def read_depends(table: Section, backend: str) -> Depends:
     """`python-depends` and `kernel-depends` of [general], for backend "", or of a backend's table."""
     python = table.texts("python-depends") or ()
     check_python_depends(table, python, PYTHON_PACKAGES[backend])
-    kernels = tuple(_kernel_depend(one) for one in table.sections("kernel-depends"))
+    kernels = tuple(_kernel_depend(section) for section in table.sections("kernel-depends"))
     return Depends(python=tuple(depend.value for depend in python), kernels=kernels)
 
 

@@ -182,7 +182,7 @@ def _list(declared: Table, key: Key) -> Schema:
     schema: Schema = {"type": "array", "items": {"type": "string", "minLength": 1} | _admitted(key)}
     if key.name == "backends":
         schema["uniqueItems"] = True
-    if key.name == "backends" or key.pattern in {one.arch for one in BUILT.values() if one.arch}:
+    if key.name == "backends" or key.pattern in {family.arch for family in BUILT.values() if family.arch}:
         schema["minItems"] = 1
     if key.name == "pyext":
         schema["default"] = ["py", "pyi"]

@@ -107,7 +107,7 @@ class Findings:
                 self._paths.setdefault(location.key, []).append(path)
                 self._paths.setdefault(location.value, []).append(path)
         roots = self._paths.get(span, ())
-        wrong = {one.span for one in self._diagnostics if one.span}
+        wrong = {diagnostic.span for diagnostic in self._diagnostics if diagnostic.span}
         inside = (path for place in wrong for path in self._paths.get(place, ()))
         return span not in wrong and not any(path[: len(root)] == root for path in inside for root in roots)
 
@@ -118,11 +118,11 @@ class Findings:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The errors: those of build.toml in its order, then those of other files."""
-        return tuple(sorted(self._diagnostics, key=lambda one: self._order(one.span)))
+        return tuple(sorted(self._diagnostics, key=lambda diagnostic: self._order(diagnostic.span)))
 
     def notes(self) -> tuple[Note, ...]:
         """The notes, in the same order as the errors."""
-        return tuple(sorted(self._notes, key=lambda one: self._order(one.span)))
+        return tuple(sorted(self._notes, key=lambda note: self._order(note.span)))
 
     def _order(self, span: Span | None) -> tuple[bool, str, int, int]:
         if span is None:
@@ -279,12 +279,12 @@ class Section:
         if isinstance(value, str):
             version = self.version(name)
             return dict.fromkeys(backends, version) if version else {}
-        keys = tuple(Key(name=one, kind=Kind.VERSION, doc=key.doc) for one in backends)
+        keys = tuple(Key(name=backend, kind=Kind.VERSION, doc=key.doc) for backend in backends)
         inner = Section(
             self.findings, (*self.path, name), value, Table(path=name, doc=key.doc, keys=keys), self.edition
         )
         inner.finish()
-        return {one: version for one in backends if (version := inner.version(one))}
+        return {backend: version for backend in backends if (version := inner.version(backend))}
 
     def section(self, name: str, declared: str) -> Section | None:
         """A table inside this one.

@@ -102,12 +102,12 @@ class Statements:
     @property
     def text(self) -> str:
         """The file as it is now."""
-        text = "".join(one.text for one in self._all)
+        text = "".join(statement.text for statement in self._all)
         return text.removesuffix(self._newline) if self._open else text
 
     def has(self, table: Path) -> bool:
         """Whether there is anything of a table."""
-        return any(one.path[: len(table)] == table for one in self._all)
+        return any(statement.path[: len(table)] == table for statement in self._all)
 
     def find(self, *path: str) -> Statement | None:
         """The key of a path; an inline table that holds it is unfolded."""
@@ -195,20 +195,24 @@ class Statements:
     def copies(self, table: Path, keys: Sequence[str]) -> list[tuple[str, list[Statement]]]:
         """Copies of some keys of a table, in the order of the file; without their comments."""
         found = [self._all[index] for index in self._home(table)[1]]
-        return [(one.path[-1], [replace(one, right=self._newline)]) for one in found if one.path[-1] in keys]
+        return [
+            (statement.path[-1], [replace(statement, right=self._newline)])
+            for statement in found
+            if statement.path[-1] in keys
+        ]
 
     def rename(self, old: str, new: str) -> None:
         """Give a table of the file another name."""
-        for one in self._all:
-            is_header = one.is_header
-            if one.table[:1] == (old,):
-                one.table = (new, *one.table[1:])
-            if one.path[:1] == (old,):
-                one.path = (new, *one.path[1:])
+        for statement in self._all:
+            is_header = statement.is_header
+            if statement.table[:1] == (old,):
+                statement.table = (new, *statement.table[1:])
+            if statement.path[:1] == (old,):
+                statement.path = (new, *statement.path[1:])
                 if is_header:
-                    one.name = f"[{'.'.join(one.path)}]"
-                elif not one.table:
-                    one.spell(one.path, ())
+                    statement.name = f"[{'.'.join(statement.path)}]"
+                elif not statement.table:
+                    statement.spell(statement.path, ())
 
     def sort(self, table: Path, order: Sequence[str]) -> None:
         """Put some keys of a table, all of which it has, before its other keys, in an order."""
@@ -223,10 +227,10 @@ class Statements:
         return [Statement(table=near.table, indent=near.indent, name=name, right=self._newline) for name in names]
 
     def _index(self, path: Path) -> int | None:
-        for index, one in enumerate(self._all):
-            if one.value and one.path == path:
+        for index, statement in enumerate(self._all):
+            if statement.value and statement.path == path:
                 return index
-            if self._is_folded(one, path) and self._unfold(index, path):
+            if self._is_folded(statement, path) and self._unfold(index, path):
                 return self._index(path)
         return None
 
@@ -253,22 +257,27 @@ class Statements:
 
     def _home(self, table: Path) -> tuple[int | None, list[int]]:
         """Where a table is written: its header, if it has one, and its keys, but not those below other headers."""
-        for index, one in enumerate(self._all):
-            if one.path == table and one.value.startswith("{"):
-                inner = tomlkit.parse(f"x = {one.value}").unwrap()["x"]
+        for index, statement in enumerate(self._all):
+            if statement.path == table and statement.value.startswith("{"):
+                inner = tomlkit.parse(f"x = {statement.value}").unwrap()["x"]
                 if inner:
                     self._unfold(index, (*table, next(iter(inner))))
                 else:
                     self.drop(*table)
                 break
-            if self._is_folded(one, table) and self._unfold(index, table):
+            if self._is_folded(statement, table) and self._unfold(index, table):
                 return self._home(table)
         size = len(table)
-        header = next((i for i, one in enumerate(self._all) if one.is_header and one.path == table), None)
+        header = next(
+            (i for i, statement in enumerate(self._all) if statement.is_header and statement.path == table), None
+        )
         members = [
             index
-            for index, one in enumerate(self._all)
-            if one.value and one.path[:size] == table and len(one.path) > size and len(one.table) <= size
+            for index, statement in enumerate(self._all)
+            if statement.value
+            and statement.path[:size] == table
+            and len(statement.path) > size
+            and len(statement.table) <= size
         ]
         return header, members
 
@@ -304,7 +313,7 @@ class Statements:
 
     def _add_header(self, table: Path) -> int:
         """Put a header before the first one, or at the end where there is none; its index."""
-        first = next((i for i, one in enumerate(self._all) if one.is_header), None)
+        first = next((i for i, statement in enumerate(self._all) if statement.is_header), None)
         if first is None:
             self.append_table(table)
             return len(self._all) - 1

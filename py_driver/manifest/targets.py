@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from py_driver.matrix.backends import BUILT, UNIVERSAL
-from py_driver.matrix.cells import ALL, is_identifier
+from py_driver.matrix.configurations import ALL, is_identifier
 from py_driver.system.files import sha256
 
-_TAKEN = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{one}" for one in BUILT))
+_TAKEN = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{family}" for family in BUILT))
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST = 100
 _SHOWN = 40

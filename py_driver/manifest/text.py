@@ -79,8 +79,8 @@ def check_size(size: int, file: str) -> None:
 def _huge_number(text: str) -> tuple[int, int]:
     """Where the longest number outside of strings and comments stands."""
     parts = re.finditer(rf"{_TOKEN.pattern}|(?P<number>[0-9][0-9_]+)", text)
-    numbers = [one.span("number") for one in parts if one["number"]]
-    return max(numbers, key=lambda one: one[1] - one[0], default=(0, 1))
+    numbers = [part.span("number") for part in parts if part["number"]]
+    return max(numbers, key=lambda number: number[1] - number[0], default=(0, 1))
 
 
 def _sentence(message: str) -> str:

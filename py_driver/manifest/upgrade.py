@@ -102,7 +102,7 @@ def _to_2(file: Statements, manifest: Manifest) -> None:
 
 def _to_3(file: Statements, manifest: Manifest) -> None:
     """`backends` says what the sections or `universal` said; what is for CUDA goes to [general.cuda]."""
-    listed = [one.value for one in manifest.backends]
+    listed = [backend.value for backend in manifest.backends]
     backends = file.take(*_GENERAL, "universal") or file.pair("")
     backends[-1].value = _array(BACKENDS if listed == [UNIVERSAL] else listed)
     file.insert(_GENERAL, "backends", backends, _ORDER)
@@ -205,7 +205,9 @@ def meaning(manifest: Manifest) -> object:
         said["backends"] = list(BACKENDS)
     if manifest.edition == 0:
         said["python_root"] = f"torch-ext/{manifest.module}"
-    said["depends"] = {name: _plain(one) for name, one in manifest.depends.items() if one.python or one.kernels}
+    said["depends"] = {
+        name: _plain(depend) for name, depend in manifest.depends.items() if depend.python or depend.kernels
+    }
     return said
 
 
@@ -232,5 +234,5 @@ def _difference(old: object, new: object) -> str:
         pairs = [(str(index), *both) for index, both in enumerate(zip(old, new, strict=True))]
     else:
         return "."
-    name, before, after = next(one for one in pairs if one[1] != one[2])
+    name, before, after = next(pair for pair in pairs if pair[1] != pair[2])
     return f"{name}.{_difference(before, after)}".rstrip(".")

@@ -44,5 +44,5 @@ def label_prefix(project: Path) -> str:
         project: the directory of the project.
     """
     directories = (directory := project.resolve(), *directory.parents)
-    nearest = next((one for one in directories if (one / "MODULE.bazel").is_file()), None)
+    nearest = next((path for path in directories if (path / "MODULE.bazel").is_file()), None)
     return "" if nearest == module_root() else f"@{MODULE_NAME}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
-NAMES: Final = {**{one.family: one.title for one in TOOLKITS}, TVM_FFI_PART: "tvm-ffi"}
+NAMES: Final = {**{backend.family: backend.title for backend in TOOLKITS}, TVM_FFI_PART: "tvm-ffi"}
 """What the parts of the lock with libraries are called."""
 
 _DRIVER: Final = "libcuda.so.1"
@@ -52,7 +52,7 @@ def is_current(path: Path, release: Mapping[str, Any]) -> bool:
         path: of the file, which need not be there.
         release: one of the lock's part `cuda` or `rocm`.
     """
-    wanted = {one.get("sha256") for one in release.get("libraries", ())}
+    wanted = {library.get("sha256") for library in release.get("libraries", ())}
     found = set(_HEAD.findall(path.read_text(encoding="ascii", errors="replace"))) if path.is_file() else set()
     return found == wanted
 
@@ -93,7 +93,7 @@ def _libraries(entry: Entry) -> Iterator[tuple[str, set[str]]]:
         tree = Path(work) / "tree"
         unpack(Fetcher(Store(Path(work) / "store")).fetch(entry).path, entry, tree)
         for path in sorted(tree.rglob("lib*.so*")):
-            if path.is_symlink() or not any(one.fullmatch(path.name) for one in patterns):
+            if path.is_symlink() or not any(pattern.fullmatch(path.name) for pattern in patterns):
                 continue
             yield soname(path), {name for name in defined(path) if not _NOISE.match(name)}
         for path in tree.rglob(_DRIVER_HEADER):

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
-from py_driver.matrix.cells import USUAL_CPU
+from py_driver.matrix.configurations import USUAL_CPU
 from py_driver.matrix.matrix import MACHINES_PART, TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from py_driver.fetch.entry import Entry
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
 
 PARTS = tuple(
     sorted(
         {
             *("cc", "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TVM_FFI_PART),
-            *(part for one in TOOLKITS for part in (one.family, *one.shared)),
+            *(part for backend in TOOLKITS for part in (backend.family, *backend.shared)),
         }
     )
 )
@@ -51,9 +51,9 @@ def for_machine(kind: str, part: Mapping[str, Any], own: Mapping[str, Any]) -> d
     found = {}
     for version, release in part.items():
         programs = {(one["name"], one["version"]): one for one in own["cuda"].get(version, ())}
-        keys = [(one["name"], one["version"]) for one in release["archives"]]
+        keys = [(archive["name"], archive["version"]) for archive in release["archives"]]
         if programs and programs.keys() <= set(keys):
-            archives = [programs.get(key, one) for key, one in zip(keys, release["archives"], strict=True)]
+            archives = [programs.get(key, archive) for key, archive in zip(keys, release["archives"], strict=True)]
             found[version] = {**release, "archives": archives}
     return found
 
@@ -90,7 +90,9 @@ class Lock(NamedTuple):
     @property
     def libraries(self) -> Mapping[str, Any]:
         """What kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
-        cutlass = {f"cutlass_{version.replace('.', '_')}": one for version, one in self.parts["cutlass"].items()}
+        cutlass = {
+            f"cutlass_{version.replace('.', '_')}": release for version, release in self.parts["cutlass"].items()
+        }
         return {**cutlass, **self.parts["library"]}
 
     @property
@@ -104,28 +106,30 @@ class Lock(NamedTuple):
         """All that sources may depend on besides torch: `libraries` and `implied`."""
         return {**self.libraries, **self.implied}
 
-    def entries_for(self, cells: Iterable[Cell], *, read: bool = False) -> list[Entry]:
+    def entries_for(self, configurations: Iterable[Configuration], *, read: bool = False) -> list[Entry]:
         """The archives that building some variants needs, in a fixed order, each once.
 
         Args:
-            cells: what is built; those without an extension need only the compiler.
+            configurations: what is built; those without an extension need only the compiler.
             read: whether only those count that the variants are made from. The compiler comes with the C++ library of
                 the machine that builds, and nvcc with that of the usual CPU; variants for another CPU read neither.
 
         Returns:
             The entries; versions that are not locked are left to Bazel, which names them.
         """
-        chosen = list(cells)
+        chosen = list(configurations)
         cc, torch = self.parts["cc"], self.parts["torch"]
-        backends = sorted({cell.backend for cell in chosen})
+        backends = sorted({configuration.backend for configuration in chosen})
         toolkits = [one for one in map(self._toolkit, backends) if one is not None]
         found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for _, one in toolkits)])]
-        cpus = {cell.cpu or USUAL_CPU for cell in chosen}
+        cpus = {configuration.cpu or USUAL_CPU for configuration in chosen}
         if not read or not chosen:
             cpus |= {self.machine, USUAL_CPU} if toolkits else {self.machine}
         for cpu in sorted(cpus, key=lambda one: (one != USUAL_CPU, one)):
             found += cc["gcc"] if cpu == USUAL_CPU else cc["cross"].get(cpu, [])
-        for version, cpu in sorted({(cell.torch, cell.cpu or "") for cell in chosen if cell.torch}):
+        for version, cpu in sorted(
+            {(configuration.torch, configuration.cpu or "") for configuration in chosen if configuration.torch}
+        ):
             part = torch.get(version, {})
             found += [one for one in (part.get("cross", {}).get(cpu, part.get("archive")),) if one]
         for _, one in toolkits:
@@ -142,18 +146,18 @@ class Lock(NamedTuple):
             return None
         return backend.shared, self.parts[backend.family][version]
 
-    def without_programs(self, cells: Iterable[Cell]) -> list[str]:
+    def without_programs(self, configurations: Iterable[Configuration]) -> list[str]:
         """The backends of some variants whose toolkit is locked, but not for machines like this one."""
         if self.machine == USUAL_CPU:
             return []
-        asked = {cell.backend for cell in cells if cell.family in _WITH_PROGRAMS}
+        asked = {configuration.backend for configuration in configurations if configuration.family in _WITH_PROGRAMS}
         return sorted(backend for backend in asked if self._toolkit(backend) is None)
 
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
         """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
         known = self.depends
         parts = [known[name] for name in sorted(set(depends) & set(known))]
-        return [parse_entry(one) for part in parts for one in part.get("headers", [part["archive"]])]
+        return [parse_entry(header) for part in parts for header in part.get("headers", [part["archive"]])]
 
     def gcc_entries(self, cpus: Iterable[str]) -> list[Entry]:
         """The archives of gcc for some CPUs: it compiles what asks for OpenMP, or all C++ if that is chosen."""
@@ -166,7 +170,7 @@ class Lock(NamedTuple):
 
         The libraries of a release are left out: no compile action reads what they define.
         """
-        libraries = {f"library {name}": one for name, one in self.depends.items()}
+        libraries = {f"library {name}": depend for name, depend in self.depends.items()}
         found: dict[str, Any] = {
             "cc": self.parts["cc"],
             "gcc": self.parts["gcc"],

@@ -10,7 +10,7 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.debian import resolve_debian
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.fetch.fetcher import Fetcher
-from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
+from py_driver.fetch.resolution import resolve, resolve_members, resolve_sdist
 from py_driver.matrix.lock import PARTS
 from py_driver.matrix.releases import lock_file
 from py_driver.matrix.requirements import Lock, Place, Requirement, wanted
@@ -145,7 +145,7 @@ def _resolved(fetcher: Fetcher, needs: Sequence[Requirement]) -> dict[Requiremen
     if first.sdist:
         return {first: resolve_sdist(fetcher, first.name, first.version)}
     entry = resolve(fetcher, first.name, first.version, python_tag=first.python_tag, cpu=first.cpu)
-    return {first: resolve_slim(fetcher, entry, first.include, first.exclude) if first.include else entry}
+    return {first: resolve_members(fetcher, entry, first.include, first.exclude) if first.include else entry}
 
 
 def _part(lock: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401  (JSON)

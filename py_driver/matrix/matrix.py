@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.matrix.backends import BUILT, TOOLKITS
-from py_driver.matrix.cells import Cell
+from py_driver.matrix.configurations import Configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +31,8 @@ class Torch(NamedTuple):
         release: the release that is locked, e.g. `2.13.0`.
         abis: the C++ ABIs it exists with.
         backends: what it exists for: `cpu`, `cu130`, ...
-        named: backends that it exists for too, but with which it is never built by default.
-        bundled: whether it is built by default; if not, it is built when named.
+        on_request: backends that it exists for too, but with which it is never built by default.
+        default: whether it is built by default; if not, it is built on request.
         cross: what it exists for on other CPUs than that of the matrix, by CPU.
     """
 
@@ -41,8 +41,8 @@ class Torch(NamedTuple):
     release: str
     abis: tuple[str, ...]
     backends: tuple[str, ...]
-    named: tuple[str, ...]
-    bundled: bool
+    on_request: tuple[str, ...]
+    default: bool
     cross: Mapping[str, tuple[str, ...]]
 
 
@@ -52,12 +52,12 @@ class TvmFfi(NamedTuple):
     Attributes:
         version: major and minor, e.g. `0.1`.
         backends: what it is built for by default: `cpu`, `cu130`, ...
-        named: what it is built for when named.
+        on_request: what it is built for on request.
     """
 
     version: str
     backends: tuple[str, ...]
-    named: tuple[str, ...]
+    on_request: tuple[str, ...]
 
 
 class Matrix(NamedTuple):
@@ -69,7 +69,7 @@ class Matrix(NamedTuple):
         known: the GPU architectures that compilers know, by backend: `cuda`, `rocm`.
         libraries: what sections may depend on by a user's matrix, with the oldest CUDA that it is for, or nothing.
         cpu: the CPU of the machine that builds.
-        cpus: those of the cells that are built by default.
+        cpus: those of the variants that are built by default.
         os: the operating system.
         tvm_ffi: the release of tvm-ffi.
     """
@@ -85,37 +85,42 @@ class Matrix(NamedTuple):
 
     def toolkits_of(self, family: str) -> tuple[Toolkit, ...]:
         """The toolkits of a backend: `cuda`, `rocm`."""
-        return tuple(one for one in self.toolkits if one.family == family)
+        return tuple(toolkit for toolkit in self.toolkits if toolkit.family == family)
 
     def toolkit(self, backend: str) -> Toolkit | None:
         """The toolkit of a variant's backend, such as `cu130`, which must be in the matrix; None for the CPU."""
-        return None if backend in BUILT else next(one for one in self.toolkits if one.backend == backend)
+        return None if backend in BUILT else next(toolkit for toolkit in self.toolkits if toolkit.backend == backend)
 
-    def cells(self) -> Iterator[tuple[Cell, bool]]:
-        """Every cell that is compiled against torch, with whether it is bundled: first those that are."""
+    def configurations(self) -> Iterator[tuple[Configuration, bool]]:
+        """Every variant that is compiled against torch, with whether it is a default one: first those that are."""
         is_default = self.cpu in self.cpus
         found = [
-            (Cell(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os), bundled and is_default)
+            (
+                Configuration(torch=torch.version, abi=abi, backend=backend, cpu=self.cpu, os=self.os),
+                default and is_default,
+            )
             for torch in self.torch
             for abi in torch.abis
-            for backends, bundled in ((torch.backends, torch.bundled), (torch.named, False))
+            for backends, default in ((torch.backends, torch.default), (torch.on_request, False))
             for backend in backends
         ]
         for torch in self.torch:
             for cpu, backends in torch.cross.items():
                 for abi in torch.abis:
                     for backend in backends:
-                        cell = Cell(torch=torch.version, abi=abi, backend=backend, cpu=cpu, os=self.os)
-                        found.append((cell, torch.bundled and backend in torch.backends and cpu in self.cpus))
+                        configuration = Configuration(
+                            torch=torch.version, abi=abi, backend=backend, cpu=cpu, os=self.os
+                        )
+                        found.append((configuration, torch.default and backend in torch.backends and cpu in self.cpus))
         yield from sorted(found, key=lambda pair: not pair[1])
 
-    def tvm_ffi_cells(self) -> Iterator[tuple[Cell, bool]]:
-        """Every cell that is compiled against tvm-ffi, with whether it is bundled; bundled ones first."""
+    def tvm_ffi_configurations(self) -> Iterator[tuple[Configuration, bool]]:
+        """Every variant that is compiled against tvm-ffi, with whether it is a default one; default ones first."""
         one = self.tvm_ffi
-        for backends, bundled in ((one.backends, True), (one.named, False)):
+        for backends, default in ((one.backends, True), (one.on_request, False)):
             for backend in backends:
-                cell = Cell(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=one.version)
-                yield cell, bundled and self.cpu in self.cpus
+                configuration = Configuration(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=one.version)
+                yield configuration, default and self.cpu in self.cpus
 
 
 def make_matrix(table: Mapping[str, Any]) -> Matrix:
@@ -126,27 +131,27 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
     """
     compiled: dict[str, list[str]] = {}
     for backend in TOOLKITS:
-        for one in table[backend.family]:
-            for cpu in one.get("cross", ()):
-                compiled.setdefault(cpu, []).append(backend.name_of(one["version"]))
+        for release in table[backend.family]:
+            for cpu in release.get("cross", ()):
+                compiled.setdefault(cpu, []).append(backend.name_of(release["version"]))
     return Matrix(
         torch=tuple(
             Torch(
-                version=one["version"],
-                cxx_standard=one["cxx-standard"],
-                release=one["release"],
-                abis=tuple(one["abis"]),
-                backends=tuple(one["backends"]),
-                named=tuple(one.get("named", ())),
-                bundled=one["bundled"],
+                version=release["version"],
+                cxx_standard=release["cxx-standard"],
+                release=release["release"],
+                abis=tuple(release["abis"]),
+                backends=tuple(release["backends"]),
+                on_request=tuple(release.get("named", ())),
+                default=release["bundled"],
                 cross={
                     cpu: tuple(name for name in backends if name == _CPU or name in compiled.get(cpu, ()))
-                    for cpu, backends in one.get("cross", {}).items()
+                    for cpu, backends in release.get("cross", {}).items()
                 },
             )
-            for one in table["torch"]
+            for release in table["torch"]
         ),
-        toolkits=tuple(backend.toolkit(one) for backend in TOOLKITS for one in table[backend.family]),
+        toolkits=tuple(backend.toolkit(release) for backend in TOOLKITS for release in table[backend.family]),
         known={backend.family: backend.known(table) for backend in BUILT.values()},
         libraries={one["name"]: one.get("minimum-cuda", "") for one in table.get("library", ())},
         cpu=table["platform"]["cpu"],
@@ -155,6 +160,6 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
         tvm_ffi=TvmFfi(
             version=table["tvm-ffi"]["version"],
             backends=tuple(table["tvm-ffi"]["backends"]),
-            named=tuple(table["tvm-ffi"]["named"]),
+            on_request=tuple(table["tvm-ffi"]["named"]),
         ),
     )

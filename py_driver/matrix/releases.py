@@ -10,7 +10,7 @@ import tomli
 
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS
-from py_driver.matrix.cells import USUAL_CPU
+from py_driver.matrix.configurations import USUAL_CPU
 from py_driver.matrix.installation import module_root
 from py_driver.matrix.matrix import MACHINES_PART, TVM_FFI_PART, Matrix, make_matrix
 from py_driver.matrix.user_matrix import Extension, extended, read_extension

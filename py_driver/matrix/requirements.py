@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.matrix.backends import TOOLKITS
-from py_driver.matrix.cells import USUAL_CPU
+from py_driver.matrix.configurations import USUAL_CPU
 from py_driver.matrix.user_matrix import key_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def wanted(releases: Releases) -> Lock:
     want = _wanted(releases.table)
     if releases.user is None:
         return want
-    own = {kind: {one[key_of(kind)] for one in tables} for kind, tables in releases.own.items()}
+    own = {kind: {table[key_of(kind)] for table in tables} for kind, tables in releases.own.items()}
     return {
         kind: {version: part for version, part in want[kind].items() if version in versions}
         for kind, versions in sorted(own.items())
@@ -125,23 +125,25 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         return Place(need=need, near=("torch", one["version"]), more=more)
 
     torches = {
-        one["version"]: {
-            "abis": one["abis"],
-            "archive": torch(one),
-            **({"cross": {cpu: torch(one, cpu) for cpu in one["cross"]}} if "cross" in one else {}),
-            "cxx_standard": one["cxx-standard"],
+        release["version"]: {
+            "abis": release["abis"],
+            "archive": torch(release),
+            **({"cross": {cpu: torch(release, cpu) for cpu in release["cross"]}} if "cross" in release else {}),
+            "cxx_standard": release["cxx-standard"],
         }
-        for one in table["torch"]
+        for release in table["torch"]
     }
     toolkits = {
         backend.family: {
-            one["version"]: {
-                **{name: one[key] for key, name in backend.locked_keys.items()},
-                "archives": [_archive(archive, (backend.family, one["version"]), table) for archive in one["archives"]],
-                **_libraries(one, (backend.family, one["version"]), table),
-                **({"cross": one["cross"]} if "cross" in one else {}),
+            release["version"]: {
+                **{name: release[key] for key, name in backend.locked_keys.items()},
+                "archives": [
+                    _archive(archive, (backend.family, release["version"]), table) for archive in release["archives"]
+                ],
+                **_libraries(release, (backend.family, release["version"]), table),
+                **({"cross": release["cross"]} if "cross" in release else {}),
             }
-            for one in table[backend.family]
+            for release in table[backend.family]
         }
         for backend in TOOLKITS
     }
@@ -156,7 +158,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "floors": cc["floors"],
         },
         **toolkits,
-        "cutlass": {one["version"]: _cutlass(one, table) for one in table["cutlass"]},
+        "cutlass": {release["version"]: _cutlass(release, table) for release in table["cutlass"]},
         "library": {one["name"]: _library(one) for one in table.get("library", ())},
         "gcc": {
             "packages": _packages(_with_libraries(table["gcc"], table["gcc"]["packages"]), "gcc"),
@@ -165,12 +167,12 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             },
         },
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
-        "machines": {cpu: _machine(cpu, one, table) for cpu, one in table["machines"].items()},
+        "machines": {cpu: _machine(cpu, machine, table) for cpu, machine in table["machines"].items()},
         "python": {
             "headers": [
-                one
+                package
                 for cpu in (USUAL_CPU, *table["platform"]["cross"])
-                for one in _packages(table["python"]["headers"], "python", cpu)
+                for package in _packages(table["python"]["headers"], "python", cpu)
             ],
             "limited_api": table["python"]["limited-api"],
             "version": table["python"]["version"],
@@ -194,10 +196,13 @@ def _machine(cpu: str, own: Mapping[str, Any], table: Mapping[str, Any]) -> dict
         "zig": {version: _zig(version, clang, near, cpu) for version, clang in table["cc"]["zig"].items()},
         "cuda": {version: [program(one, version) for one in archives] for version, archives in own["cuda"].items()},
         "gcc": {
-            target: [replace(one, near=near) for one in _packages(_with_libraries(table["gcc"], packages), "gcc", cpu)]
+            target: [
+                replace(package, near=near)
+                for package in _packages(_with_libraries(table["gcc"], packages), "gcc", cpu)
+            ]
             for target, packages in own["gcc"].items()
         },
-        "hipify": [replace(one, near=near) for one in _packages(table["hipify"]["python"], "hipify", cpu)],
+        "hipify": [replace(package, near=near) for package in _packages(table["hipify"]["python"], "hipify", cpu)],
     }
 
 
@@ -257,7 +262,7 @@ def _unpacked(
 
 def _libraries(release: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> dict[str, list[Place]]:
     """The archives whose libraries are read when the lock is written, if the matrix names some."""
-    places = [Place(need=_need(one, near, table), near=near, more={}) for one in release.get("libraries", ())]
+    places = [Place(need=_need(library, near, table), near=near, more={}) for library in release.get("libraries", ())]
     return {"libraries": places} if places else {}
 
 

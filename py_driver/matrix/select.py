@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import UNIVERSAL, backend_of
-from py_driver.matrix.cells import USUAL_CPU, is_identifier, parse, spell
+from py_driver.matrix.configurations import USUAL_CPU, is_identifier, parse, spell
 from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EXPANSION_LIMIT = 1000
@@ -71,34 +71,34 @@ def expand(pattern: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(done))
 
 
-def select(patterns: Sequence[str], bundled: Sequence[str], *others: Sequence[str]) -> tuple[str, ...]:
+def select(patterns: Sequence[str], default: Sequence[str], *others: Sequence[str]) -> tuple[str, ...]:
     """The identifiers that patterns mean, in the order given here.
 
-    A pattern looks through the bundled identifiers first and through the next group only if it finds none, so that
-    `*-cu130-*` means the default releases and `torch211-*` one that is built only when named. Each choice that braces
+    A pattern looks through the default identifiers first and through the next group only if it finds none, so that
+    `*-cu130-*` means the default releases and `torch211-*` one that is built only on request. Each choice that braces
     have looks for itself.
 
     Args:
-        patterns: globs with braces; none of them means every bundled identifier.
-        bundled: what is built by default.
-        others: what is built when named: for this machine's CPU, and for others.
+        patterns: globs with braces; none of them means every default identifier.
+        default: what is built by default.
+        others: what is built on request: for this machine's CPU, and for others.
 
     Raises:
         DriverError: NO_SUCH_VARIANT, one diagnostic for each pattern that matches nothing.
     """
-    chosen = set(() if patterns else bundled)
+    chosen = set(() if patterns else default)
     failures: list[Diagnostic] = []
     for pattern in patterns:
         found = set()
         for glob in expand(pattern):
-            groups = ({name for name in group if fnmatchcase(name, glob)} for group in (bundled, *others))
+            groups = ({name for name in group if fnmatchcase(name, glob)} for group in (default, *others))
             found |= next(filter(None, groups), set())
         chosen |= found
         if not found:
-            failures.extend(_no_match(pattern, [*bundled, *chain(*others)]).diagnostics)
+            failures.extend(_no_match(pattern, [*default, *chain(*others)]).diagnostics)
     if failures:
         raise DriverError(failures)
-    return tuple(name for name in (*bundled, *chain(*others)) if name in chosen)
+    return tuple(name for name in (*default, *chain(*others)) if name in chosen)
 
 
 def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
@@ -115,98 +115,122 @@ def _for_all_releases(pattern: str, known: Sequence[str]) -> str:
 
     A variant for torch's stable ABI has the first release that it fits in its name, and one of Python files has none.
     """
-    cells = {name: parse(name) for name in known if is_identifier(name)}
+    configurations = {name: parse(name) for name in known if is_identifier(name)}
     meant: dict[str, None] = {}
     late: dict[str, None] = {}
-    for name, cell in cells.items():
-        if cell.tvm_ffi or not (cell.stable or cell.is_noarch):
+    for name, configuration in configurations.items():
+        if configuration.tvm_ffi or not (configuration.stable or configuration.is_noarch):
             continue
-        releases = {release for glob in expand(pattern) for release in _releases(glob, cell)}
-        if any(cell.torch is None or numbers(release) >= numbers(cell.torch) for release in releases):
+        releases = {release for glob in expand(pattern) for release in _releases(glob, configuration)}
+        if any(configuration.torch is None or numbers(release) >= numbers(configuration.torch) for release in releases):
             meant[name] = None
         elif releases:
-            late[cell.torch or ""] = None
+            late[configuration.torch or ""] = None
     if meant:
-        kind = "of Python files only" if any(cells[name].is_noarch for name in meant) else "for torch's stable ABI"
+        kind = (
+            "of Python files only"
+            if any(configurations[name].is_noarch for name in meant)
+            else "for torch's stable ABI"
+        )
         return f"this project is {kind}: do you mean {' or '.join(f'`{name}`' for name in meant)}?"
     return f"this project is for torch's stable ABI, from torch {' or '.join(late)} on;" if late else ""
 
 
-def _releases(glob: str, cell: Cell) -> Iterator[str]:
-    """The torch releases for which a pattern would mean a cell, if the cell were for that release alone."""
+def _releases(glob: str, configuration: Configuration) -> Iterator[str]:
+    """The torch releases for which a pattern would mean a variant, if the variant were for that release alone."""
     named = {word: one.family for word in glob.split("-") if (one := backend_of(word))}
-    backends = [word for word, family in named.items() if cell.is_noarch and cell.backend in {family, UNIVERSAL}]
-    alone = cell._replace(stable=False, cpu=cell.cpu or USUAL_CPU, os=cell.os or "linux")
-    for release, abi, backend in product(_RELEASES, _ABIS, [cell.backend, *backends]):
+    backends = [
+        word
+        for word, family in named.items()
+        if configuration.is_noarch and configuration.backend in {family, UNIVERSAL}
+    ]
+    alone = configuration._replace(stable=False, cpu=configuration.cpu or USUAL_CPU, os=configuration.os or "linux")
+    for release, abi, backend in product(_RELEASES, _ABIS, [configuration.backend, *backends]):
         if fnmatchcase(spell(alone._replace(torch=release, abi=abi, backend=backend)), glob):
             yield release
 
 
 def narrow(
-    words: Words, bundled: Sequence[Cell], others: Sequence[Cell], *, default_first: bool = True
-) -> tuple[list[Cell], list[Cell]]:
-    """The cells that words mean, of those built by default and of the others.
+    words: Words, default: Sequence[Configuration], others: Sequence[Configuration], *, default_first: bool = True
+) -> tuple[list[Configuration], list[Configuration]]:
+    """The variants that words mean, of those built by default and of the others.
 
     Args:
         words: see there.
-        bundled: what is built by default.
-        others: what is built when named.
-        default_first: look for each torch with each backend as for a pattern: among the default cells, and among the
+        default: what is built by default.
+        others: what is built on request.
+        default_first: look for each torch with each backend as for a pattern: among the default variants, and among the
             others only if there is none. Else among all.
 
     Raises:
         DriverError: NO_SUCH_VARIANT, one diagnostic for each word that means nothing.
     """
-    cells = dict.fromkeys((*bundled, *others))
-    chosen: set[Cell] = set()
+    configurations = dict.fromkeys((*default, *others))
+    chosen: set[Configuration] = set()
     for torch, backend in product(words.torch or (None,), words.backends or (None,)):
-        for group in (bundled, others):
-            found = {cell for cell in group if is_for(cell, torch, backend)}
+        for group in (default, others):
+            found = {configuration for configuration in group if is_for(configuration, torch, backend)}
             chosen |= found
             if found and default_first:
                 break
-    for found, beside in (({*cells}, ANY), (chosen, words)):  # a word that means nothing by itself, or with the others
-        torches = [one for one in words.torch if not any(is_for(cell, one, None) for cell in found)]
-        backends = [one for one in words.backends if not any(is_for(cell, None, one) for cell in found)]
+    for found, beside in (
+        ({*configurations}, ANY),
+        (chosen, words),
+    ):  # a word that means nothing by itself, or with the others
+        torches = [one for one in words.torch if not any(is_for(configuration, one, None) for configuration in found)]
+        backends = [
+            one for one in words.backends if not any(is_for(configuration, None, one) for configuration in found)
+        ]
         if words.in_any and chosen and all(backend_of(one) for one in backends):
             continue
         if torches or backends:
-            failures = [_no_word("torch", torch, beside.backends, cells) for torch in torches]
-            raise DriverError(failures + [_no_word("backend", backend, beside.torch, cells) for backend in backends])
-    return [cell for cell in bundled if cell in chosen], [cell for cell in others if cell in chosen]
+            failures = [_no_word("torch", torch, beside.backends, configurations) for torch in torches]
+            raise DriverError(
+                failures + [_no_word("backend", backend, beside.torch, configurations) for backend in backends]
+            )
+    return [configuration for configuration in default if configuration in chosen], [
+        configuration for configuration in others if configuration in chosen
+    ]
 
 
-def means(words: Words, cell: Cell) -> bool:
-    """Whether words are about a cell, apart from its CPU."""
+def means(words: Words, configuration: Configuration) -> bool:
+    """Whether words are about a variant, apart from its CPU."""
     pairs = product(words.torch or (None,), words.backends or (None,))
-    return any(is_for(cell, torch, backend) for torch, backend in pairs)
+    return any(is_for(configuration, torch, backend) for torch, backend in pairs)
 
 
-def is_for(cell: Cell, torch: str | None, backend: str | None) -> bool:
-    """Whether a cell is for a torch release and a backend; None is any.
+def is_for(configuration: Configuration, torch: str | None, backend: str | None) -> bool:
+    """Whether a variant is for a torch release and a backend; None is any.
 
     One for torch's stable ABI is for its release and all later ones; one with Python files only is for every release of
     torch and of its backend, and a universal one for every backend.
     """
-    if torch and cell.torch and torch != cell.torch and not (cell.stable and numbers(torch) > numbers(cell.torch)):
+    if (
+        torch
+        and configuration.torch
+        and torch != configuration.torch
+        and not (configuration.stable and numbers(torch) > numbers(configuration.torch))
+    ):
         return False
-    if backend is None or backend in {cell.backend, cell.family}:
+    if backend is None or backend in {configuration.backend, configuration.family}:
         return True
     known = backend_of(backend)
-    return known is not None and cell.is_noarch and cell.backend in {UNIVERSAL, known.family}
+    return known is not None and configuration.is_noarch and configuration.backend in {UNIVERSAL, known.family}
 
 
-def _no_word(kind: str, word: str, beside: Sequence[str], cells: Collection[Cell]) -> Diagnostic:
-    """The error for a word that means no cell.
+def _no_word(kind: str, word: str, beside: Sequence[str], configurations: Collection[Configuration]) -> Diagnostic:
+    """The error for a word that means no variant.
 
     Args:
         kind: `torch` or `backend`.
         word: what was asked for.
         beside: words of the other kind, which limit what there is.
-        cells: all of the project.
+        configurations: all of the project.
     """
-    torches = sorted({cell.torch for cell in cells if cell.torch}, key=numbers)
-    backends = sorted({name for cell in cells for name in (cell.backend, cell.family)})
+    torches = sorted({configuration.torch for configuration in configurations if configuration.torch}, key=numbers)
+    backends = sorted(
+        {name for configuration in configurations for name in (configuration.backend, configuration.family)}
+    )
     hint = did_you_mean(word, torches if kind == "torch" else backends)
     there = [f"torch {', '.join(torches)}"] if torches else []
     there.append(f"the backends {', '.join(backends)}")

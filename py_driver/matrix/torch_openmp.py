@@ -18,7 +18,7 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
-from py_driver.matrix.cells import USUAL_CPU
+from py_driver.matrix.configurations import USUAL_CPU
 from py_driver.matrix.torch_symbols import soname, versions
 from py_driver.system.cache import cache_root
 
@@ -59,7 +59,7 @@ def _wheels(lock: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def is_current(recorded: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
     """Whether a record is of the wheels in the torch part of a lock, and of no others."""
-    wheels = {key: one.get("sha256") for key, one in _wheels(lock).items()}
+    wheels = {key: wheel.get("sha256") for key, wheel in _wheels(lock).items()}
     return wheels == {version: one["sha256"] for version, one in recorded.items()}
 
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 LIBRARIES: Final = {
-    name: (*sorted((*one.torch_libraries, *one.recorded)),) for name, one in BUILT.items() if one.recorded is not None
+    name: (*sorted((*family.torch_libraries, *family.recorded)),)
+    for name, family in BUILT.items()
+    if family.recorded is not None
 }
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
@@ -83,7 +85,7 @@ def _wheels(part: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], tuple[str,
     found = [(part["archive"], (*LIBRARIES,))]
     for wheel in part.get("cross", {}).values():
         families = {known.family for name in wheel["backends"] if (known := backend_of(name))}
-        found.append((wheel, tuple(one for one in LIBRARIES if one in families)))
+        found.append((wheel, tuple(library for library in LIBRARIES if library in families)))
     return found
 
 
@@ -103,7 +105,7 @@ def read_table(path: Path) -> tuple[tuple[Column, ...], Table]:
     try:
         line, rest = data.split(b"\n", 1)
         head = json.loads(line)
-        columns, count = tuple(Column(**one) for one in head["columns"]), head["count"]
+        columns, count = tuple(Column(**column) for column in head["columns"]), head["count"]
         width = _width(columns)
         if len(rest) != count * (_HASH + width):
             raise ValueError(f"{len(rest)} bytes for {count} symbols")  # noqa: TRY301  (one message for all)
@@ -120,7 +122,7 @@ def read_table(path: Path) -> tuple[tuple[Column, ...], Table]:
 def write_table(columns: tuple[Column, ...], table: Table) -> bytes:
     """A table as it stands in the file; symbols that no column defines are left out."""
     keys = sorted(key for key, mask in table.items() if mask)
-    head = {"columns": [one._asdict() for one in columns], "count": len(keys)}
+    head = {"columns": [column._asdict() for column in columns], "count": len(keys)}
     width = _width(columns)
     hashes = b"".join(key.to_bytes(_HASH, "little") for key in keys)
     masks = b"".join(table[key].to_bytes(width, "little") for key in keys)
@@ -219,12 +221,12 @@ def versions(library: Path) -> Iterable[str]:
     found = []
     with _mapped(library) as elf:
         for table, strings in _sections(elf, _SHT_VERDEF):
-            at, step = table.start, 1
-            while step:
-                aux, step = struct.unpack_from("<II", elf, at + 12)
+            at, action = table.start, 1
+            while action:
+                aux, action = struct.unpack_from("<II", elf, at + 12)
                 (name,) = struct.unpack_from("<I", elf, at + aux)
                 found.append(_text(elf, strings + name))
-                at += step
+                at += action
     return found
 
 

@@ -9,7 +9,7 @@ import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
-from py_driver.matrix.cells import CPUS, USUAL_CPU
+from py_driver.matrix.configurations import CPUS, USUAL_CPU
 from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
@@ -23,7 +23,10 @@ Table = dict[str, Any]
 _MINOR: Final = r"[1-9]\.(0|[1-9][0-9]?)"
 _VERSIONS: Final = {
     "torch": (_MINOR, "of torch, e.g. 2.13"),
-    **{one.family: (one.digits.replace(")(", r")\.("), f"of {one.title}, e.g. {one.example}") for one in TOOLKITS},
+    **{
+        backend.family: (backend.digits.replace(")(", r")\.("), f"of {backend.title}, e.g. {backend.example}")
+        for backend in TOOLKITS
+    },
     "cutlass": (_MINOR, "of CUTLASS, e.g. 4.5"),
 }
 """What a version may look like: others have no place in the identifiers of variants, or one that is taken."""
@@ -71,7 +74,7 @@ _LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
     "torch": _TORCH,
-    **{one.family: {**_TOOLKIT, **one.release_keys} for one in TOOLKITS},
+    **{backend.family: {**_TOOLKIT, **backend.release_keys} for backend in TOOLKITS},
     "cutlass": _CUTLASS,
     "library": _LIBRARY,
 }
@@ -119,7 +122,7 @@ def extended(table: Table, extension: Extension, file: str) -> Table:
         merged["platform"] = {**table["platform"], "cpus": [*extension.cpus]}
     for kind in _TABLES:
         key = key_of(kind)
-        releases = {one[key]: one for one in table.get(kind, ())} | {one[key]: one for one in own[kind]}
+        releases = {one[key]: one for one in table.get(kind, ())} | {release[key]: release for release in own[kind]}
         merged[kind] = list(releases.values())
     if wrong := list(_contradictions(own, merged, file)):
         raise DriverError(wrong)
@@ -189,11 +192,11 @@ def _platform(platform: object, file: str) -> Iterator[Diagnostic]:
         advice = f"the only key is `{_DEFAULT_CPUS}`"
         yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=advice)
     cpus = platform.get(_DEFAULT_CPUS, [USUAL_CPU])
-    if not isinstance(cpus, list) or not all(isinstance(one, str) for one in cpus):
+    if not isinstance(cpus, list) or not all(isinstance(cpu, str) for cpu in cpus):
         yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{_DEFAULT_CPUS}` must be a list of strings")
     elif not cpus or len(set(cpus)) < len(cpus) or not set(cpus) <= set(CPUS):
         message = (
-            f"{place}: `{_DEFAULT_CPUS}` must list one or both of {', '.join(f'`{one}`' for one in CPUS)}, each once"
+            f"{place}: `{_DEFAULT_CPUS}` must list one or both of {', '.join(f'`{cpu}`' for cpu in CPUS)}, each once"
         )
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
 
@@ -263,7 +266,7 @@ def _library(library: Table, place: str) -> Iterator[Diagnostic]:
     if not _PINS["sha256"].fullmatch(library["sha256"]):
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `sha256` must be 64 lower-case hexadecimal digits")
     for key, paths in (("root", [library["root"]]), ("include", library["include"])):
-        if wrong := [one for one in paths if not _ROOT.fullmatch(one) and (key, one) != ("include", ".")]:
+        if wrong := [path for path in paths if not _ROOT.fullmatch(path) and (key, path) != ("include", ".")]:
             message = f"{place}: `{wrong[0]}` in `{key}` is no directory in the archive"
             yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if not re.fullmatch(r"[1-9][0-9]\.[0-9]{1,2}", library.get("minimum-cuda", "12.3")):
@@ -282,7 +285,7 @@ def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
 
 def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
     """What is wrong with a torch release."""
-    backends = {name for name, one in BUILT.items() if not one.prefix}
+    backends = {name for name, family in BUILT.items() if not family.prefix}
     backends |= {backend.name_of(one["version"]) for backend in TOOLKITS for one in merged[backend.family]}
     for name in [*release["backends"], *release.get("named", ())]:
         if name not in backends:
@@ -316,8 +319,8 @@ def _archive(archive: object, more: Collection[str], merged: Table, place: str) 
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
         return
     texts = all(isinstance(value, str) for key, value in archive.items() if key not in ("slim", "size"))
-    slim = archive.get("slim", [])
-    if not texts or not isinstance(slim, list) or not all(isinstance(one, str) for one in slim):
+    members = archive.get("slim", [])
+    if not texts or not isinstance(members, list) or not all(isinstance(member, str) for member in members):
         message = f"{place}: the values of an archive are strings, and `slim` is a list of strings"
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
@@ -326,7 +329,7 @@ def _archive(archive: object, more: Collection[str], merged: Table, place: str) 
     if missing or not pinned:
         lack = f"`{min(missing)}`" if missing else "a name, `==` and a version"
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
-    elif wrong := [one for one in slim if re.search("[{}]", _BRACES.sub("", one))]:
+    elif wrong := [member for member in members if re.search("[{}]", _BRACES.sub("", member))]:
         advice = "known are {component}, {stem} and {release}"
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown word in `slim`: `{wrong[0]}`", help=advice)
     elif more and archive["layout"] not in merged["layouts"]:

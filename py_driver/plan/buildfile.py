@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from py_driver.matrix.cells import ALL, USUAL_CPU
+from py_driver.matrix.configurations import ALL, USUAL_CPU
 from py_driver.plan.identity import canonical, label_order
 from py_driver.plan.staging import staged
 
@@ -45,8 +45,8 @@ def render(plan: Plan, prefix: str) -> str:
     calls = [_call("kernel_id", _identity(identity, plan)) for identity in plan.identities]
     calls += [_call("kernel_objects", _group(group)) for group in plan.groups]
     calls += [_call("kernel_variant", _variant(variant, plan)) for variant in plan.variants]
-    if bundled := tuple(f":{variant.name}" for variant in plan.variants if variant.bundled):
-        calls.append(_call("kernel_bundle", {"name": ALL, "variants": bundled}))
+    if default := tuple(f":{variant.name}" for variant in plan.variants if variant.default):
+        calls.append(_call("kernel_bundle", {"name": ALL, "variants": default}))
     rules = sorted({call.partition("(")[0] for call in calls})
     symbols = ", ".join(quote(symbol) for symbol in rules)
     load = f"load({quote(f'{prefix}//rules:defs.bzl')}, {symbols})"
@@ -81,23 +81,23 @@ def _group(group: Group) -> dict[str, Value]:
 
 
 def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
-    cell = variant.cell
+    configuration = variant.configuration
     return {
         "name": variant.name,
         "archs": variant.exact_archs,
-        "cpu": cell.cpu if cell.cpu and cell.cpu != USUAL_CPU else "",
+        "cpu": configuration.cpu if configuration.cpu and configuration.cpu != USUAL_CPU else "",
         "torch": variant.needs.torch or "",
         "tvm_ffi": variant.needs.tvm_ffi or "",
         "cxx_abi": variant.needs.abi or "",
-        "stable_abi": cell.torch if cell.torch and cell.stable else "",
-        "backend": cell.backend,
+        "stable_abi": configuration.torch if configuration.torch and configuration.stable else "",
+        "backend": configuration.backend,
         "id": f":{variant.identity}",
         "metadata": canonical(variant.metadata),
         "more_flags": variant.more_flags,
         "objects": tuple(f":{name}" for name in variant.groups),
         "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,
-        "tags": () if variant.bundled else ("manual",),
+        "tags": () if variant.default else ("manual",),
     }
 
 

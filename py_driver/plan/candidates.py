@@ -1,11 +1,11 @@
-"""The compiled cells that a project may have: those of the matrix, or for torch's stable ABI one for each backend."""
+"""The compiled variants that a project may have: those of the matrix, or one for each backend for the stable ABI."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.manifest.model import TVM_FFI
-from py_driver.matrix.cells import Cell
+from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.toolkits import numbers
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ _ABI = "cxx11"
 
 
 class Candidate(NamedTuple):
-    """A cell that a project may have.
+    """A variant that a project may have.
 
     Attributes:
-        cell: which.
-        needs: the cell of the matrix with what it is compiled against; the same but for the stable ABI.
-        bundled: whether it is built by default.
+        configuration: which.
+        needs: the variant of the matrix with what it is compiled against; the same but for the stable ABI.
+        default: whether it is built by default.
         reason: why no torch release will do, or nothing.
     """
 
-    cell: Cell
-    needs: Cell
-    bundled: bool
+    configuration: Configuration
+    needs: Configuration
+    default: bool
     reason: str = ""
 
 
@@ -40,7 +40,7 @@ def describe(what: str, bounds: Bounds) -> str:
 
 
 def candidates(framework: Framework, matrix: Matrix, families: Collection[str]) -> list[Candidate]:
-    """The cells that a project may have, as far as torch is concerned; those that are built by default first.
+    """The variants that a project may have, as far as torch is concerned; those that are built by default first.
 
     Args:
         framework: what the project says of torch.
@@ -48,37 +48,48 @@ def candidates(framework: Framework, matrix: Matrix, families: Collection[str]) 
         families: the backends, without their versions, that it compiles something for.
     """
     if framework.table == TVM_FFI:
-        cells = ((cell, bundled) for cell, bundled in matrix.tvm_ffi_cells() if cell.family in families)
-        return [Candidate(cell=cell, needs=cell, bundled=bundled) for cell, bundled in cells]
+        configurations = (
+            (configuration, default)
+            for configuration, default in matrix.tvm_ffi_configurations()
+            if configuration.family in families
+        )
+        return [
+            Candidate(configuration=configuration, needs=configuration, default=default)
+            for configuration, default in configurations
+        ]
     found: list[Candidate] = []
-    stable: dict[tuple[str, str | None], list[tuple[Cell, bool]]] = {}
-    for cell, bundled in matrix.cells():
-        if cell.family not in families:
+    stable: dict[tuple[str, str | None], list[tuple[Configuration, bool]]] = {}
+    for configuration, default in matrix.configurations():
+        if configuration.family not in families:
             continue
-        if cell.family in framework.stable_abi:
-            stable.setdefault((cell.backend, cell.cpu), []).append((cell, bundled))
+        if configuration.family in framework.stable_abi:
+            stable.setdefault((configuration.backend, configuration.cpu), []).append((configuration, default))
         else:
-            reason = "" if _admits(framework, cell) else describe("torch", framework.bounds)
-            found.append(Candidate(cell=cell, needs=cell, bundled=bundled, reason=reason))
-    found += [_stable(framework, cells) for cells in stable.values()]
-    return sorted(found, key=lambda one: not one.bundled)
+            reason = "" if _admits(framework, configuration) else describe("torch", framework.bounds)
+            found.append(Candidate(configuration=configuration, needs=configuration, default=default, reason=reason))
+    found += [_stable(framework, configurations) for configurations in stable.values()]
+    return sorted(found, key=lambda candidate: not candidate.default)
 
 
-def _admits(framework: Framework, cell: Cell) -> bool:
-    return framework.bounds.admit(numbers(cell.torch or "0"))
+def _admits(framework: Framework, configuration: Configuration) -> bool:
+    return framework.bounds.admit(numbers(configuration.torch or "0"))
 
 
-def _stable(framework: Framework, cells: list[tuple[Cell, bool]]) -> Candidate:
-    """The cell for the stable ABI in the place of all cells of one backend and CPU."""
-    first = cells[0][0]
+def _stable(framework: Framework, configurations: list[tuple[Configuration, bool]]) -> Candidate:
+    """The variant for the stable ABI in the place of all variants of one backend and CPU."""
+    first = configurations[0][0]
     version = (*framework.stable_abi[first.family].value, 0)[:2]
     torch = ".".join(map(str, version))
-    later = [(cell, bundled) for cell, bundled in cells if cell.abi == _ABI and numbers(cell.torch or "0") >= version]
-    admitted = [(cell, bundled) for cell, bundled in later if _admits(framework, cell)]
-    cell = Cell(torch=torch, stable=True, backend=first.backend, cpu=first.cpu, os=first.os)
+    later = [
+        (configuration, default)
+        for configuration, default in configurations
+        if configuration.abi == _ABI and numbers(configuration.torch or "0") >= version
+    ]
+    admitted = [(configuration, default) for configuration, default in later if _admits(framework, configuration)]
+    configuration = Configuration(torch=torch, stable=True, backend=first.backend, cpu=first.cpu, os=first.os)
     if not admitted:
         without = f"no torch release from {torch} on is built with {first.backend}"
         reason = describe("torch", framework.bounds) if later else without
-        return Candidate(cell=cell, needs=first, bundled=False, reason=reason)
-    needs = max((cell for cell, _ in admitted), key=lambda one: numbers(one.torch or "0"))
-    return Candidate(cell=cell, needs=needs, bundled=any(bundled for _, bundled in admitted))
+        return Candidate(configuration=configuration, needs=first, default=False, reason=reason)
+    needs = max((configuration for configuration, _ in admitted), key=lambda one: numbers(one.torch or "0"))
+    return Candidate(configuration=configuration, needs=needs, default=any(default for _, default in admitted))

@@ -31,7 +31,7 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
     """
     _check_framework(manifest, findings)
     matrix = releases.matrix
-    default = {cell.backend for cell, bundled in matrix.cells() if bundled}
+    default = {configuration.backend for configuration, is_default in matrix.configurations() if is_default}
     toolkits = [toolkit for toolkit in matrix.toolkits if toolkit.backend in default]
     for kernel in manifest.kernels:
         if kernel.language != CPP:
@@ -55,7 +55,9 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
 
 def _check_framework(manifest: Manifest, findings: Findings) -> None:
     framework = manifest.framework
-    stable = [framework.stable_abi[one] for one in BUILT if one in framework.stable_abi and one in manifest.built]
+    stable = [
+        framework.stable_abi[family] for family in BUILT if family in framework.stable_abi and family in manifest.built
+    ]
     for version in dict.fromkeys(stable):
         if findings.is_right(version.span):
             _check_stable_abi(version, findings)
@@ -171,7 +173,7 @@ def _of_tvm_ffi(manifest: Manifest, backend: str, families: Collection[str]) -> 
 
 def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
     """Note what is read and not built, and where `backends` and the sections disagree."""
-    families = {cell.family for cell, _ in matrix.tvm_ffi_cells()}
+    families = {configuration.family for configuration, _ in matrix.tvm_ffi_configurations()}
     asked = [backend.value for backend in manifest.backends]
     for backend in manifest.backends:
         if backend.value not in (*BUILT, UNIVERSAL):

@@ -110,11 +110,11 @@ def source_groups(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -
     table, binding = manifest.framework.table, binding_target(family)
     targets = {source: [binding] for source in split(manifest.framework.src, family)[0]}
     for source, sections in listers(manifest, family).items():
-        targets.setdefault(source, []).extend(one.target for one in sections)
+        targets.setdefault(source, []).extend(section.target for section in sections)
     lists: dict[tuple[str, ...], list[str]] = {}
     for source, by in sorted(targets.items()):
         lists.setdefault(tuple(by), []).append(source)
-    built = {one.target: one for one in admitted}
+    built = {section.target: section for section in admitted}
     alone = [(binding,), *((target,) for target in built)]
     common = [by for by in lists if len(by) > 1 and (binding in by or any(one in built for one in by))]
     return tuple(
@@ -137,7 +137,7 @@ def _source_group(
         by: the targets of all that list them.
     """
     bound = binding in by
-    names = (*([binding] if bound else []), *(one.target for one in sections))
-    titles = (*([f"[{table}]"] if bound else []), *(one.title for one in sections))
+    names = (*([binding] if bound else []), *(section.target for section in sections))
+    titles = (*([f"[{table}]"] if bound else []), *(section.title for section in sections))
     target = common_target(names, by) if len(by) > 1 else names[0]
     return SourceGroup(target, " and ".join(titles), bound, sections, sources)

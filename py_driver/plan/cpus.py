@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.matrix.cells import CPUS
+from py_driver.matrix.configurations import CPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,8 +92,10 @@ def note_cpus(manifest: Manifest, findings: Findings) -> None:
     """Collect a note for each part that is for one CPU alone."""
     found = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
     found += [
-        one for family in manifest.built for section in manifest.sections(family) for one in _bound_section(section)
+        bound for family in manifest.built for section in manifest.sections(family) for bound in _bound_section(section)
     ]
-    first = {(one.title, one.cpu): one for one in reversed(found)}
-    for one in first.values():
-        findings.note(f"{one.title} is for {one.cpu} alone, since its flags have `{one.flag.value}`", one.flag.span)
+    first = {(bound.title, bound.cpu): bound for bound in reversed(found)}
+    for bound in first.values():
+        findings.note(
+            f"{bound.title} is for {bound.cpu} alone, since its flags have `{bound.flag.value}`", bound.flag.span
+        )

@@ -154,7 +154,7 @@ class FileChecker:
 
     def check_binding(self, manifest: Manifest) -> None:
         """Collect a note for each CUDA or HIP source of the binding: what it is compiled for."""
-        built = [one for one in manifest.built if compiles(manifest, one)]
+        built = [backend for backend in manifest.built if compiles(manifest, backend)]
         for text in manifest.framework.src:
             owner = owner_of(text.value)
             if owner is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.manifest.model import Kernel, Manifest
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.matrix import Matrix
     from py_driver.plan.compile_groups import SourceGroup
     from py_driver.plan.project import Project
@@ -60,22 +60,24 @@ class Group(NamedTuple):
         return asks_for_openmp(self.cxx_flags) or OPENMP in self.depends
 
 
-def sections_of(manifest: Manifest, cell: Cell) -> tuple[Kernel, ...]:
-    """The kernel sections that a cell has."""
-    version = version_of(cell.backend)
+def sections_of(manifest: Manifest, configuration: Configuration) -> tuple[Kernel, ...]:
+    """The kernel sections that a variant has."""
+    version = version_of(configuration.backend)
     return tuple(
         section
-        for section in manifest.sections(cell.family)
+        for section in manifest.sections(configuration.family)
         if version is None or section.bounds.admit(numbers(version))
     )
 
 
-def chosen_archs(manifest: Manifest, cell: Cell, sections: Sequence[Kernel], matrix: Matrix) -> list[Archs | None]:
-    """The GPU architectures of each section in a cell; the default ones if the binding is all there is."""
-    if sections or not _device_sources(split(manifest.framework.src, cell.family)[0], cell.family):
-        return [_choose(section, cell, matrix) for section in sections]
-    toolkit = matrix.toolkit(cell.backend)
-    return [BUILT[cell.family].choose(None, toolkit)] if toolkit else []
+def chosen_archs(
+    manifest: Manifest, configuration: Configuration, sections: Sequence[Kernel], matrix: Matrix
+) -> list[Archs | None]:
+    """The GPU architectures of each section in a variant; the default ones if the binding is all there is."""
+    if sections or not _device_sources(split(manifest.framework.src, configuration.family)[0], configuration.family):
+        return [_choose(section, configuration, matrix) for section in sections]
+    toolkit = matrix.toolkit(configuration.backend)
+    return [BUILT[configuration.family].choose(None, toolkit)] if toolkit else []
 
 
 def _device_sources(sources: Iterable[str], family: str) -> list[str]:
@@ -83,13 +85,15 @@ def _device_sources(sources: Iterable[str], family: str) -> list[str]:
     return [source for source in sources if BUILT[family].sources and source.endswith(BUILT[family].sources)]
 
 
-def _choose(section: Kernel, cell: Cell, matrix: Matrix) -> Archs | None:
-    toolkit = matrix.toolkit(cell.backend)
+def _choose(section: Kernel, configuration: Configuration, matrix: Matrix) -> Archs | None:
+    toolkit = matrix.toolkit(configuration.backend)
     return archs_of(section, toolkit) if toolkit else None
 
 
-def make_group(project: Project, family: str, group: SourceGroup, cells: Iterable[Cell], matrix: Matrix) -> Group:
-    """The group of some sources, given one cell of each backend that links it.
+def make_group(
+    project: Project, family: str, group: SourceGroup, configurations: Iterable[Configuration], matrix: Matrix
+) -> Group:
+    """The group of some sources, given one variant of each backend that links it.
 
     The binding may include every header of its backend.
 
@@ -97,24 +101,28 @@ def make_group(project: Project, family: str, group: SourceGroup, cells: Iterabl
         project: with checked files.
         family: the backend.
         group: its sources, and the sections that list them.
-        cells: one for each version of the backend that links it.
+        configurations: one for each version of the backend that links it.
         matrix: the releases to build for.
     """
     manifest, framework = project.manifest, project.manifest.framework
-    targets = [*([binding_target(family)] if group.binding else []), *(one.target for one in group.sections)]
-    reach = [project.reach[one] for one in targets]
-    lists = [*([framework.src] if group.binding else []), *(one.src for one in group.sections)]
+    targets = [*([binding_target(family)] if group.binding else []), *(section.target for section in group.sections)]
+    reach = [project.reach[target] for target in targets]
+    lists = [*([framework.src] if group.binding else []), *(section.src for section in group.sections)]
     offered = manifest.sections(family) if group.binding else ()
-    headers = {header for src in (*lists, *(one.src for one in offered)) for header in split(src)[1]}
+    headers = {header for src in (*lists, *(section.src for section in offered)) for header in split(src)[1]}
     # hipify gets all sources of a group anyway.
     known = set(group.sources) if BUILT[family].rewriter and not group.binding else set()
     headers |= {file for one in reach for file in one.files} - known
-    includes = [*([framework.include] if group.binding else []), *(one.include for one in group.sections)]
+    includes = [*([framework.include] if group.binding else []), *(section.include for section in group.sections)]
     # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
-    ordered = [*reversed([values(one) for one in includes]), *(one.includes for one in reach)]
+    ordered = [*reversed([values(include) for include in includes]), *(one.includes for one in reach)]
     reached = [name for one in reach for name in one.depends]
     device = group.sections or _device_sources(group.sources, family)
-    chosen = {cell.backend: _archs(manifest, group, cell, matrix) for cell in cells if device}
+    chosen = {
+        configuration.backend: _archs(manifest, group, configuration, matrix)
+        for configuration in configurations
+        if device
+    }
     return Group(
         name=group.target,
         title=group.title,
@@ -147,12 +155,14 @@ def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ..
     """The include directories that have any of the files below them: those of other backends have none."""
     listed = list(files)
     return tuple(
-        one for one in dict.fromkeys(directories) if one == "." or any(file.startswith(f"{one}/") for file in listed)
+        directory
+        for directory in dict.fromkeys(directories)
+        if directory == "." or any(file.startswith(f"{directory}/") for file in listed)
     )
 
 
-def _archs(manifest: Manifest, group: SourceGroup, cell: Cell, matrix: Matrix) -> Archs | None:
-    """The GPU architectures of a group in a cell: of the sections that list its sources, or of all."""
-    found = chosen_archs(manifest, cell, group.sections or sections_of(manifest, cell), matrix)
+def _archs(manifest: Manifest, group: SourceGroup, configuration: Configuration, matrix: Matrix) -> Archs | None:
+    """The GPU architectures of a group in a variant: of the sections that list its sources, or of all."""
+    found = chosen_archs(manifest, configuration, group.sections or sections_of(manifest, configuration), matrix)
     archs = [one for one in found if one is not None]
     return united(archs) if archs else None

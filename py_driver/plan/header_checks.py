@@ -63,13 +63,17 @@ def check_includes(
         unusable: files that sections list and that cannot be read.
         findings: gets UNLISTED_HEADER, PATH_ESCAPES, OP_REGISTRATION and notes, of which some are TORCH_NOT_DECLARED.
     """
-    compiled = [one for one in manifest.kernels if one.backend.value in manifest.built and one.backend.value in BUILT]
+    compiled = [
+        kernel
+        for kernel in manifest.kernels
+        if kernel.backend.value in manifest.built and kernel.backend.value in BUILT
+    ]
     framework = manifest.framework
     bound_alone = (backend for backend in manifest.built if compiles(manifest, backend))
     backends = dict.fromkeys([*(one.backend.value for one in compiled), *bound_alone])
     if not backends:
         return {}
-    src = {*values(framework.src), *(name for one in manifest.kernels for name in values(one.src))}
+    src = {*values(framework.src), *(name for kernel in manifest.kernels for name in values(kernel.src))}
     src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
     files = ProjectFiles(links, src, plain, unusable, framework.extensions)
@@ -111,7 +115,7 @@ def _directories(manifest: Manifest, backends: Iterable[str]) -> Mapping[tuple[s
     return {
         (backend, source): {
             text.value: text
-            for include in (*(one.include for one in sections), bound.get(source, ()))
+            for include in (*(section.include for section in sections), bound.get(source, ()))
             for text in include
         }
         for backend in backends
@@ -122,8 +126,8 @@ def _directories(manifest: Manifest, backends: Iterable[str]) -> Mapping[tuple[s
 def _compiled_for(manifest: Manifest, found: Mapping[str, Reach]) -> dict[str, dict[str, None]]:
     """For each backend the files that are compiled for it, and those that they include."""
     by_backend: dict[str, dict[str, None]] = {}
-    bound = {binding_target(one): (one, manifest.framework.src) for one in BUILT}
-    sections = {one.target: (one.backend.value, one.src) for one in manifest.kernels}
+    bound = {binding_target(family): (family, manifest.framework.src) for family in BUILT}
+    sections = {kernel.target: (kernel.backend.value, kernel.src) for kernel in manifest.kernels}
     for target, reach in found.items():
         backend, src = {**bound, **sections}[target]
         by_backend.setdefault(backend, {}).update(dict.fromkeys((*split(src, backend)[0], *reach.files)))

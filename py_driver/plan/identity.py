@@ -1,4 +1,4 @@
-"""What the unique id of a backend's variants is made from: the files, and the configuration that all cells share."""
+"""What the unique id of a backend's variants is made from: the files, and the configuration that all variants share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Identity(NamedTuple):
     Attributes:
         name: of its target, e.g. `cuda_id`.
         backend: `cpu`, `cuda`, `rocm` or `universal`.
-        settings: the configuration that is the same in every cell, ready for JSON.
+        settings: the configuration that is the same in every variant, ready for JSON.
         files: every file that belongs to the backend, sorted.
     """
 
@@ -101,7 +101,7 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 def _shared(manifest: Manifest, family: str) -> dict[str, list[str]]:
     """The sources that several sections list, with these in the order of the file, which is that of their flags."""
     by_source = sorted(listers(manifest, family).items())
-    return {source: [one.name.value for one in sections] for source, sections in by_source if len(sections) > 1}
+    return {source: [section.name.value for section in sections] for source, sections in by_source if len(sections) > 1}
 
 
 def _section_config(section: Kernel) -> dict[str, Any]:

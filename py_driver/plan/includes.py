@@ -48,7 +48,7 @@ _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 
 
 _ALL = frozenset(BUILT)
-_MACROS = {one.macro: frozenset({name}) for name, one in BUILT.items()}
+_MACROS = {family.macro: frozenset({name}) for name, family in BUILT.items()}
 _DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|\b(\w+))")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
 _OPENMP = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*_OPENMP\s*\)?\s*\)?")
@@ -316,14 +316,14 @@ def use(text: str, macro: str) -> Include | None:
         return None
     line = text.rfind("\n", 0, start) + 1
     found = scan(f"{text[:line]}#include <{macro}>\n{text[line:]}")
-    return next(one._replace(start=start) for one in found if one.path == macro)
+    return next(include._replace(start=start) for include in found if include.path == macro)
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
     """Whether an include guard is around a text but for comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":
         directives = directives[1:]
-    names = [one["name"] for one in directives]
+    names = [directive["name"] for directive in directives]
     if len(names) <= len(_GUARD) or names[1] != "define" or names[-1] != "endif":
         return False
     opening = _GUARD.get(names[0])

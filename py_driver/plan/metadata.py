@@ -43,8 +43,8 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
         "name": manifest.name.value.replace("_", "-"),
         "version": manifest.version,
         "license": manifest.license,
-        "python-depends": [name for one in depends for name in one.python],
-        "kernel-depends": [_kernel_depend(kernel) for one in depends for kernel in one.kernels],
+        "python-depends": [name for depend in depends for name in depend.python],
+        "kernel-depends": [_kernel_depend(kernel) for depend in depends for kernel in depend.kernels],
         "backend": backend,
     }
     places = {"upstream": manifest.upstream, "source": manifest.source}

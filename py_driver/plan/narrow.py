@@ -46,9 +46,11 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
         before = _sections(variant, groups)
         if before and not any(_serving(one.kept, archs) for one in before):
             reason = f"it has no device code for {' or '.join(archs)}"
-            excluded.append(Excluded(cell=variant.cell, reason=reason))
+            excluded.append(Excluded(configuration=variant.configuration, reason=reason))
         else:
-            variants.append(_variant(variant, {arch for one in _sections(variant, new) for arch in one.kept}, archs))
+            variants.append(
+                _variant(variant, {arch for section in _sections(variant, new) for arch in section.kept}, archs)
+            )
     return plan._replace(
         groups=tuple(new.values()),
         variants=tuple(variants),
@@ -71,19 +73,19 @@ def served(plan: Plan, archs: Sequence[str]) -> tuple[str, ...]:
 def _compiled(plan: Plan) -> set[str]:
     """The architectures that a plan has device code for."""
     groups = {group.name: group for group in plan.groups}
-    return {arch for variant in plan.variants for one in _sections(variant, groups) for arch in one.kept}
+    return {arch for variant in plan.variants for section in _sections(variant, groups) for arch in section.kept}
 
 
 def _serving(kept: Iterable[str], archs: Sequence[str]) -> tuple[str, ...]:
     """Those of some architectures, of any backend, that serve GPUs."""
     listed = [*kept]
-    return tuple(arch for one in BUILT.values() if one.arch for arch in one.serving(listed, archs))
+    return tuple(arch for family in BUILT.values() if family.arch for arch in family.serving(listed, archs))
 
 
 def _sections(variant: Variant, groups: Mapping[str, Group]) -> list[Archs]:
     """The architectures of each section of a variant that is for GPUs."""
-    sections = (groups[name].archs.get(variant.cell.backend) for name in variant.groups)
-    return [one for one in sections if one is not None]
+    sections = (groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
+    return [section for section in sections if section is not None]
 
 
 def _group(group: Group, archs: Sequence[str]) -> Group:
@@ -100,7 +102,7 @@ def _variant(variant: Variant, kept: set[str], archs: Sequence[str]) -> Variant:
     """A variant with some architectures; one without any device code as it was."""
     if not kept:
         return variant
-    plain = BUILT[variant.cell.family].plain
+    plain = BUILT[variant.configuration.family].plain
     backend = {**variant.metadata["backend"], "archs": sorted({plain(arch) for arch in kept})}
     metadata = {**variant.metadata, "backend": backend, ONLY_ARCHS: list(archs)}
     return variant._replace(archs=tuple(sorted(kept)), metadata=metadata)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from py_driver.plan.op_registrations import Registration
     from py_driver.plan.project_files import ProjectFiles
 
-_KEYS = {name: one.dispatch_keys for name, one in BUILT.items()}
+_KEYS = {name: family.dispatch_keys for name, family in BUILT.items()}
 """The dispatch keys of the tensors of a backend."""
 
 _OF_DEVICES = frozenset(("CPU", "CUDA", "HIP", "HPU", "IPU", "MPS", "MTIA", "Meta", "PrivateUse1", "VE", "XLA", "XPU"))
@@ -111,11 +111,11 @@ class OpChecker:
         read = {path: registrations(self._files.text(path)) for path in self._paths}
         ops, bad = [], False
         for path, found in read.items():
-            for one in found.found:
-                if one.text is None:
+            for registration in found.found:
+                if registration.text is None:
                     continue
-                op = _Op(path, _name(one), one)
-                wrong = _problem(one)
+                op = _Op(path, _name(registration), registration)
+                wrong = _problem(registration)
                 bad = bad or wrong is not None
                 if wrong:
                     self._tell(op, wrong)

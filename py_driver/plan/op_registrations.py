@@ -141,10 +141,10 @@ def _calls(code: str) -> Iterator[_Call]:
     """The calls of all blocks and functions, and the blocks, in a text without comments and strings."""
     visible = without_directives(code)
     macros = {found["macro"] for found in DIRECTIVE.finditer(code)}
-    blocks = [one for one in _BLOCK.finditer(code) if one["parameter"] is None]
-    bodies = [(one.end(), _closing(code, one.end() - 1, "{", "}")) for one in blocks]
+    blocks = [match for match in _BLOCK.finditer(code) if match["parameter"] is None]
+    bodies = [(match.end(), _closing(code, match.end() - 1, "{", "}")) for match in blocks]
     for block in blocks:
-        arguments = [one.strip() for one in block["arguments"].split(",")]
+        arguments = [part.strip() for part in block["arguments"].split(",")]
         name, foreign = arguments[0], arguments[0] in _FOREIGN
         exact = name == "TORCH_EXTENSION_NAME" or not (name.isupper() or name in macros)
         certain = visible[block.start()] != " "

@@ -23,11 +23,14 @@ def with_cuda_flags(plan: Plan, flags: Sequence[str]) -> Plan:
     if not flags:
         return plan
     identities = [
-        one._replace(settings={**one.settings, "more-cuda-flags": [*flags]}) if one.backend == _CUDA else one
-        for one in plan.identities
+        identity._replace(settings={**identity.settings, "more-cuda-flags": [*flags]})
+        if identity.backend == _CUDA
+        else identity
+        for identity in plan.identities
     ]
     groups = [
-        one._replace(cuda_flags=(*one.cuda_flags, *flags)) if one.backend == _CUDA else one for one in plan.groups
+        group._replace(cuda_flags=(*group.cuda_flags, *flags)) if group.backend == _CUDA else group
+        for group in plan.groups
     ]
     return plan._replace(groups=tuple(groups), identities=tuple(identities), is_changed=True)
 
@@ -44,7 +47,7 @@ def with_configurations(plan: Plan, variant: Variant, section: str, flags: Mappi
         flags: of all compilers, by what a variant is to be called besides the name of the one.
     """
     variants = [
-        variant._replace(suffix=f"-{name}", more_flags=(section, *some), bundled=False) for name, some in flags.items()
+        variant._replace(suffix=f"-{name}", more_flags=(section, *flag), default=False) for name, flag in flags.items()
     ]
     return plan._replace(variants=tuple(variants), is_changed=True)
 
@@ -53,14 +56,14 @@ def with_ptx(plan: Plan) -> Plan:
     """A plan whose CUDA libraries have the PTX from which their machine code was made, for each architecture."""
     groups = []
     for group in plan.groups:
-        archs = {backend: one._replace(kept=_with_ptx(one.kept)) for backend, one in group.archs.items()}
+        archs = {backend: arch._replace(kept=_with_ptx(arch.kept)) for backend, arch in group.archs.items()}
         groups.append(group._replace(archs=archs) if group.backend == _CUDA else group)
     return plan._replace(groups=tuple(groups), variants=tuple(map(_variant, plan.variants)), is_changed=True)
 
 
 def _variant(variant: Variant) -> Variant:
     """A variant that says that it has PTX, too."""
-    if variant.cell.family != _CUDA or not variant.archs:
+    if variant.configuration.family != _CUDA or not variant.archs:
         return variant
     archs = _with_ptx(variant.archs)
     backend = {**variant.metadata["backend"], "archs": sorted(archs)}

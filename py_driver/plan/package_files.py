@@ -106,7 +106,7 @@ class _Package:
         """A package that stands where this one should, or nothing."""
         parent = Path(self._root).parent
         try:
-            names = sorted(one.parent.name for one in (self._directory / parent).glob("*/__init__.py"))
+            names = sorted(path.parent.name for path in (self._directory / parent).glob("*/__init__.py"))
         except OSError:
             return ""
         return f"{parent}/{names[0]}" if names else ""

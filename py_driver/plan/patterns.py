@@ -107,7 +107,11 @@ def _entries(root: str, folder: str, pattern: str) -> Iterable[os.DirEntry[str]]
     matches = _matcher(pattern)
     try:
         with os.scandir(f"{root}/{folder}") as entries:
-            return [one for one in entries if matches(one.name) and one.name.startswith(".") == pattern.startswith(".")]
+            return [
+                entry
+                for entry in entries
+                if matches(entry.name) and entry.name.startswith(".") == pattern.startswith(".")
+            ]
     except OSError:
         return []
 

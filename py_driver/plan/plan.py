@@ -1,4 +1,4 @@
-"""manifest x matrix -> plan: which cells, and what each compiles. Pure, and a matter of milliseconds."""
+"""manifest x matrix -> plan: which variants, and what each compiles. Pure, and a matter of milliseconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.manifest.model import TVM_FFI, values
 from py_driver.matrix.backends import BUILT, arch_order, backend_of, version_of
-from py_driver.matrix.cells import USUAL_CPU, Cell, spell
+from py_driver.matrix.configurations import USUAL_CPU, Configuration, spell
 from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
 from py_driver.plan.compile_groups import compiles, source_groups
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """A cell that is built.
+    """A variant that is built.
 
     Attributes:
-        cell: which.
-        needs: the cell with the torch release and the C++ ABI that it is compiled against, which the identifier of a
-            stable cell does not say.
-        bundled: whether it is built by default.
+        configuration: which.
+        needs: the variant with the torch release and the C++ ABI that it is compiled against, which the identifier of a
+            stable variant does not say.
+        default: whether it is built by default.
         groups: the names of the groups that it links.
         archs: the GPU architectures that it has, sorted as text as upstream does, or None.
         identity: the name of the identity's target.
         metadata: what its metadata.json says besides the id and the digest.
-        suffix: what tells it from other variants of the cell, see `py_driver.plan.overrides`; empty for most.
+        suffix: what tells it from others of the same configuration, see `py_driver.plan.overrides`; empty for most.
         more_flags: the name of one of its groups and further options for that, likewise.
     """
 
-    cell: Cell
-    needs: Cell
-    bundled: bool
+    configuration: Configuration
+    needs: Configuration
+    default: bool
     groups: tuple[str, ...]
     archs: tuple[str, ...] | None
     identity: str
@@ -59,8 +59,8 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The cell's identifier, and the suffix."""
-        return f"{spell(self.cell)}{self.suffix}"
+        """The variant's identifier, and the suffix."""
+        return f"{spell(self.configuration)}{self.suffix}"
 
     @property
     def shown_archs(self) -> str:
@@ -71,13 +71,13 @@ class Variant(NamedTuple):
     def exact_archs(self) -> tuple[str, ...]:
         """Its archs, if they have features, which metadata.json does not say; else none."""
         archs = self.archs or ()
-        return archs if any(BUILT[self.cell.family].plain(arch) != arch for arch in archs) else ()
+        return archs if any(BUILT[self.configuration.family].plain(arch) != arch for arch in archs) else ()
 
 
 class Excluded(NamedTuple):
-    """A cell of the matrix that the project does not build, and why."""
+    """A variant of the matrix that the project does not build, and why."""
 
-    cell: Cell
+    configuration: Configuration
     reason: str
 
 
@@ -91,8 +91,8 @@ class Plan(NamedTuple):
         python: its files.
         identities: by backend, in the order of the variants.
         groups: bindings and kernel sections.
-        variants: bundled ones first.
-        excluded: the cells that are not built although their backend is.
+        variants: default ones first.
+        excluded: the variants that are not built although their backend is.
         notes: what is worth knowing and no error.
         only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
         is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.overrides`.
@@ -143,10 +143,10 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
     Args:
         project: with checked files.
         matrix: the releases to build for.
-        strict_archs: whether an arch that a section asks for must be built in every cell of it.
+        strict_archs: whether an arch that a section asks for must be built in every variant of it.
 
     Raises:
-        DriverError: NO_VARIANTS if no cell is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`.
+        DriverError: NO_VARIANTS if no variant is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`.
     """
     manifest = project.manifest
     variants, excluded = _variants(manifest, matrix)
@@ -154,7 +154,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         reasons = "; ".join(dict.fromkeys(one.reason for one in excluded)) or "none of its backends is built yet"
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
-    families = tuple(dict.fromkeys(variant.cell.family for variant in variants))
+    families = tuple(dict.fromkeys(variant.configuration.family for variant in variants))
     compiled = tuple(family for family in families if compiles(manifest, family))
     groups = tuple(group for family in compiled for group in _groups(project, family, variants, matrix))
     if strict_archs and (failures := _dropped(manifest, groups)):
@@ -177,13 +177,13 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
     """ARCH_DROPPED for each arch that a section asks for and that some CUDA version does not get."""
     found: dict[tuple[Span | None, str, str], list[str]] = {}
     for group in groups:
-        section = next((one for one in manifest.kernels if one.target == group.name), None)
+        section = next((kernel for kernel in manifest.kernels if kernel.target == group.name), None)
         asked = section.architectures if section else None
         spans = {one.value: one.span for one in asked.value} if asked else {}
         for backend, archs in group.archs.items():
-            for one in archs.dropped:
-                reason = one.reason.replace(f" {version_of(backend)} ", " ")
-                found.setdefault((spans.get(one.arch), one.arch, reason), []).append(backend)
+            for dropped in archs.dropped:
+                reason = dropped.reason.replace(f" {version_of(backend)} ", " ")
+                found.setdefault((spans.get(dropped.arch), dropped.arch, reason), []).append(backend)
     return [
         Diagnostic(
             code=Code.ARCH_DROPPED,
@@ -200,37 +200,42 @@ def _place(span: Span | None) -> tuple[int, int]:
 
 
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Excluded, ...]]:
-    """The cells that are built, bundled ones first and noarch ones last, and those that are not."""
+    """The variants that are built, default ones first and noarch ones last, and those that are not."""
     variants, excluded = [], []
     aot = {one for one in manifest.built if compiles(manifest, one)}
     chosen_for: dict[tuple[str, str | None], list[Archs | None]] = {}
     compiled: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
-        cell = candidate.cell
-        sections, other_cpu = sections_for(manifest, sections_of(manifest, cell), cell.cpu)
-        if reason := candidate.reason or other_cpu or _why_not(manifest, cell, sections, matrix):
-            excluded.append(Excluded(cell=cell, reason=reason))
+        configuration = candidate.configuration
+        sections, other_cpu = sections_for(manifest, sections_of(manifest, configuration), configuration.cpu)
+        if reason := candidate.reason or other_cpu or _why_not(manifest, configuration, sections, matrix):
+            excluded.append(Excluded(configuration=configuration, reason=reason))
             continue
-        key = cell.backend, cell.cpu
+        key = configuration.backend, configuration.cpu
         if key not in chosen_for:
-            chosen_for[key] = chosen_archs(manifest, cell, sections, matrix)
+            chosen_for[key] = chosen_archs(manifest, configuration, sections, matrix)
         chosen = chosen_for[key]
         if empty := next(
             (s for s, one in zip(sections, chosen, strict=False) if one is not None and not one.kept), None
         ):
-            reason = f"{empty.title} has no GPU architecture that {_toolkit(cell.backend)} compiles for"
-            excluded.append(Excluded(cell=cell, reason=reason))
+            reason = f"{empty.title} has no GPU architecture that {_toolkit(configuration.backend)} compiles for"
+            excluded.append(Excluded(configuration=configuration, reason=reason))
             continue
         archs = sorted({arch for one in chosen if one for arch in one.kept}) or None
         if key not in compiled:
-            compiled[key] = tuple(one.target for one in source_groups(manifest, cell.family, sections))
+            compiled[key] = tuple(group.target for group in source_groups(manifest, configuration.family, sections))
         variants.append(_variant(manifest, candidate, groups=compiled[key], archs=archs))
     for backend in manifest.built:
         if backend not in aot and manifest.framework.table != TVM_FFI:
-            cell = Cell(backend=backend)
+            configuration = Configuration(backend=backend)
             archs = sorted(values(manifest.framework.archs(backend))) or None
-            variant = _variant(manifest, Candidate(cell=cell, needs=cell, bundled=True), groups=(), archs=archs)
-            variants.insert(sum(one.bundled for one in variants), variant)
+            variant = _variant(
+                manifest,
+                Candidate(configuration=configuration, needs=configuration, default=True),
+                groups=(),
+                archs=archs,
+            )
+            variants.insert(sum(one.default for one in variants), variant)
     return tuple(variants), tuple(excluded)
 
 
@@ -240,14 +245,18 @@ def _toolkit(backend: str) -> str:
     return f"{known.title} {known.version_of(backend)}" if known else backend
 
 
-def _why_not(manifest: Manifest, cell: Cell, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
-    """Why a cell is not built, apart from torch, or nothing."""
-    version, bounds, title = version_of(cell.backend), manifest.bounds(cell.family), BUILT[cell.family].title
+def _why_not(manifest: Manifest, configuration: Configuration, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
+    """Why a variant is not built, apart from torch, or nothing."""
+    version, bounds, title = (
+        version_of(configuration.backend),
+        manifest.bounds(configuration.family),
+        BUILT[configuration.family].title,
+    )
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)
-    if not sections and manifest.sections(cell.family):
+    if not sections and manifest.sections(configuration.family):
         return f"every kernel section requires a later {title} than {version}"
-    if version and cell.family == "cuda":
+    if version and configuration.family == "cuda":
         return _too_old(version, sections, matrix)
     return ""
 
@@ -262,31 +271,38 @@ def _too_old(cuda: str, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
 
 
 def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...], archs: list[str] | None) -> Variant:
-    cell = candidate.cell
+    configuration = candidate.configuration
     return Variant(
-        cell=cell,
+        configuration=configuration,
         needs=candidate.needs,
-        bundled=candidate.bundled,
+        default=candidate.default,
         groups=groups,
         archs=None if archs is None else tuple(archs),
-        identity=f"{cell.family}_id",
-        metadata=make_metadata(manifest, cell.family, archs),
+        identity=f"{configuration.family}_id",
+        metadata=make_metadata(manifest, configuration.family, archs),
     )
 
 
 def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
     """What is compiled for a backend, in all its variants."""
     manifest = project.manifest
-    cells = {(one.cell.backend, one.cell.cpu or ""): one.cell for one in variants if one.cell.family == family}
+    configurations = {
+        (variant.configuration.backend, variant.configuration.cpu or ""): variant.configuration
+        for variant in variants
+        if variant.configuration.family == family
+    }
     admitted = {
-        key: sections_for(manifest, sections_of(manifest, cell), cell.cpu)[0] for key, cell in sorted(cells.items())
+        key: sections_for(manifest, sections_of(manifest, configuration), configuration.cpu)[0]
+        for key, configuration in sorted(configurations.items())
     }
     found: dict[str, SourceGroup] = {}
-    linked: dict[str, list[Cell]] = {}
-    for one in source_groups(manifest, family, manifest.sections(family)):
-        found[one.target] = one
+    linked: dict[str, list[Configuration]] = {}
+    for group in source_groups(manifest, family, manifest.sections(family)):
+        found[group.target] = group
     for key, sections in admitted.items():
-        for one in source_groups(manifest, family, sections):
-            found.setdefault(one.target, one)
-            linked.setdefault(one.target, []).append(cells[key])
-    return tuple(make_group(project, family, one, linked.get(name, ()), matrix) for name, one in found.items())
+        for source_group in source_groups(manifest, family, sections):
+            found.setdefault(source_group.target, source_group)
+            linked.setdefault(source_group.target, []).append(configurations[key])
+    return tuple(
+        make_group(project, family, source_group, linked.get(name, ()), matrix) for name, source_group in found.items()
+    )

@@ -54,7 +54,7 @@ class Project(NamedTuple):
     @property
     def doubts(self) -> list[Diagnostic]:
         """The notes on what upstream's builder takes and is probably a mistake, as errors."""
-        return [Diagnostic(code=one.code, message=one.message, span=one.span) for one in self.notes if one.code]
+        return [Diagnostic(code=note.code, message=note.message, span=note.span) for note in self.notes if note.code]
 
 
 def load(directory: Path, releases: Releases) -> Project:

@@ -43,7 +43,7 @@ class ProjectFiles:
         self._links = links
         self._listed = src | python
         self.unusable = unusable
-        self._endings = tuple(f".{one}" for one in extensions)
+        self._endings = tuple(f".{extension}" for extension in extensions)
         self.others = sorted(name for name in src if not name.endswith(SOURCES))
         self._large: set[str] = set()
         self._complained: dict[tuple[str, int], bool] = {}

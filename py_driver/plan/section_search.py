@@ -26,7 +26,7 @@ OPENMP = "openmp"
 """What a section depends on that includes OpenMP's header without OpenMP; upstream's gcc has it in sight."""
 
 
-_TELLS = re.compile(rf"-[DU] ?({'|'.join(one.macro for one in BUILT.values())})(=| |$)")
+_TELLS = re.compile(rf"-[DU] ?({'|'.join(family.macro for family in BUILT.values())})(=| |$)")
 ALWAYS = "csrc"
 """Searched for every source of an extension, after the directories of its section: `define_gpu_extension_target` of
 upstream's generated CMake (kernel-builder, templates/utils.cmake)."""
@@ -56,9 +56,9 @@ class Section:
         self.torch = TORCH in depends and not self.tvm_ffi
         self.told = _TELLS.search(" ".join(flags)) is not None
         self.include = [text.value for text in include]
-        self.cutlass = next((one for one in depends if one.startswith("cutlass")), "")
+        self.cutlass = next((depend for depend in depends if depend.startswith("cutlass")), "")
         self.others = "" if self.cutlass else next(iter(cutlass), "")
-        self.foreign = any(one != TORCH and not one.startswith("cutlass") for one in depends)
+        self.foreign = any(depend != TORCH and not depend.startswith("cutlass") for depend in depends)
         self._flags = flags
         self._libraries = {
             **(dict.fromkeys(TORCH_FOLDERS, TORCH) if self.torch else {}),
@@ -83,7 +83,7 @@ class Section:
         """Whether an include is the header of OpenMP, and a source does not see it without further ado."""
         if include.path != _OPENMP_HEADER or include.with_openmp:
             return False
-        return not asks_for_openmp(self._flags) or any(owner_of(one) for one in sources)
+        return not asks_for_openmp(self._flags) or any(owner_of(source) for source in sources)
 
     def undeclared(self, include: Include) -> str:
         """The value of `depends` that the section lacks for an include, or nothing."""

@@ -13,7 +13,7 @@ from py_driver.building.variant_dir import BUILD
 from py_driver.errors import DriverError
 from py_driver.manifest.model import TVM_FFI
 from py_driver.matrix.backends import ARCH, BUILT, arch_order
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.publishing.card_files import BENCHMARKS
 from py_driver.publishing.public_api import offers, schemas, summary
 from py_driver.publishing.templates import render
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
     from py_driver.publishing.public_api import Offer
     from py_driver.publishing.timings import Figures
 
@@ -43,12 +43,12 @@ class Row(NamedTuple):
 
     Attributes:
         name: its identifier.
-        cell: what that says; None for one of a platform that is not built here.
+        configuration: what that says; None for one of a platform that is not built here.
         archs: GPU architectures, sorted.
     """
 
     name: str
-    cell: Cell | None
+    configuration: Configuration | None
     archs: tuple[str, ...]
 
 
@@ -114,7 +114,7 @@ def card_facts(
         licence=_licence(manifest.license),
         repo_id=repo_id,
         rows=rows,
-        compiled=any(row.cell and not row.cell.is_noarch for row in rows),
+        compiled=any(row.configuration and not row.configuration.is_noarch for row in rows),
         python=[name for depends in manifest.depends.values() for name in depends.python],
         summary=summary(python),
         offers=offers(python),
@@ -153,7 +153,7 @@ def make_row(name: str, metadata: Mapping[str, Any]) -> Row:
     listed = archs if isinstance(archs, list) else []
     known = {arch for arch in listed if isinstance(arch, str) and _ARCH.fullmatch(arch)}
     try:
-        cell = parse(name)
+        configuration = parse(name)
     except DriverError:
-        cell = None
-    return Row(name=name, cell=cell, archs=tuple(sorted(known, key=arch_order)))
+        configuration = None
+    return Row(name=name, configuration=configuration, archs=tuple(sorted(known, key=arch_order)))

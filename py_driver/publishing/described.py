@@ -47,7 +47,7 @@ class DescribedVariant(NamedTuple):
     """A variant of the project.
 
     Attributes:
-        row: its name, its cell, and its GPU architectures: those that it has, or is to have.
+        row: its name, its variant, and its GPU architectures: those that it has, or is to have.
         is_default: whether `driver build` builds it without `--variant`.
         state: what `build/` has of it.
         problem: what is wrong with that; empty if nothing is.
@@ -69,21 +69,21 @@ class DescribedVariant(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The variant as a value for JSON."""
-        cell = self.row.cell
+        configuration = self.row.configuration
         return {
             "variant": self.row.name,
-            "torch": cell.torch if cell else None,
-            "stable-abi": bool(cell and cell.stable),
-            "cxx-abi": cell.abi if cell else None,
-            "backend": cell.backend if cell else None,
-            "cpu": cell.cpu if cell else None,
+            "torch": configuration.torch if configuration else None,
+            "stable-abi": bool(configuration and configuration.stable),
+            "cxx-abi": configuration.abi if configuration else None,
+            "backend": configuration.backend if configuration else None,
+            "cpu": configuration.cpu if configuration else None,
             "archs": list(self.row.archs),
             "default": self.is_default,
             "state": self.state.value,
             "problem": self.problem or None,
             "id": self.built.metadata["id"] if self.built else None,
             "size": self.size if self.built else None,
-            "files": [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in self.files],
+            "files": [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in self.files],
             "documents": list(self.documents),
         }
 
@@ -119,12 +119,16 @@ class Described(NamedTuple):
     @property
     def built(self) -> tuple[DescribedVariant, ...]:
         """The variants that are built."""
-        return tuple(one for one in self.variants if one.built)
+        return tuple(variant for variant in self.variants if variant.built)
 
     @property
     def warnings(self) -> list[str]:
         """What of `build/` the card is silent about, and why."""
-        found = [f"{BUILD}/{one.row.name} is not on the card: {one.problem}" for one in self.variants if one.problem]
+        found = [
+            f"{BUILD}/{variant.row.name} is not on the card: {variant.problem}"
+            for variant in self.variants
+            if variant.problem
+        ]
         return found + [f"{BUILD}/{name} is not on the card: it is no variant of the project" for name in self.foreign]
 
     def as_json(self) -> dict[str, Any]:
@@ -139,14 +143,14 @@ class Described(NamedTuple):
             "upstream": manifest.upstream,
             "repo-id": facts.repo_id or None,
             "load": facts.loading,
-            "functions": [one._asdict() for one in facts.offers],
+            "functions": [offer._asdict() for offer in facts.offers],
             "ops": list(facts.schemas),
-            "variants": [one.as_json() for one in self.variants],
+            "variants": [variant.as_json() for variant in self.variants],
             "foreign": list(self.foreign),
             "benchmarks": [
                 {
                     "machine": report.machine,
-                    "workloads": [one.as_json() for one in report.timings],
+                    "workloads": [timing.as_json() for timing in report.timings],
                 }
                 for report in facts.reports
             ],
@@ -178,8 +182,8 @@ def describe(
     where = target(manifest, repo_id, "")[0] if repo_id or manifest.hub.repo_id else ""
     plan = make_plan(project, releases.matrix, strict_archs=strict_archs)
     with held(directory, plan, output):
-        variants = tuple(_variant(directory, plan, one) for one in plan.variants)
-    metadata = {one.row.name: one.built.metadata for one in variants if one.built}
+        variants = tuple(_variant(directory, plan, variant) for variant in plan.variants)
+    metadata = {variant.row.name: variant.built.metadata for variant in variants if variant.built}
     commit, differs, unknown = _sources(directory, {MANIFEST, *plan.files})
     return Described(
         facts=card_facts(manifest, where, metadata, texts(project)),
@@ -207,7 +211,7 @@ def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
     signed = [f"{BUILD}/{variant.name}/{SIGNATURE}"]
     return DescribedVariant(
         row=make_row(variant.name, (read_metadata(place) if built else None) or planned),
-        is_default=variant.bundled,
+        is_default=variant.default,
         state=state,
         problem=problem,
         built=built,
@@ -219,7 +223,7 @@ def _foreign(project: Project, plan: Plan) -> tuple[str, ...]:
     """What is in `build/` and no variant."""
     build = project.directory / BUILD
     there = [path.name for path in build.iterdir()] if is_directory(build) else []
-    known = {one.name for one in plan.variants}
+    known = {variant.name for variant in plan.variants}
     return tuple(sorted(name for name in there if name not in known and not name.startswith(".")))
 
 

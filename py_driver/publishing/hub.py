@@ -82,7 +82,7 @@ class Hub:
                 refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND)
             except RepositoryNotFoundError:
                 return {}
-            return {one.name: one.target_commit for one in refs.branches}
+            return {branch.name: branch.target_commit for branch in refs.branches}
 
     def pull_requests(self) -> list[tuple[str, str]]:
         """Address and commit of each pull request, also of those that were closed; the latest first."""
@@ -116,7 +116,7 @@ class Hub:
     def commit(self, branch: str, parent: str, changes: Changes, message: str, *, create_pr: bool = False) -> str:
         """Make one commit, on top of another or not at all; the address of the commit or of the pull request."""
         operations: list[CommitOperationAdd | CommitOperationDelete] = [
-            *(CommitOperationAdd(path_in_repo=one.path, path_or_fileobj=_content(one)) for one in changes.added),
+            *(CommitOperationAdd(path_in_repo=file.path, path_or_fileobj=_content(file)) for file in changes.added),
             *(CommitOperationDelete(path_in_repo=path) for path in changes.deleted),
         ]
         with _explained():

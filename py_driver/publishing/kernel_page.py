@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from py_driver import __version__
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import BUILT, arch_order, backend_of
-from py_driver.matrix.cells import CPUS
+from py_driver.matrix.configurations import CPUS
 from py_driver.publishing.described import State
 from py_driver.publishing.release import BUILDER
 from py_driver.reporting.html import check_place, draw
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
     from py_driver.publishing.described import Described, DescribedVariant
 
 _OURS: Final = '<meta name="generator" content="rules_torch_kernels '
@@ -116,12 +116,12 @@ def as_html(kernel: Described) -> str:
             if place is not None
         ],
         kernels=[
-            f"{one.repo_id} {one.version if one.version is not None else one.revision}"
+            f"{needed.repo_id} {needed.version if needed.version is not None else needed.revision}"
             for depends in manifest.depends.values()
-            for one in depends.kernels
+            for needed in depends.kernels
         ],
-        largest=max((one.size for one in kernel.variants), default=0),
-        total=sum(one.size for one in kernel.variants),
+        largest=max((variant.size for variant in kernel.variants), default=0),
+        total=sum(variant.size for variant in kernel.variants),
         amount=amount,
         State=State,
         builder=BUILDER,
@@ -143,16 +143,24 @@ def matrix_of(variants: Iterable[DescribedVariant]) -> Matrix:
     Args:
         variants: all of them.
     """
-    placed = [(cell, one) for one in variants if (cell := one.row.cell)]
-    columns = sorted({cell.backend for cell, _ in placed}, key=_by_backend)
-    titles = dict.fromkeys(_title(cell) for cell in sorted((cell for cell, _ in placed), key=_by_torch, reverse=True))
+    placed = [(configuration, variant) for variant in variants if (configuration := variant.row.configuration)]
+    columns = sorted({configuration.backend for configuration, _ in placed}, key=_by_backend)
+    titles = dict.fromkeys(
+        _title(configuration)
+        for configuration in sorted((configuration for configuration, _ in placed), key=_by_torch, reverse=True)
+    )
     lines = []
     for title in titles:
         fields = (
-            tuple(one for cell, one in placed if (_title(cell), cell.backend) == (title, column)) for column in columns
+            tuple(
+                variant
+                for configuration, variant in placed
+                if (_title(configuration), configuration.backend) == (title, column)
+            )
+            for column in columns
         )
         lines.append(Line(title=title, fields=tuple(fields)))
-    cpus = tuple(cpu for cpu in CPUS if any(cell.cpu == cpu for cell, _ in placed))
+    cpus = tuple(cpu for cpu in CPUS if any(configuration.cpu == cpu for configuration, _ in placed))
     return Matrix(columns=tuple(columns), lines=tuple(lines), cpus=cpus)
 
 
@@ -163,11 +171,11 @@ def codes_of(variants: Iterable[DescribedVariant]) -> list[DeviceCode]:
         variants: all of them.
     """
     found: dict[str, dict[str, bool]] = {}
-    for one in variants:
-        if one.row.cell and one.row.archs:
-            archs = found.setdefault(one.row.cell.backend, {})
-            for arch in one.row.archs:
-                archs[arch] = archs.get(arch, False) or one.built is not None
+    for variant in variants:
+        if variant.row.configuration and variant.row.archs:
+            archs = found.setdefault(variant.row.configuration.backend, {})
+            for arch in variant.row.archs:
+                archs[arch] = archs.get(arch, False) or variant.built is not None
     return [
         DeviceCode(
             backend=backend,
@@ -177,21 +185,21 @@ def codes_of(variants: Iterable[DescribedVariant]) -> list[DeviceCode]:
     ]
 
 
-def _title(cell: Cell) -> str:
+def _title(configuration: Configuration) -> str:
     """The torch that a variant is for."""
-    if cell.tvm_ffi:
-        return f"tvm-ffi {cell.tvm_ffi}"
-    if cell.torch is None:
+    if configuration.tvm_ffi:
+        return f"tvm-ffi {configuration.tvm_ffi}"
+    if configuration.torch is None:
         return "any torch"
-    if cell.stable:
-        return f"{cell.torch} and later (stable ABI)"
-    return cell.torch if cell.abi == "cxx11" else f"{cell.torch} ({cell.abi})"
+    if configuration.stable:
+        return f"{configuration.torch} and later (stable ABI)"
+    return configuration.torch if configuration.abi == "cxx11" else f"{configuration.torch} ({configuration.abi})"
 
 
-def _by_torch(cell: Cell) -> tuple[bool, list[int], bool]:
+def _by_torch(configuration: Configuration) -> tuple[bool, list[int], bool]:
     """The key that sorts rows: those that fit many releases last, and so first in the matrix."""
-    release = [int(part) for part in (cell.torch or cell.tvm_ffi or "0").split(".")]
-    return cell.stable or cell.is_noarch, release, cell.abi == "cxx11"
+    release = [int(part) for part in (configuration.torch or configuration.tvm_ffi or "0").split(".")]
+    return configuration.stable or configuration.is_noarch, release, configuration.abi == "cxx11"
 
 
 def _by_backend(backend: str) -> tuple[int, list[int]]:

@@ -105,7 +105,7 @@ def _statement(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry
                     "id": built.metadata["id"],
                     **{key: built.metadata[key] for key in (CXX,) if key in built.metadata},
                 },
-                "resolvedDependencies": [project, *({"name": one.label, **_pin(one)} for one in archives)],
+                "resolvedDependencies": [project, *({"name": archive.label, **_pin(archive)} for archive in archives)],
             },
             "runDetails": {"builder": {"id": f"urn:{_NAME}", "version": {_NAME: __version__}}},
         },
@@ -151,14 +151,14 @@ def bill_of(subject: Mapping[str, Any], archives: Iterable[Entry]) -> dict[str, 
         reference: {
             "type": "library",
             "bom-ref": reference,
-            "name": one.name,
-            "version": one.version,
+            "name": archive.name,
+            "version": archive.version,
             "scope": "excluded",
-            "purl": package_url(one),
-            "hashes": [{"alg": "SHA-256", "content": one.sha256}],
+            "purl": package_url(archive),
+            "hashes": [{"alg": "SHA-256", "content": archive.sha256}],
         }
-        for one in archives
-        if (reference := f"{package_url(one)}#{one.sha256[:16]}")
+        for archive in archives
+        if (reference := f"{package_url(archive)}#{archive.sha256[:16]}")
     }
     return {
         "bomFormat": "CycloneDX",

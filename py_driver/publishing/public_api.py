@@ -66,7 +66,7 @@ def schemas(sources: Iterable[str], backends: Iterable[str]) -> list[str]:
             if token["blank"]:
                 continue
             text = token["raw"] if token["text"] is None else re.sub(r"\\(.)", r"\1", token["text"])
-            if text is not None and (literals or any(before[-len(one) :] == one for one in _OPENINGS)):
+            if text is not None and (literals or any(before[-len(opening) :] == opening for opening in _OPENINGS)):
                 literals.append(text)
                 continue
             found += [" ".join("".join(literals).split())] if literals else []
@@ -137,7 +137,7 @@ def _public(module: ast.Module) -> list[str]:
     for node in module.body:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
+            if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
                 more = _strings(node.value)
                 stated = [*(stated or ()), *more] if isinstance(node, ast.AugAssign) else more
         elif isinstance(node, _Function | ast.ClassDef):
@@ -186,7 +186,7 @@ def _imported(
 
 def _signature(node: _Function | ast.ClassDef, name: str) -> Iterator[str]:
     if isinstance(node, ast.ClassDef):
-        bases = ", ".join(ast.unparse(one) for one in node.bases)
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
         yield f"class {name}({bases})" if bases else f"class {name}"
         for method in node.body:
             if isinstance(method, _Function) and method.name in _METHODS:

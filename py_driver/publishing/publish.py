@@ -280,9 +280,9 @@ def _described(
     hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[BuiltVariant]
 ) -> dict[str, Mapping[str, Any]]:
     """The metadata of all variants that a branch has or gets, by identifier."""
-    here = {one.name: one.metadata for one in built}
+    here = {variant.name: variant.metadata for variant in built}
     head = heads.get(branch, "")
-    found = (re.fullmatch(_VARIANT, one.path) for one in hub.files(head))
+    found = (re.fullmatch(_VARIANT, file.path) for file in hub.files(head))
     others = {match[1] for match in found if match} - set(here)
     if not others:
         return here

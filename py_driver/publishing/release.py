@@ -249,7 +249,7 @@ def changes(wanted: Iterable[File], there: Iterable[HubFile], places: Iterable[s
         places: directories; what is there and not wanted is deleted, but for the signature of a metadata.json that is
             the same. Other files stay as they are.
     """
-    has = {one.path: one for one in there}
+    has = {hub_file.path: hub_file for hub_file in there}
     wants = {one.path: one for one in wanted}
     added = tuple(file for path, file in wants.items() if not _is_same(file, has.get(path)))
     below = tuple(f"{place}/" for place in places)

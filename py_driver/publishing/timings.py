@@ -109,7 +109,7 @@ def figures(text: str) -> Figures | None:
     try:
         report = json.loads(text)
         machine = report["machineInfo"]
-        timings = tuple(_timing(one) for one in report["results"] if "timingResults" in one)
+        timings = tuple(_timing(result) for result in report["results"] if "timingResults" in result)
         where = f"{machine['gpu']}, torch {machine['pytorchVersion']}, {machine['backend']}"
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return None
@@ -135,5 +135,5 @@ def _timing(one: Mapping[str, Any]) -> Timing:
 
 
 def plain(text: object) -> str:
-    """Text that stays within its cell of a table."""
+    """Text that stays within its variant of a table."""
     return " ".join(str(text).split()).replace("|", "/").replace("`", "'")

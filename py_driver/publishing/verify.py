@@ -100,7 +100,7 @@ class VerifyOptions:
 
     Attributes:
         patterns: globs of identifiers; none means all variants that are there.
-        build: how many steps at once, in what memory, with which settings; nothing remote is used.
+        build: how many actions at once, in what memory, with which settings; nothing remote is used.
         release: what is published, if that is compared and not `build/`.
         diffoscope: let that say how variants differ. It looks into them with many programs, so whoever published them
             could find a fault in one of those.
@@ -201,7 +201,7 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
 def _by_compiler(task: Task, named: Cxx | None) -> list[Task]:
     """A project in parts, by what is to compile C++."""
     parts = compilers(task.place.directory, task.chosen, named)
-    return [task._replace(chosen=those, cxx=cxx) for cxx, those in parts.items()]
+    return [task._replace(chosen=part, cxx=cxx) for cxx, part in parts.items()]
 
 
 def compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
@@ -323,7 +323,7 @@ def _published(manifest: Manifest, named: Sequence[Variant], release: Release, o
         message = f"{hub.address} has no branch {branch}"
         raise error(Code.FILE_MISSING, message, help="publish it first, or name another with --branch or --repo-id")
     with tempfile.TemporaryDirectory() as place, output.task(f"downloading {repo_id} of {branch}") as task:
-        hub.download(head, [*(f"{BUILD}/{one.name}/*" for one in named), statement_path("*")], Path(place))
+        hub.download(head, [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")], Path(place))
         task.done(f"commit {head}")
         yield _Place(Path(place), f"{hub.address}/tree/{head}/{BUILD}")
 

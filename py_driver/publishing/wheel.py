@@ -18,7 +18,7 @@ from py_driver import __version__
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS, version_of
-from py_driver.matrix.cells import Cell, parse
+from py_driver.matrix.configurations import Configuration, parse
 from py_driver.matrix.toolkits import numbers
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
@@ -58,31 +58,31 @@ def wheel_name(manifest: Manifest, variants: Sequence[str]) -> str:
         manifest: of the project.
         variants: their identifiers.
     """
-    cells = [parse(one) for one in variants]
-    return f"{manifest.module}-{_version(manifest, cells)}-{_tag(cells)}.whl"
+    configurations = [parse(variant) for variant in variants]
+    return f"{manifest.module}-{_version(manifest, configurations)}-{_tag(configurations)}.whl"
 
 
-def _version(manifest: Manifest, cells: Sequence[Cell]) -> str:
-    return f"{manifest.version}.0" + (f"+{_local(cells[0])}" if len(cells) == 1 else "")
+def _version(manifest: Manifest, configurations: Sequence[Configuration]) -> str:
+    return f"{manifest.version}.0" + (f"+{_local(configurations[0])}" if len(configurations) == 1 else "")
 
 
-def _tag(cells: Sequence[Cell]) -> str:
+def _tag(configurations: Sequence[Configuration]) -> str:
     """The tag of a wheel.
 
     Raises:
         DriverError: UNSUPPORTED if the variants are for several CPUs.
     """
-    if not _compiled(cells):
+    if not _compiled(configurations):
         return _ANY
-    cpus = sorted({cell.cpu for cell in cells if cell.cpu})
+    cpus = sorted({configuration.cpu for configuration in configurations if configuration.cpu})
     if len(cpus) > 1:
         message = f"a wheel is for one CPU, and these variants are for {' and '.join(cpus)}"
         raise error(Code.UNSUPPORTED, message, help=f"make one for each: --cpu {cpus[0]}, then --cpu {cpus[1]}")
     return f"{_COMPILED}_{cpus[0]}"
 
 
-def _compiled(cells: Sequence[Cell]) -> bool:
-    return any(not cell.is_noarch for cell in cells)
+def _compiled(configurations: Sequence[Configuration]) -> bool:
+    return any(not configuration.is_noarch for configuration in configurations)
 
 
 def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) -> None:
@@ -97,28 +97,30 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
         DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does.
         OSError: it cannot be written.
     """
-    others = sorted({kernel["repo-id"] for one in built for kernel in one.metadata.get("kernel-depends", ())})
+    others = sorted({kernel["repo-id"] for variant in built for kernel in variant.metadata.get("kernel-depends", ())})
     if others:
         message = f"{manifest.name.value} loads other kernels when it is imported ({', '.join(others)}); a wheel cannot"
         advice = "publish it: `kernels.get_kernel` loads what it depends on as well"
         raise error(Code.UNSUPPORTED, message, help=advice)
-    cells = [parse(one.name) for one in built]
-    if any(cell.tvm_ffi for cell in cells):
+    configurations = [parse(variant.name) for variant in built]
+    if any(configuration.tvm_ffi for configuration in configurations):
         advice = "publish it: `kernels.get_kernel` loads it"
         raise error(Code.UNSUPPORTED, "there is no wheel of a kernel that is bound with tvm-ffi", help=advice)
-    version = _version(manifest, cells)
+    version = _version(manifest, configurations)
     module = manifest.module
     files: dict[str, File] = {
-        f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(one.name, f'{PLACE}/{one.name}', 1)}": file
-        for one in built
-        for file in one.files
+        f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
+        for variant in built
+        for file in variant.files
     }
     info = f"{module}-{version}.dist-info"
     texts = {
-        f"{module}/__init__.py": _package([describe(cell, one) for cell, one in zip(cells, built, strict=True)]),
+        f"{module}/__init__.py": _package(
+            [describe(configuration, variant) for configuration, variant in zip(configurations, built, strict=True)]
+        ),
         f"{module}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
-        f"{info}/METADATA": _metadata(manifest, version, cells),
-        f"{info}/WHEEL": _wheel(_tag(cells), compiled=_compiled(cells)),
+        f"{info}/METADATA": _metadata(manifest, version, configurations),
+        f"{info}/WHEEL": _wheel(_tag(configurations), compiled=_compiled(configurations)),
     }
     files |= {name: make_file(name, text) for name, text in texts.items()}
     record_name = f"{info}/RECORD"
@@ -128,20 +130,24 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
         os.fchmod(file.fileno(), _ALL & 0o777)
 
 
-def _local(cell: Cell) -> str:
+def _local(configuration: Configuration) -> str:
     """The part of a version that tells a variant: `torch213.cxx11.cu130`."""
-    if cell.torch is None:
-        return cell.backend
-    torch = cell.torch.replace(".", "")
+    if configuration.torch is None:
+        return configuration.backend
+    torch = configuration.torch.replace(".", "")
     return ".".join(
-        [f"stable{torch}" if cell.stable else f"torch{torch}", *([cell.abi] if cell.abi else []), cell.backend]
+        [
+            f"stable{torch}" if configuration.stable else f"torch{torch}",
+            *([configuration.abi] if configuration.abi else []),
+            configuration.backend,
+        ]
     )
 
 
 def _package(variants: Sequence[Variant]) -> bytes:
     """The package's `__init__.py`; every value is written as a Python literal."""
-    listed = "".join(f"        {LOADER}.{one!r},\n" for one in variants)
-    known = "".join(f"        {family!r}: {LOADER}.{one!r},\n" for family, one in backends().items())
+    listed = "".join(f"        {LOADER}.{variant!r},\n" for variant in variants)
+    known = "".join(f"        {family!r}: {LOADER}.{backend!r},\n" for family, backend in backends().items())
     doc = '"""Becomes the variant of this package that fits the installed torch."""'
     arguments = f"    __name__,\n    (\n{listed}    ),\n    {{\n{known}    }},\n"
     return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n{arguments})\n".encode()
@@ -150,41 +156,41 @@ def _package(variants: Sequence[Variant]) -> bytes:
 def backends() -> dict[str, Backend]:
     """What the package of a wheel has to know of the backends that have toolkits, by their names."""
     return {
-        one.family: Backend(
-            title=one.title,
-            torch_attribute=one.torch_attribute,
-            newer_toolkits=one.newer_toolkits,
-            device_arch=one.device_arch,
+        backend.family: Backend(
+            title=backend.title,
+            torch_attribute=backend.torch_attribute,
+            newer_toolkits=backend.newer_toolkits,
+            device_arch=backend.device_arch,
         )
-        for one in TOOLKITS
+        for backend in TOOLKITS
     }
 
 
-def describe(cell: Cell, one: BuiltVariant) -> Variant:
+def describe(configuration: Configuration, one: BuiltVariant) -> Variant:
     """What the package of a wheel has to know of a variant.
 
     Args:
-        cell: that it was built for.
+        configuration: that it was built for.
         one: the variant.
     """
-    toolkit = version_of(cell.backend)
+    toolkit = version_of(configuration.backend)
     return Variant(
         name=one.name,
         id=one.metadata["id"],
-        family=cell.family,
-        torch=numbers(cell.torch) if cell.torch else (),
-        stable=cell.stable,
-        abi=cell.abi or "",
+        family=configuration.family,
+        torch=numbers(configuration.torch) if configuration.torch else (),
+        stable=configuration.stable,
+        abi=configuration.abi or "",
         toolkit=numbers(toolkit) if toolkit else (),
-        platform=f"{cell.cpu}-{cell.os}" if cell.torch else "",
-        archs=tuple(one.metadata.get("backend", {}).get("archs", ())) if cell.torch else (),
+        platform=f"{configuration.cpu}-{configuration.os}" if configuration.torch else "",
+        archs=tuple(one.metadata.get("backend", {}).get("archs", ())) if configuration.torch else (),
     )
 
 
-def _metadata(manifest: Manifest, version: str, cells: Sequence[Cell]) -> bytes:
-    torches = {cell.torch for cell in cells}
+def _metadata(manifest: Manifest, version: str, configurations: Sequence[Configuration]) -> bytes:
+    torches = {configuration.torch for configuration in configurations}
     [only] = torches if len(torches) == 1 else [None]
-    exact = only is not None and not any(cell.stable for cell in cells)
+    exact = only is not None and not any(configuration.stable for configuration in configurations)
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {manifest.name.value}",
@@ -193,15 +199,15 @@ def _metadata(manifest: Manifest, version: str, cells: Sequence[Cell]) -> bytes:
         f"License: {manifest.license}",
         "Requires-Python: >=3.9",
         f"Requires-Dist: torch{f'=={only}.*' if exact else ''}",
-        *_requirements(manifest, cells),
+        *_requirements(manifest, configurations),
         *([f"Project-URL: Source, {manifest.source}"] if manifest.source else []),
     ]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _requirements(manifest: Manifest, cells: Sequence[Cell]) -> Iterator[str]:
+def _requirements(manifest: Manifest, configurations: Sequence[Configuration]) -> Iterator[str]:
     """What a wheel needs besides torch: what only one of its backends needs is an extra of that backend's name."""
-    families = sorted({cell.family for cell in cells})
+    families = sorted({configuration.family for configuration in configurations})
     for family in ("", *families):
         depends = manifest.depends.get(family)
         names = [DISTRIBUTIONS.get(name, name) for name in depends.python] if depends else []

@@ -116,7 +116,7 @@ class Twin(NamedTuple):
 
     def create_module(self, _spec: ModuleSpec) -> ModuleType:
         """What importlib asks next: the module, as it is."""
-        return next(sys.modules[one] for one in self.names if one in sys.modules)
+        return next(sys.modules[name] for name in self.names if name in sys.modules)
 
     def exec_module(self, module: ModuleType) -> None:
         """What importlib asks last; the module was executed already."""
@@ -164,7 +164,7 @@ def look(torch: Any, backends: Mapping[str, Backend]) -> Here:  # noqa: ANN401  
     """
     version = torch.version
     of_a_plugin = getattr(torch._C, "_get_privateuse1_backend_name", str)()  # noqa: SLF001  (as the client does)
-    toolkits = {family: getattr(version, one.torch_attribute, None) for family, one in backends.items()}
+    toolkits = {family: getattr(version, backend.torch_attribute, None) for family, backend in backends.items()}
     families = {
         "tpu": hasattr(torch.backends, "tpu"),
         "neuron": hasattr(torch, "neuron"),
@@ -206,8 +206,8 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
     Raises:
         ImportError: none fits.
     """
-    reasons = {one.name: refusal(one, here) for one in variants}
-    fitting = [one for one in variants if not reasons[one.name]]
+    reasons = {variant.name: refusal(variant, here) for variant in variants}
+    fitting = [variant for variant in variants if not reasons[variant.name]]
     if not fitting:
         listed = "".join(f"\n  {one} is {reason}" for one, reason in reasons.items())
         backend = _backend(here, here.family, here.toolkit)

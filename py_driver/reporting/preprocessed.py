@@ -1,4 +1,4 @@
-"""What the text between two steps of a compiler says: which headers preprocessed sources come from, and PTX as code.
+"""What the text between two actions of a compiler says: which headers preprocessed sources come from, and PTX as code.
 
 Nothing is read or written here.
 """
@@ -98,7 +98,7 @@ def header_share(text: bytes, source: str) -> Share:
         Amount(name=name, lines=n, size=m, percent=round(100 * n / lines, 1) if lines else 0.0)
         for name, (n, m) in named.items()
     )
-    headers.sort(key=lambda one: (-one.lines, -one.size, one.name))
+    headers.sort(key=lambda header: (-header.lines, -header.size, header.name))
     umbrella = headers and headers[0].name in _UMBRELLAS and 2 * headers[0].lines > lines
     advice = f"{headers[0].name} {_ADVICE}" if umbrella else ""
     headers = headers[:_SHOWN]

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from py_driver.actions.executed import CellSteps, Did, places_of
+from py_driver.actions.executed import Did, VariantActions, places_of
 from py_driver.actions.phases import has_text, kind, phases
 from py_driver.actions.rerun_reasons import Misses, place_key
 from py_driver.reporting.preprocessed import header_share, ptx_code
@@ -19,13 +19,13 @@ from py_driver.reporting.timeline import make_timeline
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from py_driver.actions.executed import CellStep, Place
+    from py_driver.actions.executed import Place, VariantAction
     from py_driver.actions.rerun_reasons import Calls
     from py_driver.reporting.preprocessed import Share
     from py_driver.reporting.timeline import Timeline
 
     Read = Callable[[str], bytes | None]
-    Group = list[tuple[Place, CellStep]]
+    Group = list[tuple[Place, VariantAction]]
 
 VERSION = 1
 """Of the shape of `as_json`; another one where a key has gone or means something else."""
@@ -36,12 +36,12 @@ _HEADERS = "/headers.txt"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What a step did for one cell.
+    """What an action did for one variant.
 
     Attributes:
-        variant: the cell's identifier.
+        variant: the variant's identifier.
         did: `run`, `shared` or `cached`.
-        seconds: how long it ran for this cell.
+        seconds: how long it ran for this variant.
         how: who ran it (`linux-sandbox`), which cache had it (`disk cache hit`), or `up to date`; empty if shared.
         why: if it ran, what has changed since the last build with a report, a reason each.
     """
@@ -54,53 +54,53 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """A compile step, with all cells that have it.
+class Action:
+    """A compile action, with all variants that have it.
 
     Attributes:
         source: path of the file that it compiles, within the project.
         section: the target that it belongs to, which has the name of a section of build.toml.
         mnemonic: which action it is.
         arch: `sm_80`; None if it is not for a single architecture.
-        cells: what it did for each, in the order of the build.
+        variants: what it did for each, in the order of the build.
     """
 
     source: str
     section: str
     mnemonic: str
     arch: str | None
-    cells: tuple[Part, ...]
+    variants: tuple[Part, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """The preprocessed text of a source, for those cells that have the same one.
+    """The preprocessed text of a source, for those variants that have the same one.
 
     Attributes:
         section: as in `Step`.
-        cells: identifiers.
+        variants: identifiers.
         share: where it comes from; None if the text is not known.
     """
 
     section: str
-    cells: tuple[str, ...]
+    variants: tuple[str, ...]
     share: Share | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Code:
-    """The PTX of a source, for those cells that have the same one.
+    """The PTX of a source, for those variants that have the same one.
 
     Attributes:
         section: as in `Step`.
-        cells: identifiers.
+        variants: identifiers.
         archs: those whose PTX is known.
-        unknown: those whose PTX is not known; none of both if there is no step for a single architecture.
+        unknown: those whose PTX is not known; none of both if there is no action for a single architecture.
         equal: groups of architectures with equal PTX but for its `.target` and comments.
     """
 
     section: str
-    cells: tuple[str, ...]
+    variants: tuple[str, ...]
     archs: tuple[str, ...]
     unknown: tuple[str, ...]
     equal: tuple[tuple[str, ...], ...]
@@ -112,14 +112,14 @@ class TorchHeaders:
 
     Attributes:
         section: the target.
-        cells: the identifiers of the variants for which it was so.
+        variants: the identifiers of the variants for which it was so.
         read: `needed`: those that the source needs; `all`: the release's own; `unknown`: its actions were up to date
             before this build.
         why: if `all`, the reason: with fewer it would mean something else, or not compile, or no fewer are known.
     """
 
     section: str
-    cells: tuple[str, ...]
+    variants: tuple[str, ...]
     read: str
     why: str
 
@@ -130,7 +130,7 @@ class Source:
 
     Attributes:
         source: its path within the project.
-        texts: its preprocessed texts; each cell that compiles it is in one of them.
+        texts: its preprocessed texts; each variant that compiles it is in one of them.
         ptx: its PTX, likewise; empty for C++.
         torch: which of torch's headers it read, likewise; empty if it was told to read all of them, or sees none.
     """
@@ -143,7 +143,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Total:
-    """The steps of one kind, over all cells: how many ran, were shared, were cached, and the seconds that they ran."""
+    """The actions of one kind, over all variants: how many ran, were shared, were cached, and their seconds."""
 
     run: int
     shared: int
@@ -157,16 +157,16 @@ class Report:
 
     Attributes:
         name: of the project.
-        cells: the counts of each, in the order of the build; without `directory` in the JSON.
-        steps: by source, section and phase.
-        sources: in the order in which the cells name them.
+        variants: the counts of each, in the order of the build; without `directory` in the JSON.
+        actions: by source, section and phase.
+        sources: in the order in which the variants name them.
         totals: by mnemonic.
         timeline: when its actions ran; None if none did.
     """
 
     name: str
-    cells: tuple[CellSteps, ...]
-    steps: tuple[Step, ...]
+    variants: tuple[VariantActions, ...]
+    actions: tuple[Action, ...]
     sources: tuple[Source, ...]
     totals: Mapping[str, Total]
     timeline: Timeline | None
@@ -181,49 +181,53 @@ def _by_kind(mnemonic: str) -> tuple[int, str]:
     return known.index(mnemonic) if mnemonic in known else len(known), mnemonic
 
 
-def _turn(step: Step) -> int:
-    """Of the steps of a source, its preprocessing is first, then comes what is for one architecture, then the rest."""
-    return 1 if step.arch else 0 if kind(step.mnemonic).text == "preprocessed" else 2
+def _turn(action: Action) -> int:
+    """Of the actions of a source, preprocessing is first, then comes what is for one architecture, then the rest."""
+    return 1 if action.arch else 0 if kind(action.mnemonic).text == "preprocessed" else 2
 
 
-def _part(place: Place, step: CellStep, misses: Misses) -> Part:
-    how = "" if step.did is Did.SHARED else step.spawn.runner if step.spawn else "up to date"
-    ran = step.did is Did.RUN and step.spawn
-    reasons = misses.why(place_key(step.variant, place), ran.call) if ran else ()
-    return Part(variant=step.variant, did=step.did, seconds=round(step.seconds, 3), how=how, why=reasons)
+def _part(place: Place, action: VariantAction, misses: Misses) -> Part:
+    how = "" if action.did is Did.SHARED else action.spawn.runner if action.spawn else "up to date"
+    ran = action.did is Did.RUN and action.spawn
+    reasons = misses.why(place_key(action.variant, place), ran.call) if ran else ()
+    return Part(variant=action.variant, did=action.did, seconds=round(action.seconds, 3), how=how, why=reasons)
 
 
-def _total(steps: Sequence[CellStep]) -> Total:
-    run, shared, cached = (sum(step.did is did for step in steps) for did in Did)
-    return Total(run=run, shared=shared, cached=cached, seconds=round(sum(step.seconds for step in steps), 3))
+def _total(actions: Sequence[VariantAction]) -> Total:
+    run, shared, cached = (sum(action.did is did for action in actions) for did in Did)
+    return Total(run=run, shared=shared, cached=cached, seconds=round(sum(action.seconds for action in actions), 3))
 
 
 def make_report(
-    name: str, cells: Sequence[CellSteps], steps: Iterable[CellStep], read: Read, earlier: Calls | None = None
+    name: str,
+    variants: Sequence[VariantActions],
+    actions: Iterable[VariantAction],
+    read: Read,
+    earlier: Calls | None = None,
 ) -> Report:
     """The report of a build.
 
     Args:
         name: of the project.
-        cells: their counts, in the order of the build.
-        steps: what each step did for each cell; see `py_driver.actions.executed.trace_steps`.
+        variants: their counts, in the order of the build.
+        actions: what each action did for each variant; see `py_driver.actions.executed.trace_steps`.
         read: the content of a file that the build made, by its SHA-256; None if it is not there.
-        earlier: how steps were called in earlier builds.
+        earlier: how actions were called in earlier builds.
     """
-    placed = places_of(cells, list(steps))
+    placed = places_of(variants, list(actions))
     same: dict[str, Group] = {}
     sources: dict[str, Group] = {}
-    kinds: dict[str, list[CellStep]] = {}
-    for place, step in placed:
-        same.setdefault(step.key, []).append((place, step))
-        sources.setdefault(place.source, []).append((place, step))
-        kinds.setdefault(place.mnemonic, []).append(step)
+    kinds: dict[str, list[VariantAction]] = {}
+    for place, action in placed:
+        same.setdefault(action.key, []).append((place, action))
+        sources.setdefault(place.source, []).append((place, action))
+        kinds.setdefault(place.mnemonic, []).append(action)
     rank = {source: at for at, source in enumerate(sources)}
     misses = Misses(earlier or {})
     found = []
     for group in same.values():
-        parts = tuple(_part(place, step, misses) for place, step in group)
-        found.append(Step(**asdict(group[0][0]), cells=parts))
+        parts = tuple(_part(place, action, misses) for place, action in group)
+        found.append(Action(**asdict(group[0][0]), variants=parts))
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
     made = tuple(
         Source(
@@ -234,8 +238,8 @@ def make_report(
     totals = {mnemonic: _total(kinds[mnemonic]) for mnemonic in sorted(kinds, key=_by_kind)}
     return Report(
         name=name,
-        cells=tuple(cells),
-        steps=tuple(found),
+        variants=tuple(variants),
+        actions=tuple(found),
         sources=made,
         totals=totals,
         timeline=make_timeline(placed),
@@ -243,36 +247,36 @@ def make_report(
 
 
 def _known(group: Group, text: str) -> dict[tuple[str, str], dict[str, str]]:
-    """For each section and cell, by architecture, the digest of the text of a kind; empty if not known."""
+    """For each section and variant, by architecture, the digest of the text of a kind; empty if not known."""
     known: dict[tuple[str, str], dict[str, str]] = {}
-    for place, step in group:
-        digests = known.setdefault((place.section, step.variant), {})
+    for place, action in group:
+        digests = known.setdefault((place.section, action.variant), {})
         if kind(place.mnemonic).text == text:
-            digests[place.arch or ""] = step.spawn.outputs.get(step.path, "") if step.spawn else ""
+            digests[place.arch or ""] = action.spawn.outputs.get(action.path, "") if action.spawn else ""
     return known
 
 
 def _texts(source: str, group: Group, read: Read) -> tuple[Text, ...]:
-    cells: dict[tuple[str, str], list[str]] = {}
+    names: dict[tuple[str, str], list[str]] = {}
     for (section, variant), digests in _known(group, "preprocessed").items():
-        cells.setdefault((section, digests.get("", "")), []).append(variant)
+        names.setdefault((section, digests.get("", "")), []).append(variant)
     found = []
-    for (section, digest), variants in cells.items():
+    for (section, digest), variants in names.items():
         content = read(digest) if digest else None
         share = None if content is None else header_share(content, source)
-        found.append(Text(section=section, cells=tuple(variants), share=share))
+        found.append(Text(section=section, variants=tuple(variants), share=share))
     return tuple(found)
 
 
 def _codes(group: Group, read: Read) -> tuple[Code, ...]:
     if not any(has_text("ptx", place.mnemonic) for place, _ in group):
         return ()
-    cells: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    names: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for (section, variant), digests in _known(group, "ptx").items():
         archs = tuple((arch, digests[arch]) for arch in sorted(digests, key=_by_number))
-        cells.setdefault((section, archs), []).append(variant)
+        names.setdefault((section, archs), []).append(variant)
     found = []
-    for (section, archs), variants in cells.items():
+    for (section, archs), variants in names.items():
         texts = {arch: content for arch, digest in archs if digest and (content := read(digest)) is not None}
         equal: dict[bytes, list[str]] = {}
         for arch, content in texts.items():
@@ -280,7 +284,7 @@ def _codes(group: Group, read: Read) -> tuple[Code, ...]:
         found.append(
             Code(
                 section=section,
-                cells=tuple(variants),
+                variants=tuple(variants),
                 archs=tuple(texts),
                 unknown=tuple(arch for arch, _ in archs if arch not in texts),
                 equal=tuple(tuple(names) for names in equal.values() if len(names) > 1),
@@ -292,29 +296,29 @@ def _codes(group: Group, read: Read) -> tuple[Code, ...]:
 def _torch_headers(group: Group, read: Read) -> tuple[TorchHeaders, ...]:
     """Which of torch's headers the last action of a source was given, as it says in a file beside what it makes."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
-    for place, step in group:
+    for place, action in group:
         if not (names := kind(place.mnemonic).names_headers):
             continue
-        outputs = step.spawn.outputs if step.spawn else {}
+        outputs = action.spawn.outputs if action.spawn else {}
         digest = next((digest for path, digest in outputs.items() if path.endswith(_HEADERS)), None)
         if digest is not None:
             headers, _, why = ((read(digest) if digest else None) or b"unknown").decode().strip().partition("\n")
-            found[place.section, step.variant] = (headers, why)
-        elif not step.spawn and names == "always":
-            found[place.section, step.variant] = ("unknown", "")
-    cells: dict[tuple[str, str, str], list[str]] = {}
+            found[place.section, action.variant] = (headers, why)
+        elif not action.spawn and names == "always":
+            found[place.section, action.variant] = ("unknown", "")
+    variants: dict[tuple[str, str, str], list[str]] = {}
     for (section, variant), (headers, why) in found.items():
-        cells.setdefault((section, headers, why), []).append(variant)
+        variants.setdefault((section, headers, why), []).append(variant)
     return tuple(
-        TorchHeaders(section=section, cells=tuple(variants), read=headers, why=why)
-        for (section, headers, why), variants in cells.items()
+        TorchHeaders(section=section, variants=tuple(variants), read=headers, why=why)
+        for (section, headers, why), variants in variants.items()
     )
 
 
 def as_json(report: Report) -> dict[str, Any]:
     """A report as a value for JSON: `version`, and the attributes of the dataclasses."""
     value = asdict(report)
-    for cell in value["cells"]:
-        del cell["directory"]
-        cell["seconds"] = round(cell["seconds"], 3)
+    for variant in value["variants"]:
+        del variant["directory"]
+        variant["seconds"] = round(variant["seconds"], 3)
     return {"version": VERSION, **value}

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from py_driver.actions.executed import CellStep, CellSteps
+    from py_driver.actions.executed import VariantAction, VariantActions
     from py_driver.actions.rerun_reasons import Calls
     from py_driver.output import Output
-    from py_driver.reporting.report import Part, Report, Step
+    from py_driver.reporting.report import Action, Part, Report
 
 
 def check_page(page: Path) -> None:
@@ -56,15 +56,20 @@ def own_page(page: Path, project: str, taken: set[Path]) -> Path:
 
 
 def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, and what says so)
-    page: Path, name: str, cells: Sequence[CellSteps], steps: Sequence[CellStep], earlier: Calls, output: Output
+    page: Path,
+    name: str,
+    variants: Sequence[VariantActions],
+    actions: Sequence[VariantAction],
+    earlier: Calls,
+    output: Output,
 ) -> None:
     """Write a page, and the same as JSON beside it.
 
     Args:
         page: its path.
         name: of the project.
-        cells: what was counted of each.
-        steps: of all cells.
+        variants: what was counted of each.
+        actions: of all variants.
         earlier: calls of the last build with a report.
         output: where the paths are said.
 
@@ -73,7 +78,7 @@ def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, an
     """
     from py_driver.reporting.report import as_json, make_report  # noqa: PLC0415  (few builds need it)
 
-    made = make_report(name, cells, steps, _action_output, earlier)
+    made = make_report(name, variants, actions, _action_output, earlier)
     facts = page.with_suffix(".json")
     write(page, as_html(made, resource("report.html.j2")).encode())
     write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())
@@ -89,10 +94,10 @@ def _action_output(digest: str) -> bytes | None:
 
 
 def columns(report: Report) -> list[str]:
-    """The cells, each beside that of the others with which it shares most steps."""
-    has: dict[str, set[int]] = {cell.variant: set() for cell in report.cells}
-    for at, step in enumerate(report.steps):
-        for part in step.cells:
+    """The variants, each beside that of the others with which it shares most actions."""
+    has: dict[str, set[int]] = {variant.variant: set() for variant in report.variants}
+    for at, action in enumerate(report.actions):
+        for part in action.variants:
             has[part.variant].add(at)
     left = list(has)
     placed = left[:1]
@@ -101,9 +106,9 @@ def columns(report: Report) -> list[str]:
     return placed
 
 
-def runs(step: Step, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
-    """What a step did, by the index of the column; columns that stand beside each other are in one list."""
-    parts = {part.variant: part for part in step.cells}
+def runs(action: Action, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
+    """What an action did, by the index of the column; columns that stand beside each other are in one list."""
+    parts = {part.variant: part for part in action.variants}
     own = [(at, parts[name]) for at, name in enumerate(names) if name in parts]
     return [[pair for _, pair in group] for _, group in groupby(enumerate(own), lambda pair: pair[1][0] - pair[0])]
 
@@ -116,7 +121,7 @@ def as_html(report: Report, template: str) -> str:
         template: `resources/report.html.j2`.
     """
     names = columns(report)
-    drawn = [(step, runs(step, names)) for step in report.steps]
+    drawn = [(action, runs(action, names)) for action in report.actions]
     line = report.timeline
     return draw(
         template,

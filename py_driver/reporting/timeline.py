@@ -11,7 +11,7 @@ from py_driver.bazel.spawns import without_configuration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from py_driver.actions.executed import CellStep, Place
+    from py_driver.actions.executed import Place, VariantAction
     from py_driver.bazel.spawns import Spawn
 
 _CLOCK = 0.01
@@ -79,20 +79,26 @@ class _Ran:
         return self.start + self.seconds
 
 
-def make_timeline(steps: Iterable[tuple[Place, CellStep]]) -> Timeline | None:
+def make_timeline(actions: Iterable[tuple[Place, VariantAction]]) -> Timeline | None:
     """The time line of a build.
 
     Args:
-        steps: of all its variants, each with what it compiles.
+        actions: of all its variants, each with what it compiles.
 
     Returns:
         None if no action ran, or Bazel said of none when it did.
     """
     ran = sorted(
         (
-            _Ran(place=place, variant=step.variant, spawn=step.spawn, start=step.spawn.start, seconds=step.seconds)
-            for place, step in steps
-            if step.did is Did.RUN and step.spawn and step.spawn.start is not None
+            _Ran(
+                place=place,
+                variant=action.variant,
+                spawn=action.spawn,
+                start=action.spawn.start,
+                seconds=action.seconds,
+            )
+            for place, action in actions
+            if action.did is Did.RUN and action.spawn and action.spawn.start is not None
         ),
         key=lambda one: (one.start, one.end, _name(one.place), one.variant),
     )
@@ -154,8 +160,8 @@ def _longest(ran: Sequence[_Ran]) -> frozenset[int]:
         for path, digest in one.spawn.outputs.items():
             makers.setdefault((without_configuration(path), digest), []).append(at)
     chain = []
-    step: int | None = max(range(len(ran)), key=lambda one: costs[one])
-    while step is not None:
-        chain.append(step)
-        step = before[step]
+    action: int | None = max(range(len(ran)), key=lambda one: costs[one])
+    while action is not None:
+        chain.append(action)
+        action = before[action]
     return frozenset(chain)

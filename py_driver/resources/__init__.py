@@ -20,5 +20,5 @@ def resources_below(name: str) -> list[str]:
     Not those that pip leaves beside each Python file when it installs the package.
     """
     root = Path(__file__).parent / name
-    files = (one.relative_to(root) for one in root.rglob("*") if one.is_file())
-    return sorted(one.as_posix() for one in files if "__pycache__" not in one.parts)
+    files = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return sorted(file.as_posix() for file in files if "__pycache__" not in file.parts)

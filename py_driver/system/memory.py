@@ -1,4 +1,4 @@
-"""How much memory compile steps may take together."""
+"""How much memory compile actions may take together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OTHERS: Final = 1024
 """What is left to Bazel's own server and to the system, in megabytes."""
 
 _BUILD: Final = 4096
-"""What a build needs to make progress: the largest step is taken for 3 GB."""
+"""What a build needs to make progress: the largest action is taken for 3 GB."""
 
 _MOST_BUILDS: Final = 4
 
@@ -40,10 +40,10 @@ def machine_memory(root: Path = _ROOT) -> int:
             base = root / "sys" / "fs" / "cgroup" / controller
             here = base / group.strip().lstrip("/")
             # A container sees its own group as the root, or as a path that is not there.
-            for place in (here, *here.parents):
-                text = "".join(_lines(place / _LIMITS[controller])).strip()
+            for path in (here, *here.parents):
+                text = "".join(_lines(path / _LIMITS[controller])).strip()
                 found += [int(text)] if text.isascii() and text.isdigit() and int(text) else []
-                if place == base:
+                if path == base:
                     break
     return min(found) // _MEGABYTE
 
@@ -56,8 +56,8 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def step_memory(ram: int | None = None, running: int = 1) -> int:
-    """What Bazel may give to steps that run at once, in megabytes.
+def action_memory(ram: int | None = None, running: int = 1) -> int:
+    """What Bazel may give to actions that run at once, in megabytes.
 
     Args:
         ram: gigabytes that a build may take; None for its part of what the machine has.
@@ -68,5 +68,5 @@ def step_memory(ram: int | None = None, running: int = 1) -> int:
 
 
 def builds_at_once() -> int:
-    """How many builds the machine has memory for, each with a server and the step that takes most."""
+    """How many builds the machine has memory for, each with a server and the action that takes most."""
     return max(1, min(_MOST_BUILDS, machine_memory() // _BUILD))

@@ -51,12 +51,12 @@ def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
         parent: where they may be.
         rescue: takes out of one what is to stay.
     """
-    for place in parent.iterdir():
-        with suppress(OSError), _left(place) as left:
+    for path in parent.iterdir():
+        with suppress(OSError), _left(path) as left:
             if left:
                 if rescue is not None:
-                    rescue(place)
-                remove(place)
+                    rescue(path)
+                remove(path)
 
 
 def is_leftover(place: Path) -> bool:

@@ -62,13 +62,15 @@ def whom(before: Sequence[Ticket], now: float) -> str:
         before: the tickets of these.
         now: in seconds of Unix time.
     """
-    holders = [one for one in before if one.place is not None] or [*before]
+    holders = [ticket for ticket in before if ticket.place is not None] or [*before]
     named = []
-    for one in holders[:_SHOWN]:
-        minutes, seconds = divmod(max(0, round(now - one.since)), 60)
-        command = one.command if len(one.command) <= _COMMAND_LENGTH else f"{one.command[: _COMMAND_LENGTH - 3]}..."
+    for holder in holders[:_SHOWN]:
+        minutes, seconds = divmod(max(0, round(now - holder.since)), 60)
+        command = (
+            holder.command if len(holder.command) <= _COMMAND_LENGTH else f"{holder.command[: _COMMAND_LENGTH - 3]}..."
+        )
         took = f"{minutes} min" if minutes else f"{seconds} s"
-        named.append(f"`{command}` (process {one.process}, for {took})")
+        named.append(f"`{command}` (process {holder.process}, for {took})")
     more = len(holders) - _SHOWN
     waiting = len(before) - len(holders)
     said = ", ".join(named) + (f" and {more} more" if more > 0 else "")

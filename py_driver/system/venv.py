@@ -79,7 +79,7 @@ def ensure_venv(
 def made(name: str) -> list[Path]:
     """The interpreters of the environments for something that are finished, sorted; nothing is made."""
     found = sorted((cache_root() / "venvs").glob(f"{name}-*/{_MARKER}"))
-    return [one.parent / "bin" / "python" for one in found if (one.parent / "bin" / "python").exists()]
+    return [path.parent / "bin" / "python" for path in found if (path.parent / "bin" / "python").exists()]
 
 
 def unused(venvs: Path, days: int) -> list[Path]:

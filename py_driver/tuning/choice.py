@@ -67,7 +67,7 @@ def slower(records: Records, configuration: Configuration, cases: Sequence[Case]
         found = records.correct(case)
         if configuration not in found:
             return None
-        ratios.append(found[configuration].us / min(one.us for one in found.values()))
+        ratios.append(found[configuration].us / min(record.us for record in found.values()))
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
@@ -83,7 +83,7 @@ def cover(space: Space, records: Records, within: float = WITHIN) -> dict[Case, 
     for case in space.cases:
         found = records.correct(case)
         if found:
-            fastest = min(one.us for one in found.values())
+            fastest = min(record.us for record in found.values())
             good[case] = {one: r.us / fastest for one, r in found.items() if r.us <= fastest * (1 + within)}
     if not good:
         return {}
@@ -101,14 +101,14 @@ def _rank(space: Space, one: Configuration, fits: Mapping[Configuration, float])
 
 def _fewest(space: Space, good: Mapping[Case, Mapping[Configuration, float]]) -> tuple[Configuration, ...]:
     """A smallest set of configurations that covers all cases; prefers sets with the default."""
-    every = sorted({one for fits in good.values() for one in fits})
+    every = sorted({fit for fits in good.values() for fit in fits})
     for size in range(1, _EXACT + 1):
         if math.comb(len(every), size) > _TRIES:
             break
         sets = [
-            some
-            for some in itertools.combinations(every, size)
-            if all(any(one in fits for one in some) for fits in good.values())
+            combination
+            for combination in itertools.combinations(every, size)
+            if all(any(one in fits for one in combination) for fits in good.values())
         ]
         if sets:
             return min(sets, key=lambda some: (space.default not in some, _cost(some, good)))

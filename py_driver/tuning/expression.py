@@ -165,12 +165,12 @@ class Expression:
     def _joined(every: bool, parts: Iterator[str]) -> str:  # noqa: FBT001
         """Conditions joined with `&&` or `||`, without those that are decided, and without what follows a decision."""
         left = []
-        for one in parts:
-            if one in _DECIDED:
-                if (one in _FALSE) == every:
+        for part in parts:
+            if part in _DECIDED:
+                if (part in _FALSE) == every:
                     return "false" if every else "true"
                 continue
-            left.append(one)
+            left.append(part)
         if not left:
             return "true" if every else "false"
         return f"bool({left[0]})" if len(left) == 1 else f"({(' && ' if every else ' || ').join(left)})"

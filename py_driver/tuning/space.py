@@ -100,12 +100,12 @@ class Space:
             DriverError: BAD_VALUE if a condition cannot be worked out.
         """
         values = {**facts, **self.named(configuration), **dict(zip(self.sizes, case, strict=True))}
-        for one in self.constraints:
-            if not one.names <= values.keys():
+        for constraint in self.constraints:
+            if not constraint.names <= values.keys():
                 continue
             try:
-                if not one.holds(values):
-                    return one.text
+                if not constraint.holds(values):
+                    return constraint.text
             except ValueError as problem:
                 advice = "write a condition that can be evaluated for every configuration and case"
                 raise error(Code.BAD_VALUE, f"tuning/{self.name}.toml: {problem}", help=advice) from None
@@ -249,16 +249,16 @@ class _Reader:
 
     def _cases(self) -> tuple[tuple[str, ...], tuple[Case, ...]]:
         shapes = self._mapping("cases").get("shapes")
-        if not isinstance(shapes, list) or not shapes or not all(isinstance(one, dict) and one for one in shapes):
+        if not isinstance(shapes, list) or not shapes or not all(isinstance(shape, dict) and shape for shape in shapes):
             raise self._wrong(Code.WRONG_TYPE, "`shapes` in [cases] must be tables, e.g. [{rows = 8192, cols = 4096}]")
         sizes = tuple(shapes[0])
-        for one in shapes:
-            if one.keys() != set(sizes) or not all(
-                type(value) is int and abs(value) <= LARGEST for value in one.values()
+        for shape in shapes:
+            if shape.keys() != set(sizes) or not all(
+                type(value) is int and abs(value) <= LARGEST for value in shape.values()
             ):
                 raise self._wrong(Code.BAD_VALUE, f"each of `shapes` must have integers for {', '.join(sizes)}")
         self._names(sizes)
-        return sizes, tuple(dict.fromkeys(tuple(one[name] for name in sizes) for one in shapes))
+        return sizes, tuple(dict.fromkeys(tuple(shape[name] for name in sizes) for shape in shapes))
 
     def _mapping(self, key: str, default: Mapping[str, Any] | None = None) -> dict[str, Any]:
         found = self._table.get(key, default)
@@ -284,9 +284,9 @@ class _Reader:
         return tuple(dict.fromkeys(values))
 
     def _names(self, names: Sequence[str]) -> None:
-        for one in names:
-            if not _NAME.fullmatch(one) or keyword.iskeyword(one) or one in _taken():
-                raise self._wrong(Code.BAD_NAME, f"`{one}` cannot be a name in the header")
+        for name in names:
+            if not _NAME.fullmatch(name) or keyword.iskeyword(name) or name in _taken():
+                raise self._wrong(Code.BAD_NAME, f"`{name}` cannot be a name in the header")
 
     def _wrong(self, code: Code, message: str, advice: str = "") -> DriverError:
         return error(code, f"{self._path}: {message}", help=advice)

@@ -84,7 +84,7 @@ def digest(directory: Path, releases: Releases, space: Space) -> str:
         message = f"tuning/{space.name}.toml tunes [kernel.{space.section}], which build.toml does not have"
         raise error(Code.USAGE, message)
     made = hashlib.sha256(f"{space.section}\0{space.workload}\0".encode())
-    scripts = [one.relative_to(directory.absolute()).as_posix() for one in scripts_of(directory)]
+    scripts = [path.relative_to(directory.absolute()).as_posix() for path in scripts_of(directory)]
     headers, configs = _written(directory)
     files = [one for one in sorted(plan.files - headers) if str(PurePosixPath(one).parent) not in configs]
     for name in ("build.toml", *files, *scripts):
@@ -132,7 +132,7 @@ def _is_over(end: float | None) -> bool:
 
 def _about(variant: Variant, python: str) -> dict[str, Any]:
     """The machine, as far as conditions and the name of the file need it."""
-    if variant.cell.family == _CPU:
+    if variant.configuration.family == _CPU:
         return {"gpu": _CPU, "variant": variant.name, "capability": 0, "smem": 0, "sms": 0}
     facts = gpu_facts(python)
     return {
@@ -224,12 +224,14 @@ class Tuner:
         """The configurations that lack a record; what a condition excludes gets one here."""
         facts = {name: int(records.machine[name]) for name in ("capability", "smem", "sms")}
         todo = []
-        for one in self.space.configurations:
+        for configuration in self.space.configurations:
             for case in self.space.cases:
-                if (one, case) not in records.found and (text := self.space.violated(one, case, facts)):
-                    records.found[one, case] = Record(outcome="constraints", reason=text)
-            if any((one, case) not in records.found for case in self.space.cases):
-                todo.append(one)
+                if (configuration, case) not in records.found and (
+                    text := self.space.violated(configuration, case, facts)
+                ):
+                    records.found[configuration, case] = Record(outcome="constraints", reason=text)
+            if any((configuration, case) not in records.found for case in self.space.cases):
+                todo.append(configuration)
         if seconds is not None and todo:
             head, tail = ([todo[0]], todo[1:]) if todo[0] == self.space.default else ([], todo)
             random.Random(0).shuffle(tail)  # noqa: S311  (no secret)

@@ -62,7 +62,7 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
         now = [pair for pair in left if pair[1] not in alone]
         now += [next(pair for pair in left if pair[1] == case) for case in alone & {case for _, case in left}]
         asked = {
-            "variants": [{**one.as_json(), "config": space.named(config)} for config, one in made.items()],
+            "variants": [{**dev_build.as_json(), "config": space.named(config)} for config, dev_build in made.items()],
             "scripts": [*map(str, scripts)],
             "workload": space.workload,
             "cases": [dict(zip(space.sizes, case, strict=True)) for case in space.cases],

@@ -40,7 +40,7 @@ LANGUAGES = {
 CC = Label("//toolchains/cc:toolchain_type")
 TORCH = Label("//toolchains/torch:toolchain_type")
 
-# What kernel_objects and kernel_variant may need; of all but the C++ compiler only what the cell names is there.
+# What kernel_objects and kernel_variant may need; of all but the C++ compiler only what the variant names is there.
 TOOLCHAINS = [config_common.toolchain_type(CC, mandatory = True)] + [
     config_common.toolchain_type(one, mandatory = False)
     for one in [BACKENDS[name].toolchain for name in GPUS] + [TORCH]
@@ -53,7 +53,7 @@ def find_sdk(ctx, toolchain_type, attribute, wanted, title):
         ctx: rule context.
         toolchain_type: Label, one of TOOLCHAINS.
         attribute: string, the attribute that asks for it.
-        wanted: string, the release, as the cell names it.
+        wanted: string, the release, as the variant names it.
         title: string, what messages call it.
 
     Returns:

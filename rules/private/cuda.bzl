@@ -111,7 +111,7 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, outputs, host = No
     run_phase(ctx, job, source, job.backend.toolchain, mnemonic, what, arguments, inputs, outputs, program)
 
 def compile_cuda(ctx, job, source):
-    """Compiles a CUDA source for all capabilities of the cell.
+    """Compiles a CUDA source for all capabilities of the variant.
 
     Args:
         ctx: rule context.
@@ -136,7 +136,7 @@ def _compile_monolithic(ctx, job, source):
     return [object], [object]
 
 def _compile_split(ctx, job, source):
-    """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the cell.
+    """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the variant.
 
     The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
     further capability, unless that is the last one and the bounds of its launches are others.

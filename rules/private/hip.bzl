@@ -32,7 +32,7 @@ _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 _HOST_MIN_MAX = ["-D__HIP_DEFINE_EXTENDED_HOST_MIN_MAX__=1", "-D__HIP_DEFINE_MIXED_HOST_MIN_MAX__=1"]
 
 def compile_hip(ctx, job, source):
-    """Compiles a HIP source for all architectures of the cell.
+    """Compiles a HIP source for all architectures of the variant.
 
     Args:
         ctx: rule context.

@@ -32,7 +32,7 @@ def _gcc(cxx_flags, depends):
     return GCC if asks_for_openmp(cxx_flags) or _OPENMP in depends else GCC_IF_CHOSEN
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
-    """The SDK of what a section asks for, if the cell names a release of it."""
+    """The SDK of what a section asks for, if the variant names a release of it."""
     if wanted == NONE or (attribute == "backend" and wanted in BACKENDS):
         fail_with(
             ctx.label,
@@ -74,7 +74,7 @@ def _kernel_objects_impl(ctx):
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
-        # Built by its own name, outside of any cell (`bazel build //...`), there is nothing to compile it for.
+        # Built by its own name, outside of any variant (`bazel build //...`), there is nothing to compile it for.
         return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, steps = [], texts = [])]
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value

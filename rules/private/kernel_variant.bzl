@@ -1,4 +1,4 @@
-"""kernel_variant: one cell, linked and laid out as the `kernels` client loads it."""
+"""kernel_variant: one variant, linked and laid out as the `kernels` client loads it."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")

@@ -1,4 +1,4 @@
-"""Transitions: into a cell, and out of the parts of a cell on which a target does not depend."""
+"""Transitions: into a variant, and out of the parts of a variant on which a target does not depend."""
 
 load("@torch_kernels_toolchains//:machine.bzl", "MACHINE")
 load("//rules/facts:settings.bzl", "CXX_ABIS", "NONE")
@@ -16,7 +16,7 @@ _CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
 _SETTINGS = _CELL + [_MORE_FLAGS]
 _PLATFORMS = "//command_line_option:platforms"
 
-# What cells are built for. Where none is named, that is whatever the build is for, which is the machine itself; but on a
+# What variants are built for. Where none is named, that is whatever the build is for, which is the machine itself; but on a
 # machine with another CPU than the usual one.
 _PLATFORM = {"aarch64": Label("//toolchains:aarch64")} | ({"": Label("//toolchains:x86_64")} if MACHINE != CPU else {})
 
@@ -54,7 +54,7 @@ cell_transition = transition(
 def _objects_impl(settings, attr):
     torch = "torch" in attr.depends
 
-    # A cell has `cu130` where a section says `cuda`.
+    # A variant has `cu130` where a section says `cuda`.
     return {
         TORCH: settings[TORCH] if torch else NONE,
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != CXX_ABIS[0] else NONE,
@@ -63,7 +63,7 @@ def _objects_impl(settings, attr):
         _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or more_flags(settings[_MORE_FLAGS], attr.name) else NONE,
     }
 
-# What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that cells which
+# What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that variants which
 # differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
 # matter of torch: objects that are linked together hand std::string to each other, by whatever path. So the ABI is kept;
 # only the default, which needs no flag, is reset to NONE. Further options are for one section, and for what sees the
@@ -86,7 +86,7 @@ neutral_transition = transition(
 def _id_impl(settings, _attr):
     return {setting: NONE for setting in _CELL} | {_MORE_FLAGS: settings[_MORE_FLAGS]}
 
-# An id is the same in all cells, but for those that have further options.
+# An id is the same in all variants, but for those that have further options.
 id_transition = transition(
     implementation = _id_impl,
     inputs = [_MORE_FLAGS],

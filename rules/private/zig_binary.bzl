@@ -28,7 +28,7 @@ def _zig_binary_impl(ctx):
 
 zig_binary = rule(
     implementation = _zig_binary_impl,
-    # The cell that asks for the program has no part in it: without this it would be built once for every cell.
+    # The variant that asks for the program has no part in it: without this it would be built once for every variant.
     cfg = neutral_transition,
     attrs = {
         "common": attr.label(

@@ -15,7 +15,7 @@ from clone import RELU
 from elftools.elf.elffile import ELFFile
 
 from py_driver.matrix.backends import arch_order
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-_FLOORS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+_MAX_SYMBOL_VERSIONS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 _NEEDED = re.compile(
     r"libtorch(_\w+)?\.so|libc10(_\w+)?\.so|libcudart\.so\.13|libamdhip64\.so\.7|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libc\.so\.6|libm\.so\.6"
     r"|libpthread\.so\.0|libdl\.so\.2|librt\.so\.1|ld-linux-x86-64\.so\.2"
@@ -66,8 +66,8 @@ def test_versions_of_symbols_are_those_of_old_systems(library: Library) -> None:
     assert library.versions
     for file, version in library.versions:
         family, _, number = version.partition("_")
-        assert family in _FLOORS, (file, version)
-        assert tuple(map(int, number.split("."))) <= _FLOORS[family], (file, version)
+        assert family in _MAX_SYMBOL_VERSIONS, (file, version)
+        assert tuple(map(int, number.split("."))) <= _MAX_SYMBOL_VERSIONS[family], (file, version)
 
 
 def test_needs_nothing_that_torch_does_not_bring(library: Library) -> None:

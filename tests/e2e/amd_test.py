@@ -1,4 +1,4 @@
-"""Cells for ROCm: code objects for exactly the declared architectures, compiled once, the same on every machine."""
+"""Variants for ROCm: code objects for exactly the declared architectures, compiled once, the same on every machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from amd import code_objects
-from clone import BINDING, ROCM, Built, copy_project, digests, hip_steps, planned, steps
+from clone import BINDING, ROCM, Built, action_counts, copy_project, digests, hip_actions, planned
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 
@@ -62,9 +62,9 @@ def test_warps_have_the_size_of_the_architecture(row_sum: Built) -> None:
     assert found == {arch: {size} for arch, size in _ARCHS.items()}
 
 
-def test_each_phase_is_a_step(row_sum: Built) -> None:
-    assert steps(row_sum.result) == (BINDING + hip_steps(len(_ARCHS)), 0, 0)
-    assert planned(row_sum.result) == steps(row_sum.result)
+def test_each_phase_is_an_action(row_sum: Built) -> None:
+    assert action_counts(row_sum.result) == (BINDING + hip_actions(len(_ARCHS)), 0, 0)
+    assert planned(row_sum.result) == action_counts(row_sum.result)
 
 
 def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: Path) -> None:
@@ -86,9 +86,9 @@ def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: 
 @pytest.mark.slow
 def test_a_further_torch_compiles_no_device_code(row_sum: Built) -> None:
     result = row_sum.driver.build(row_sum.project, ROCM, _OLDER)
-    assert steps(result) == (BINDING, hip_steps(len(_ARCHS)), BINDING + hip_steps(len(_ARCHS)))
-    assert planned(result) == steps(result)
-    one, other = (list(code_objects(_library(row_sum.build / cell))) for cell in (ROCM, _OLDER))
+    assert action_counts(result) == (BINDING, hip_actions(len(_ARCHS)), BINDING + hip_actions(len(_ARCHS)))
+    assert planned(result) == action_counts(result)
+    one, other = (list(code_objects(_library(row_sum.build / variant))) for variant in (ROCM, _OLDER))
     assert one == other
 
 
@@ -98,8 +98,8 @@ def test_a_further_architecture_compiles_for_that_one_alone(row_sum: Built, base
     _edit(project / "build.toml", '"gfx90a", "gfx942"', '"gfx90a", "gfx942", "gfx1030"')
     result = row_sum.driver.build(project, ROCM)
     # Four phases for gfx1030; the bundle; the text of the binding, with the new id.
-    assert steps(result) == (4 + 1 + 1, 0, BINDING + hip_steps(5) - 6)
-    assert planned(result) == steps(result)
+    assert action_counts(result) == (4 + 1 + 1, 0, BINDING + hip_actions(5) - 6)
+    assert planned(result) == action_counts(result)
     names = [one.named for one in code_objects(_library(project / "build" / ROCM))]
     assert names == ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
 
@@ -108,7 +108,7 @@ def test_a_comment_compiles_nothing(row_sum: Built, base: Path) -> None:
     project = copy_project(row_sum.project, base / "hip-comment")
     row_sum.driver.build(project, ROCM)
     _edit(project / "csrc" / "row_sum.cu", "// A warp for each row.", "// A warp for each row, as was said.")
-    ran = steps(row_sum.driver.build(project, ROCM))[0]
+    ran = action_counts(row_sum.driver.build(project, ROCM))[0]
     # The text of the binding gets the new id, which it does not use.
     assert ran == 1
 
@@ -163,7 +163,7 @@ def test_an_error_names_the_line_of_the_source(row_sum: Built, base: Path) -> No
     assert f"csrc/row_sum.cu:{line}:13: error: use of undeclared identifier 'undeclared'" in failed.stderr
 
 
-def test_client_resolves_the_cell_of_a_torch_for_rocm(relu: Built) -> None:
+def test_client_resolves_the_variant_of_a_torch_for_rocm(relu: Built) -> None:
     python = python_for([parse("torch213-cxx11-cpu-x86_64-linux")], Releases(), Output())
     for version, hip, expected in (
         ("2.13.0+rocm7.2", "7.2.53211-e1a6bc5663", ROCM),

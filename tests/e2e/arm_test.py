@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import PROJECTS, Built, Driver, copy_project, digests, steps
+from clone import PROJECTS, Built, Driver, action_counts, copy_project, digests
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from emulated import emulated
@@ -31,8 +31,8 @@ RELU = "torch210-cxx11-cpu-aarch64-linux"
 STABLE = "torch-stable-abi29-cpu-aarch64-linux"
 CUDA = "torch213-cxx11-cu130-aarch64-linux"
 X86 = CUDA.replace("aarch64", "x86_64")
-FLOORS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
-FLOORS |= dict.fromkeys(("GOMP", "OMP"), (4, 5))
+MAX_SYMBOL_VERSIONS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+MAX_SYMBOL_VERSIONS |= dict.fromkeys(("GOMP", "OMP"), (4, 5))
 
 TORCH = "2.10.0"  # its wheel for Arm is for CPUs alone
 PYTHON = ["python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"]
@@ -155,7 +155,7 @@ def test_a_library_is_for_arm_and_asks_for_old_systems(
         for _, found in versions.iter_versions():
             for version in found:
                 family, _, number = version.name.partition("_")
-                assert tuple(map(int, number.split("."))) <= FLOORS[family], version.name
+                assert tuple(map(int, number.split("."))) <= MAX_SYMBOL_VERSIONS[family], version.name
 
 
 def test_what_a_word_means(clone: Driver, relu: Built, tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ def test_what_a_word_means(clone: Driver, relu: Built, tmp_path: Path) -> None:
     assert [one["variant"] for one in ours["variants"]] == [RELU.replace("aarch64", "x86_64")]
     words = ["--torch=2.10", "--backend=cpu", "--cpu=x86_64", "--cpu=aarch64", "--json"]
     both = json.loads(clone.run("build", relu.project, *words).stdout)
-    assert steps(both) == (0, 0, sum(steps(relu.result)) + sum(steps(ours)))
+    assert action_counts(both) == (0, 0, sum(action_counts(relu.result)) + sum(action_counts(ours)))
     (tmp_path / "my.toml").write_text('[platform]\ncpus = ["x86_64", "aarch64"]\n', encoding="utf-8")
     words = [f"--matrix={tmp_path}/my.toml", "--torch=2.10", "--backend=cpu", "--json"]
     meant = json.loads(clone.run("build", relu.project, *words).stdout)
     assert [one["variant"] for one in meant["variants"]] == [one["variant"] for one in both["variants"]]
-    assert steps(meant) == steps(both)
+    assert action_counts(meant) == action_counts(both)
 
 
 @pytest.mark.slow
@@ -184,14 +184,18 @@ def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
             built[variant] = {tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"} - loaders
     assert built[RELU] == built[x86]
     assert "libgomp.so.1" in built[RELU]
-    assert steps(openmp.result) == (8, 0, 0)
+    assert action_counts(openmp.result) == (8, 0, 0)
     chosen = clone.run("build", openmp.project, f"--variant={RELU}", "--cxx=gcc", "--json").stdout
     assert [one["variant"] for one in json.loads(chosen)["variants"]] == [RELU]
 
 
 @pytest.mark.slow
 def test_a_section_for_the_other_cpu_is_left_out(clone: Driver, simd: Built) -> None:
-    assert steps(simd.result) == (10, 0, 0)  # three of the binding and one of each of two sections, for either CPU
+    assert action_counts(simd.result) == (
+        10,
+        0,
+        0,
+    )  # three of the binding and one of each of two sections, for either CPU
     said = clone.run("check", simd.project).stderr
     assert "[kernel.avx2] is for x86_64 alone, since its flags have `-mavx2`" in said
     assert "[kernel.dotprod] is for aarch64 alone, since its flags have `-march=armv8.2-a+dotprod`" in said
@@ -201,8 +205,8 @@ def test_both_cpus_have_the_same_code_for_gpus(cuda: Built) -> None:
     ours, theirs = (_gpu_code(cuda.build / variant) for variant in (CUDA, X86))
     assert len(ours) > 10_000
     assert ours == theirs
-    # Of 25 steps of each those of ptxas are the same, one for each architecture; whichever comes first runs them.
-    run, shared, cached = steps(cuda.result)
+    # Of 25 actions of each those of ptxas are the same, one for each architecture; whichever comes first runs them.
+    run, shared, cached = action_counts(cuda.result)
     assert (run, shared + cached) == (44, 6)
 
 

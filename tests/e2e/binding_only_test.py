@@ -7,10 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, PROJECTS, ROCM, copy_project, steps
+from clone import BINDING, CPU, CU130, PROJECTS, ROCM, action_counts, copy_project
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -33,11 +33,11 @@ torch.testing.assert_close(get_local_kernel(Path(sys.argv[1]), backend="cpu").pl
 
 def test_binding_alone_is_built_and_called(clone: Driver, base: Path) -> None:
     project = copy_project(PROJECTS / "binding_only", base / "binding_only")
-    assert steps(clone.build(project, CPU, CU130, ROCM)) == (3 * BINDING, 0, 0)
-    for cell, family in ((CPU, "cpu"), (CU130, "cuda"), (ROCM, "rocm")):
-        metadata = json.loads((project / "build" / cell / "metadata.json").read_text())
+    assert action_counts(clone.build(project, CPU, CU130, ROCM)) == (3 * BINDING, 0, 0)
+    for variant, family in ((CPU, "cpu"), (CU130, "cuda"), (ROCM, "rocm")):
+        metadata = json.loads((project / "build" / variant / "metadata.json").read_text())
         assert metadata["backend"] == {"type": family}
-        assert list((project / "build" / cell).glob("*.abi3.so"))
+        assert list((project / "build" / variant).glob("*.abi3.so"))
     python = python_for([parse(CPU)], Releases(), Output())
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
     command = [python, "-c", _CALL, str(project / "build")]

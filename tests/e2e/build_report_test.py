@@ -8,14 +8,14 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, PROJECTS, Driver, copy_project, cuda_steps, torch_steps
+from clone import BINDING, PROJECTS, Driver, copy_project, cuda_actions, torch_actions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
-_CELLS = [f"torch{torch}-cxx11-cu130-x86_64-linux" for torch in ("213", "215")]
+_NAMES = [f"torch{torch}-cxx11-cu130-x86_64-linux" for torch in ("213", "215")]
 _ALONE, _TORCH = "csrc/two.cu", "csrc/three.cu"
 _SECTION = """
 [kernel.three]
@@ -30,7 +30,7 @@ _THREE = """\
 
 __global__ void three(c10::BFloat16* out) { *out = c10::BFloat16(3.0f); }
 """
-_VARIANTS = [f"--variant={cell}" for cell in _CELLS]
+_VARIANTS = [f"--variant={variant}" for variant in _NAMES]
 _COUNTS = ("run", "shared", "cached")
 
 
@@ -104,15 +104,15 @@ def _text(page: str) -> str:
 
 def test_counts_are_those_of_the_build(reported: Reported) -> None:
     built = {one["variant"]: (one["steps"], one["seconds"]) for one in reported.result["variants"]}
-    told = {one["variant"]: ({key: one[key] for key in _COUNTS}, one["seconds"]) for one in reported.facts["cells"]}
+    told = {one["variant"]: ({key: one[key] for key in _COUNTS}, one["seconds"]) for one in reported.facts["variants"]}
     assert told == built
-    assert list(told) == _CELLS
+    assert list(told) == _NAMES
     for key in _COUNTS:
-        by_step = sum(part["did"] == key for step in reported.facts["steps"] for part in step["cells"])
+        by_action = sum(part["did"] == key for action in reported.facts["actions"] for part in action["variants"])
         by_kind = sum(total[key] for total in reported.facts["totals"].values())
-        assert by_step == by_kind == sum(counts[key] for counts, _ in told.values())
-    # In each cell the binding, a source for two architectures, and one for one.
-    assert [sum(counts.values()) for counts, _ in told.values()] == [BINDING + cuda_steps(2) + torch_steps(1)] * 2
+        assert by_action == by_kind == sum(counts[key] for counts, _ in told.values())
+    # In each variant the binding, a source for two architectures, and one for one.
+    assert [sum(counts.values()) for counts, _ in told.values()] == [BINDING + cuda_actions(2) + torch_actions(1)] * 2
     assert sum(counts["cached"] for counts, _ in told.values()) == 0
     assert set(reported.facts["totals"]) == {
         "CudaPreprocess",
@@ -131,20 +131,20 @@ def test_counts_are_those_of_the_build(reported: Reported) -> None:
 
 
 def test_source_without_torch_runs_once_and_is_shared(reported: Reported) -> None:
-    steps = [step for step in reported.facts["steps"] if step["source"] == _ALONE]
-    assert len(steps) == cuda_steps(2)
-    for step in steps:
-        assert [(part["variant"], part["did"]) for part in step["cells"]] == list(
-            zip(_CELLS, ("run", "shared"), strict=True)
+    actions = [action for action in reported.facts["actions"] if action["source"] == _ALONE]
+    assert len(actions) == cuda_actions(2)
+    for action in actions:
+        assert [(part["variant"], part["did"]) for part in action["variants"]] == list(
+            zip(_NAMES, ("run", "shared"), strict=True)
         )
-        assert step["cells"][0]["seconds"] > 0
-    assert {step["arch"] for step in steps} == {"sm_80", "sm_86", None}
+        assert action["variants"][0]["seconds"] > 0
+    assert {action["arch"] for action in actions} == {"sm_80", "sm_86", None}
 
 
-def test_step_of_equal_inputs_is_shared_though_torch_was_in_sight(reported: Reported) -> None:
+def test_action_of_equal_inputs_is_shared_though_torch_was_in_sight(reported: Reported) -> None:
     def did(mnemonic: str) -> list[list[str]]:
-        steps = [one for one in reported.facts["steps"] if (one["source"], one["mnemonic"]) == (_TORCH, mnemonic)]
-        return [sorted(part["did"] for part in step["cells"]) for step in steps]
+        actions = [one for one in reported.facts["actions"] if (one["source"], one["mnemonic"]) == (_TORCH, mnemonic)]
+        return [sorted(part["did"] for part in action["variants"]) for action in actions]
 
     # Each torch is preprocessed to a text of its own; the PTX is the same.
     assert did("CudaPreprocess") == [["run"], ["run"]]
@@ -153,7 +153,7 @@ def test_step_of_equal_inputs_is_shared_though_torch_was_in_sight(reported: Repo
 
 def test_headers_are_named_with_what_they_bring(reported: Reported) -> None:
     texts = _source(reported, _TORCH)["texts"]
-    assert sorted(cell for text in texts for cell in text["cells"]) == _CELLS
+    assert sorted(variant for text in texts for variant in text["variants"]) == _NAMES
     for text in texts:
         share = text["share"]
         brought = {one["name"]: one for one in share["headers"]}
@@ -164,7 +164,7 @@ def test_headers_are_named_with_what_they_bring(reported: Reported) -> None:
         assert share["source"]["lines"] < 10 < share["compiler"]["lines"]
     assert "c10/util/BFloat16.h brings " in _text(reported.page)
     [alone] = _source(reported, _ALONE)["texts"]
-    assert alone["cells"] == _CELLS
+    assert alone["variants"] == _NAMES
     assert alone["share"]["headers"] == []
     for text in _source(reported, "torch-ext/binding.cpp")["texts"]:
         assert [one["name"] for one in text["share"]["headers"]] == ["registration.h"]
@@ -172,7 +172,7 @@ def test_headers_are_named_with_what_they_bring(reported: Reported) -> None:
 
 def test_equal_ptx_is_found(reported: Reported) -> None:
     [code] = _source(reported, _ALONE)["ptx"]
-    assert (code["cells"], code["archs"], code["unknown"]) == (_CELLS, ["sm_80", "sm_86"], [])
+    assert (code["variants"], code["archs"], code["unknown"]) == (_NAMES, ["sm_80", "sm_86"], [])
     assert code["equal"] == [["sm_80", "sm_86"]]
     assert "sm_80 and sm_86 have equal PTX." in _text(reported.page)
 
@@ -180,9 +180,9 @@ def test_equal_ptx_is_found(reported: Reported) -> None:
 def test_time_line_has_each_action_that_ran(reported: Reported) -> None:
     line = reported.facts["timeline"]
     ran = [
-        (step["source"], step["section"], step["mnemonic"], step["arch"], part["variant"], part["seconds"])
-        for step in reported.facts["steps"]
-        for part in step["cells"]
+        (action["source"], action["section"], action["mnemonic"], action["arch"], part["variant"], part["seconds"])
+        for action in reported.facts["actions"]
+        for part in action["variants"]
         if part["did"] == "run"
     ]
     bars = line["bars"]
@@ -204,7 +204,7 @@ def test_time_line_has_each_action_that_ran(reported: Reported) -> None:
 
 def test_page_is_whole_and_needs_nothing(reported: Reported) -> None:
     text = _text(reported.page)
-    for name in (*_CELLS, _ALONE, _TORCH, "CudaPreprocess"):
+    for name in (*_NAMES, _ALONE, _TORCH, "CudaPreprocess"):
         assert name in text
     assert "://" not in reported.page
     assert "<script" not in reported.page
@@ -214,7 +214,7 @@ def test_second_build_runs_nothing(reported: Reported, base: Path) -> None:
     again = _build(reported.driver, reported.project, base / "report pages" / "a&b.html", *_VARIANTS)
     assert {total["run"] for total in again.facts["totals"].values()} == {0}
     assert {total["seconds"] for total in again.facts["totals"].values()} == {0.0}
-    assert {part["how"] for step in again.facts["steps"] for part in step["cells"]} == {"", "up to date"}
+    assert {part["how"] for action in again.facts["actions"] for part in action["variants"]} == {"", "up to date"}
     assert {text["share"] for source in again.facts["sources"] for text in source["texts"]} == {None}
     assert _source(again, _ALONE)["ptx"][0]["unknown"] == ["sm_80", "sm_86"]
     assert "unknown" in _text(again.page)
@@ -222,12 +222,12 @@ def test_second_build_runs_nothing(reported: Reported, base: Path) -> None:
     assert "No action ran, or Bazel did not say when." in _text(again.page)
 
 
-def test_monolithic_compile_is_one_step_and_its_contents_are_unknown(reported: Reported, base: Path) -> None:
+def test_monolithic_compile_is_one_action_and_its_contents_are_unknown(reported: Reported, base: Path) -> None:
     page = base / "report pages" / "whole.html"
     whole = _build(reported.driver, reported.project, page, "--cuda-compile=monolithic", *_VARIANTS[:1])
-    steps = [step for step in whole.facts["steps"] if step["source"] == _ALONE]
-    assert [(step["mnemonic"], step["arch"]) for step in steps] == [("KernelCudaCompile", None)]
-    assert [part["did"] for part in steps[0]["cells"]] == ["run"]
+    actions = [action for action in whole.facts["actions"] if action["source"] == _ALONE]
+    assert [(action["mnemonic"], action["arch"]) for action in actions] == [("KernelCudaCompile", None)]
+    assert [part["did"] for part in actions[0]["variants"]] == ["run"]
     assert [text["share"] for text in _source(whole, _ALONE)["texts"]] == [None]
     assert _source(whole, _ALONE)["ptx"][0]["archs"] == []
     assert "one action compiles it for all architectures" in _text(whole.page)
@@ -235,8 +235,10 @@ def test_monolithic_compile_is_one_step_and_its_contents_are_unknown(reported: R
 
 def test_what_ran_says_why(reported: Reported, base: Path) -> None:
     def reasons(facts: Any, source: str) -> dict[str, list[str]]:  # noqa: ANN401  (JSON)
-        steps = [step for step in facts["steps"] if step["source"] == source]
-        return {step["mnemonic"]: part["why"] for step in steps for part in step["cells"] if part["did"] == "run"}
+        actions = [action for action in facts["actions"] if action["source"] == source]
+        return {
+            action["mnemonic"]: part["why"] for action in actions for part in action["variants"] if part["did"] == "run"
+        }
 
     assert set(map(tuple, reasons(reported.facts, _TORCH).values())) == {
         ("no earlier build with a report has this action",)

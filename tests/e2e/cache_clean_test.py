@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clone import CPU, PROJECTS, Driver, copy_project, steps
+from clone import CPU, PROJECTS, Driver, action_counts, copy_project
 
 from py_driver.debian.provide import place_of
 
@@ -50,5 +50,5 @@ def test_what_goes_is_made_again(clone: Driver, tmp_path: Path) -> None:
     assert left["archives"] == parts["archives"]["bytes"]
     assert left["results"] + left["output"] + left["workspaces"] < 10_000, "empty directories"
     again = replace(own, environ={**own.environ, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}).build(project, CPU)
-    assert steps(again) == steps(first)
-    assert steps(again)[0] > 0
+    assert action_counts(again) == action_counts(first)
+    assert action_counts(again)[0] > 0

@@ -54,7 +54,7 @@ def needed(built: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("cell", "calls"),
+    ("variant", "calls"),
     [
         ("torch213-*-cu130-*", ["custom_gemm", "cublasNonsense", "nvFoo", "cudnnFoo"]),
         pytest.param(
@@ -65,10 +65,10 @@ def needed(built: Path) -> set[str]:
     ],
     ids=["cuda", "rocm"],
 )
-def test_a_function_that_nobody_defines(cell: str, calls: list[str], tmp_path: Path) -> None:
+def test_a_function_that_nobody_defines(variant: str, calls: list[str], tmp_path: Path) -> None:
     made = project(tmp_path, *calls)
     with pytest.raises(DriverError) as failure:
-        building.build(made, [cell], Releases(), Output())
+        building.build(made, [variant], Releases(), Output())
     assert [one.code for one in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
     said = failure.value.diagnostics[0].text
     for call in calls:
@@ -76,7 +76,7 @@ def test_a_function_that_nobody_defines(cell: str, calls: list[str], tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("cell", "calls"),
+    ("variant", "calls"),
     [
         ("torch213-*-cu130-*", {"cublasSgemm_v2": "libcublas.so.13", "cuGetErrorName": "libcuda.so.1"}),
         pytest.param(
@@ -88,9 +88,9 @@ def test_a_function_that_nobody_defines(cell: str, calls: list[str], tmp_path: P
     ],
     ids=["cu130", "cu118", "rocm72"],
 )
-def test_what_is_called_is_needed(cell: str, calls: dict[str, str], tmp_path: Path) -> None:
+def test_what_is_called_is_needed(variant: str, calls: dict[str, str], tmp_path: Path) -> None:
     made = project(tmp_path, *calls)
-    building.build(made, [cell], Releases(), Output())
+    building.build(made, [variant], Releases(), Output())
     runtime = {"libcudart.so.13", "libcudart.so.11.0", "libamdhip64.so.7"}
     others = {one for one in needed(made / "build") - runtime if one.startswith(("libcu", "libhip", "libroc", "libnv"))}
     assert others == set(calls.values())

@@ -1,4 +1,4 @@
-"""The reusable workflow: the steps of the jobs that check, build and compare, as GitHub runs them."""
+"""The reusable workflow: the actions of the jobs that check, build and compare, as GitHub runs them."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def clone(base: Path, pristine: Path) -> Driver:
 
 @pytest.fixture(scope="session")
 def relu(clone: Driver) -> Built:
-    """examples/relu, built cold in the clone: all default cells."""
+    """examples/relu, built cold in the clone: all default variants."""
     project = clone.root / "examples" / "relu"
     return Built(driver=clone, project=project, result=clone.build(project))
 
@@ -143,7 +143,7 @@ def empty(installed: Driver, base: Path, tmp_path: Path) -> Driver:
 
 @pytest.fixture
 def mirror(store: Store, tmp_path: Path) -> Path:
-    """A directory with all archives that the cells of TWO need."""
+    """A directory with all archives that the variants of TWO need."""
     return make_mirror(tmp_path / "mirror", store)
 
 

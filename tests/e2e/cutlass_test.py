@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
+from clone import BINDING, PROJECTS, Built, Driver, action_counts, copy_project, cuda_actions
 
 from py_driver.matrix.releases import Releases
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-_CELL = "torch-stable-abi29-cu130-x86_64-linux"
+_VARIANT = "torch-stable-abi29-cu130-x86_64-linux"
 
 
 @pytest.fixture(scope="module")
 def gemm(clone: Driver, base: Path) -> Built:
     """The project; static assertions in both sections say which release they see."""
     project = copy_project(PROJECTS / "gemm", base / "gemm")
-    return Built(driver=clone, project=project, result=clone.build(project, _CELL))
+    return Built(driver=clone, project=project, result=clone.build(project, _VARIANT))
 
 
 def test_each_section_sees_its_own_release(gemm: Built) -> None:
-    assert steps(gemm.result) == (1 + BINDING + cuda_steps(1), 0, 0)
-    [library] = (gemm.build / _CELL).glob("*.so")
+    assert action_counts(gemm.result) == (1 + BINDING + cuda_actions(1), 0, 0)
+    [library] = (gemm.build / _VARIANT).glob("*.so")
     content = library.read_bytes()
     assert b"cutlass" in content
     assert b"torch_kernels_cutlass" not in content
@@ -45,7 +45,7 @@ def test_without_a_section_that_names_it_nothing_sees_it(gemm: Built, base: Path
     manifest = project / "build.toml"
     text = manifest.read_text().replace('depends = ["cutlass_3_5"]', "depends = []")
     manifest.write_text(text.replace('depends = ["cutlass_3_6"]', "depends = []"))
-    wrong = gemm.driver.run("build", project, "--variant", _CELL, code=5)
+    wrong = gemm.driver.run("build", project, "--variant", _VARIANT, code=5)
     assert "'cutlass/version.h' file not found" in wrong.stderr
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, PROJECTS, another, copy_project, cuda_steps, digests
+from clone import BINDING, CPU, CU130, PROJECTS, another, copy_project, cuda_actions, digests
 from engine import Engine, Programs, install
 
 from py_driver.output import Output
@@ -39,7 +39,7 @@ _IMPATIENT = {
 """A scheduler that soon gives up to wait for a worker."""
 
 _PROGRAMS = 3
-_ACTIONS = cuda_steps(1) + BINDING + 8
+_ACTIONS = cuda_actions(1) + BINDING + 8
 """What runs of CU130, besides the rules' own programs: see remote_test.py."""
 
 

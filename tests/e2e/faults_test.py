@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, CU130, TWO, another, copy_project, digests, steps, wait_for_process
+from clone import CPU, CU130, TWO, action_counts, another, copy_project, digests, wait_for_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,16 +77,16 @@ def test_variant_that_does_not_exist_is_refused(installed: Driver, project: Path
 
 
 @pytest.mark.parametrize(
-    ("file", "cell"), [("csrc/one.cpp", CPU), ("csrc/two.cu", CU130), ("torch-ext/binding.cpp", CU130)]
+    ("file", "variant"), [("csrc/one.cpp", CPU), ("csrc/two.cu", CU130), ("torch-ext/binding.cpp", CU130)]
 )
 def test_compile_error_is_shown_and_the_old_build_is_kept(
-    installed: Driver, project: Path, file: str, cell: str
+    installed: Driver, project: Path, file: str, variant: str
 ) -> None:
     before = digests(project / "build")
     source = project / file
     source.write_text(source.read_text() + "\nint broken() { return no_such_name; }\n")
     line = source.read_text().count("\n")
-    failed = installed.run("build", project, f"--variant={cell}", code=5)
+    failed = installed.run("build", project, f"--variant={variant}", code=5)
     assert "error[E401]" in failed.stderr
     assert "no_such_name" in failed.stderr
     assert f"{project / file}:{line}:" in failed.stderr
@@ -101,7 +101,7 @@ def test_fixed_compile_error_builds(installed: Driver, project: Path) -> None:
     source.write_text("int one() { return }\n")
     installed.run("build", project, f"--variant={CPU}", code=5)
     source.write_text(text)
-    assert steps(installed.build(project, CPU))[1] == 0
+    assert action_counts(installed.build(project, CPU))[1] == 0
 
 
 def test_compiler_that_is_killed(installed: Driver, project: Path) -> None:
@@ -166,7 +166,7 @@ def test_no_space_for_the_build_directory(installed: Driver, project: Path, name
     failed = installed.run("build", project, within=within, code=4)
     assert "error[E304]" in failed.stderr
     assert f"{project}/build" in failed.stderr
-    assert steps(installed.build(project, TWO))[0] == 0
+    assert action_counts(installed.build(project, TWO))[0] == 0
 
 
 def test_old_variant_stays_when_there_is_no_space_for_the_new_one(
@@ -204,7 +204,7 @@ def test_no_space_for_what_bazel_writes(installed: Driver, project: Path, base: 
     failed = driver.run("build", project, f"--variant={CPU}", within=within, code=4)
     assert "error[E304]" in failed.stderr
     assert not list((project / "build").iterdir())
-    assert steps(driver.build(project, CPU))[0] > 0
+    assert action_counts(driver.build(project, CPU))[0] > 0
 
 
 def test_read_only_project(installed: Driver, project: Path, namespace: list[str]) -> None:
@@ -221,7 +221,7 @@ def test_read_only_project(installed: Driver, project: Path, namespace: list[str
 
 def test_project_whose_build_is_there_may_be_read_only(tiny: Built, namespace: list[str]) -> None:
     within = [*namespace, _READ_ONLY, "-", str(tiny.project)]
-    assert steps(tiny.driver.build(tiny.project, TWO, within=within))[0] == 0
+    assert action_counts(tiny.driver.build(tiny.project, TWO, within=within))[0] == 0
 
 
 def test_two_builds_at_once_both_succeed(installed: Driver, project: Path) -> None:
@@ -230,7 +230,7 @@ def test_two_builds_at_once_both_succeed(installed: Driver, project: Path) -> No
     both = [installed.start("build", project, f"--variant={TWO}", "--json") for _ in range(2)]
     answers = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], answers
-    ran = [steps(json.loads(out))[0] for out, _ in answers]
+    ran = [action_counts(json.loads(out))[0] for out, _ in answers]
     assert sorted(ran)[0] == 0
     assert sum(ran) > 0
     assert sorted(path.name for path in (project / "build").iterdir()) == [CPU, CU130]

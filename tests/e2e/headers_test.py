@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, CU130, PROJECTS, Built, Driver, copy_project, digests, steps, torch_steps
+from clone import BINDING, CU130, PROJECTS, Built, Driver, action_counts, copy_project, digests, torch_actions
 from halves import whole_and_halves
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def needed(clone: Driver, base: Path) -> Built:
 
 
 def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
-    assert steps(needed.result) == (BINDING + 2 * torch_steps(2), 0, 0)
+    assert action_counts(needed.result) == (BINDING + 2 * torch_actions(2), 0, 0)
     # All phases of one source worked with fewer headers, and at least one of the other one did not.
     assert _phase(needed.driver, "dispatch", "host.o").stat().st_size > 0
     assert _phase(needed.driver, "types", "fatbin.o").stat().st_size == 0
@@ -100,9 +100,9 @@ def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
 
 def test_the_report_says_which_headers_did(needed: Built, base: Path) -> None:
     assert _told(base / "headers.json") == {
-        "csrc/dispatch.cu": [{"section": "headers", "cells": [CU130], "read": "needed", "why": ""}],
-        "csrc/types.cu": [{"section": "headers", "cells": [CU130], "read": "all", "why": _FAILED}],
-        "torch-ext/torch_binding.cpp": [{"section": "binding_cuda", "cells": [CU130], "read": "needed", "why": ""}],
+        "csrc/dispatch.cu": [{"section": "headers", "variants": [CU130], "read": "needed", "why": ""}],
+        "csrc/types.cu": [{"section": "headers", "variants": [CU130], "read": "all", "why": _FAILED}],
+        "torch-ext/torch_binding.cpp": [{"section": "binding_cuda", "variants": [CU130], "read": "needed", "why": ""}],
     }
     assert f"compiled with all headers: {_FAILED}." in (base / "headers.html").read_text()
     assert needed.result["variants"]

@@ -19,9 +19,9 @@ from clone import (
     ROCM,
     SHARED,
     copy_project,
-    cuda_steps,
+    cuda_actions,
     digests,
-    hip_steps,
+    hip_actions,
     make_cache,
     remove,
 )
@@ -65,7 +65,7 @@ def graph(relu: Built, request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
-    assert len(graph["actions"]) >= 4 + BINDING + min(cuda_steps(6), hip_steps(4))
+    assert len(graph["actions"]) >= 4 + BINDING + min(cuda_actions(6), hip_actions(4))
     for action in graph["actions"]:
         texts = action["arguments"] + [text for file in action.get("paramFiles", []) for text in file["arguments"]]
         assert [text for text in texts if _HOST.match(text)] == [], action["mnemonic"]
@@ -97,18 +97,18 @@ def _c_library(to: Path) -> Path:
     return to
 
 
-@pytest.mark.parametrize("cell", [CPU, CU130, ROCM])
-def test_all_actions_run_in_a_root_that_has_nothing_else(lean: Built, base: Path, cell: str) -> None:
-    (base / f"nothing-{cell}").mkdir()
-    library = base / f"nothing-{cell}"
-    if cell == CU130:
+@pytest.mark.parametrize("variant", [CPU, CU130, ROCM])
+def test_all_actions_run_in_a_root_that_has_nothing_else(lean: Built, base: Path, variant: str) -> None:
+    (base / f"nothing-{variant}").mkdir()
+    library = base / f"nothing-{variant}"
+    if variant == CU130:
         library = _c_library(base / "library")
     options = ["--platform_suffix=bare", *(f"--sandbox_add_mount_pair={library}:{name}" for name in ("/lib", "/lib64"))]
-    label = f"//examples/lean:{cell}"
-    ran = lean.driver.runners(base / f"bare-{cell}.json", *options, label)
-    assert ran["linux-sandbox"] >= {CPU: 5, CU130: cuda_steps(2), ROCM: hip_steps(2)}[cell]
+    label = f"//examples/lean:{variant}"
+    ran = lean.driver.runners(base / f"bare-{variant}.json", *options, label)
+    assert ran["linux-sandbox"] >= {CPU: 5, CU130: cuda_actions(2), ROCM: hip_actions(2)}[variant]
     assert ran.get("processwrapper-sandbox", 0) <= 1  # the rules' own program
-    assert digests(lean.driver.place(label, *options)) == digests(lean.build / cell)
+    assert digests(lean.driver.place(label, *options)) == digests(lean.build / variant)
 
 
 @pytest.mark.slow

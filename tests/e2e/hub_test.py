@@ -15,7 +15,7 @@ from clone import CPU, copy_project
 from hub import served
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated

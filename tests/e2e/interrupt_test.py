@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, TWO, copy_project, digests, make_mirror, steps, wait_for_process
+from clone import CPU, TWO, action_counts, copy_project, digests, make_mirror, wait_for_process
 
 from py_driver.matrix.releases import Releases
 
@@ -166,5 +166,5 @@ def test_interrupted_build(
     assert not (project / "build").exists()
     manifest.write_text(text)
     assert binding.read_text() == quick
-    assert steps(installed.build(project, TWO))[1] == 0
+    assert action_counts(installed.build(project, TWO))[1] == 0
     assert digests(project / "build") == digests(tiny.build)

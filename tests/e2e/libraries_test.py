@@ -38,17 +38,17 @@ _THIRTEEN = {
 
 
 @pytest.mark.parametrize(
-    "cell",
+    "variant",
     [
         "torch213-*-cu130-*",
         pytest.param("torch213-*-cu132-*", marks=pytest.mark.slow),
         pytest.param("torch215-*-cu135-*", marks=pytest.mark.slow),
     ],
 )
-def test_every_library_is_included_called_and_needed(cell: str, tmp_path: Path) -> None:
+def test_every_library_is_included_called_and_needed(variant: str, tmp_path: Path) -> None:
     made = tmp_path / "libraries"
     shutil.copytree(PROJECTS / "libraries", made)
-    building.build(made, [cell], Releases(), Output())
+    building.build(made, [variant], Releases(), Output())
     [library] = (made / "build").rglob("*.abi3.so")
     with library.open("rb") as file:
         dynamic: Any = ELFFile(file).get_section_by_name(".dynamic")

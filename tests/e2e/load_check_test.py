@@ -9,7 +9,7 @@ from clone import CPU, CU130
 from tree import write_files
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, RELU, copy_project, steps
+from clone import BINDING, CPU, CU130, RELU, action_counts, copy_project
 from kernels._rust import Digest, DigestValidationError, Metadata  # type: ignore[import-untyped]
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -104,7 +104,7 @@ def test_client_sees_what_was_changed(relu: Built, base: Path, spoil: Callable[[
         stated.validate(Digest.hash_variant(stated.algorithm, place))
 
 
-def test_client_loads_the_cell_of_this_torch(relu: Built, python: str) -> None:
+def test_client_loads_the_variant_of_this_torch(relu: Built, python: str) -> None:
     identity = json.loads((relu.build / CPU / "metadata.json").read_text())["id"]
     assert identity in _run(python, "-c", _LOAD, str(relu.build), LD_BIND_NOW="1")
 
@@ -129,14 +129,14 @@ def test_two_builds_of_one_kernel_live_in_one_process(alone: Built, relu: Built,
     project = copy_project(alone.project, base / "twin")
     package = project / "torch-ext" / "relu" / "__init__.py"
     package.write_text(package.read_text() + "# another version\n")
-    assert steps(alone.driver.build(project, CPU)) == (1, 0, BINDING)
+    assert action_counts(alone.driver.build(project, CPU)) == (1, 0, BINDING)
     first, second = _run(python, "-c", _LOAD, str(relu.build), str(project / "build")).split()
     assert first != second
 
 
-@pytest.mark.parametrize("cell", RELU)
-def test_digests_are_those_of_the_client(relu: Built, python: str, cell: str) -> None:
-    stated, computed = json.loads(_run(python, "-c", _DIGEST, str(relu.build / cell)))
+@pytest.mark.parametrize("variant", RELU)
+def test_digests_are_those_of_the_client(relu: Built, python: str, variant: str) -> None:
+    stated, computed = json.loads(_run(python, "-c", _DIGEST, str(relu.build / variant)))
     assert stated == computed
 
 

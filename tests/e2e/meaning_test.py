@@ -11,7 +11,7 @@ import pytest
 from clone import CPU, CU130, PROJECTS, Built, Driver, copy_project
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, PROJECTS, Built, copy_project, steps
+from clone import CPU, PROJECTS, Built, action_counts, copy_project
 from kernels._rust import Digest, DigestAlgorithm  # type: ignore[import-untyped]
 
 from py_driver.building.variant_dir import files_of
@@ -54,7 +54,7 @@ def test_what_was_built_may_be_published(names: Built) -> None:
 
 def test_second_build_changes_nothing(names: Built) -> None:
     before = {name: path.stat().st_mtime_ns for name, path in files_of(names.build / CPU).items()}
-    assert steps(names.driver.build(names.project, CPU))[0] == 0
+    assert action_counts(names.driver.build(names.project, CPU))[0] == 0
     assert {name: path.stat().st_mtime_ns for name, path in files_of(names.build / CPU).items()} == before
 
 

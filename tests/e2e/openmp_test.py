@@ -22,7 +22,7 @@ from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases, openmp_file
 from py_driver.output import Output
 from py_driver.system.environment import curated

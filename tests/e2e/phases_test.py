@@ -19,20 +19,20 @@ from clone import (
     PROJECTS,
     Built,
     Driver,
+    action_counts,
     copy_project,
-    cuda_steps,
+    cuda_actions,
     digests,
     make_cache,
     planned,
-    steps,
-    torch_steps,
+    torch_actions,
 )
 from halves import sdks, whole_and_halves
 
 pytestmark = pytest.mark.e2e
 
 _SPLIT = ("torch25-cxx11-cu118", "torch25-cxx11-cu124", "torch213-cxx11-cu132", "torch215-cxx11-cu135")
-_ALL = cuda_steps(2)
+_ALL = cuda_actions(2)
 _OPTIONS = (
     (),
     ("-lineinfo", "--maxrregcount=32"),
@@ -70,8 +70,8 @@ def _sections(library: Path) -> dict[str, bytes]:
     return found
 
 
-def _built_both_ways(clone: Driver, cell: str) -> list[dict[str, bytes]]:
-    """The loaded sections of a cell's extension, compiled split and as a whole, with the same list of architectures."""
+def _built_both_ways(clone: Driver, variant: str) -> list[dict[str, bytes]]:
+    """The loaded sections of a variant's extension, compiled split and as a whole, for the same architectures."""
     root = clone.root / "examples" / "phases"
     if not root.exists():
         copy_project(PROJECTS / "phases", root)
@@ -80,7 +80,7 @@ def _built_both_ways(clone: Driver, cell: str) -> list[dict[str, bytes]]:
         text = re.sub(r'(name = "(?:cub|internal)",)', r"\1\n    own_arch_list = True,", build.read_text())
         assert text.count("own_arch_list") == 2
         build.write_text(text)
-    label = f"//examples/phases:{cell}"
+    label = f"//examples/phases:{variant}"
     found = []
     for options in ([], [_FLAG]):
         clone.bazel("build", *options, label)
@@ -92,8 +92,8 @@ def _built_both_ways(clone: Driver, cell: str) -> list[dict[str, bytes]]:
     return found
 
 
-def _expect_the_same_code(clone: Driver, cell: str) -> None:
-    split, whole = _built_both_ways(clone, cell)
+def _expect_the_same_code(clone: Driver, variant: str) -> None:
+    split, whole = _built_both_ways(clone, variant)
     assert len(split[".nv_fatbin"]) > 10_000
     assert split == whole
 
@@ -103,13 +103,13 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", _SPLIT)
-def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, cell: str, tmp_path: Path) -> None:
-    _expect_the_same_code(phases.driver, f"{cell}-x86_64-linux")
-    _expect_the_known_commands(phases.driver, cell, tmp_path)
-    for arch in ("80", "90") if _version(cell) < "13" else ("80", "90a", "100", "120f"):
+@pytest.mark.parametrize("variant", _SPLIT)
+def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, variant: str, tmp_path: Path) -> None:
+    _expect_the_same_code(phases.driver, f"{variant}-x86_64-linux")
+    _expect_the_known_commands(phases.driver, variant, tmp_path)
+    for arch in ("80", "90") if _version(variant) < "13" else ("80", "90a", "100", "120f"):
         for options in _OPTIONS:
-            whole, halves = whole_and_halves(phases.driver, _version(cell), tmp_path, arch, *options)
+            whole, halves = whole_and_halves(phases.driver, _version(variant), tmp_path, arch, *options)
             assert f".target sm_{arch}".encode() in whole
             assert halves == whole
 
@@ -137,18 +137,18 @@ def test_device_debug_names_no_directory(phases: Built, base: Path) -> None:
     assert found[0] == found[1]
 
 
-def _version(cell: str) -> str:
+def _version(variant: str) -> str:
     """The CUDA release of `torch213-cxx11-cu130`."""
-    number = cell.partition("-cu")[2].split("-")[0]
+    number = variant.partition("-cu")[2].split("-")[0]
     return f"{number[:2]}.{number[2:]}"
 
 
-def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> None:
+def _expect_the_known_commands(clone: Driver, variant: str, directory: Path) -> None:
     """nvcc runs what it ran when its phases were worked out; an nvcc that does not must not be split unseen.
 
     UPDATE_EXPECTED=1 writes it anew.
     """
-    cuda, host = sdks(clone, _version(cell))
+    cuda, host = sdks(clone, _version(variant))
     (directory / "source.cu").touch()
     command: list[str | Path] = [
         cuda / "bin" / "nvcc",
@@ -170,7 +170,7 @@ def _expect_the_known_commands(clone: Driver, cell: str, directory: Path) -> Non
     for name, place in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
         text = text.replace(str(place), name)
     shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    expected = Path(__file__).parent / "dryrun" / f"cuda_{_version(cell)}.txt"
+    expected = Path(__file__).parent / "dryrun" / f"cuda_{_version(variant)}.txt"
     if os.environ.get("UPDATE_EXPECTED") == "1":
         expected.write_text(shown, encoding="utf-8")
     assert shown == expected.read_text(encoding="utf-8")
@@ -180,9 +180,9 @@ def test_nvcc_runs_the_known_commands(phases: Built, tmp_path: Path) -> None:
     _expect_the_known_commands(phases.driver, CU130, tmp_path)
 
 
-def test_each_phase_is_a_step(phases: Built) -> None:
-    assert steps(phases.result) == (3 * _ALL + BINDING, 0, 0)
-    assert planned(phases.result) == steps(phases.result)
+def test_each_phase_is_an_action(phases: Built) -> None:
+    assert action_counts(phases.result) == (3 * _ALL + BINDING, 0, 0)
+    assert planned(phases.result) == action_counts(phases.result)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_a_further_architecture_compiles_for_that_one_alone(phases: Built, base:
     _edit(project / "build.toml", '"8.0", "9.0+PTX"', more)
     # Preprocessing, cicc and ptxas for the new one; the fatbinary. The text of the binding is the same with the new id.
     result = phases.driver.build(project, CU130)
-    assert steps(result) == (ran, 0, 3 * _ALL + BINDING + 3 - ran)
-    assert planned(result) == steps(result)
+    assert action_counts(result) == (ran, 0, 3 * _ALL + BINDING + 3 - ran)
+    assert planned(result) == action_counts(result)
     assert result["plan"]["measured"]
 
 
@@ -210,16 +210,16 @@ def test_a_comment_compiles_nothing(phases: Built, base: Path) -> None:
     _edit(project / "csrc" / "internal.cu", "__device__ int calls;", "__device__ int calls;  // how often")
     # The text of the binding gets the new id, which it does not use.
     result = phases.driver.build(project, CU130)
-    assert steps(result) == (1, 0, 3 * _ALL + BINDING - 1)
-    assert planned(result) == steps(result)
+    assert action_counts(result) == (1, 0, 3 * _ALL + BINDING - 1)
+    assert planned(result) == action_counts(result)
 
 
 def test_a_further_torch_compiles_no_device_code(phases: Built, base: Path) -> None:
     project = copy_project(phases.project, base / "torch")
     phases.driver.build(project, CU130)
     result = phases.driver.build(project, CU130, CU130.replace("torch213", "torch214"))
-    assert steps(result) == (BINDING, 3 * _ALL, 3 * _ALL + BINDING)
-    assert planned(result) == steps(result)
+    assert action_counts(result) == (BINDING, 3 * _ALL, 3 * _ALL + BINDING)
+    assert planned(result) == action_counts(result)
 
 
 def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tmp_path: Path) -> None:
@@ -234,11 +234,11 @@ def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tm
     assert "disk cache hit" not in counts[0]
     # sum.cu is preprocessed and compared again; all between is found, and so are the id and the sources of both targets
     # without comments. The binding, link, check and variant run.
-    assert counts[1]["disk cache hit"] == torch_steps(2) - 2 + 2
+    assert counts[1]["disk cache hit"] == torch_actions(2) - 2 + 2
     assert counts[1]["linux-sandbox"] == 2 + BINDING + 3
 
 
-def test_steps_that_run_at_once_fit_into_the_memory(lean: Built, tmp_path: Path) -> None:
+def test_actions_that_run_at_once_fit_into_the_memory(lean: Built, tmp_path: Path) -> None:
     """1000 MB are enough for one cicc or cudafe++ at a time, each of which is taken for 800."""
     log = tmp_path / "spawns.json"
     options = ["--jobs=4", "--local_resources=memory=1000", "--platform_suffix=memory"]
@@ -262,5 +262,5 @@ def test_the_same_bytes_in_another_directory(phases: Built, tmp_path: Path, base
     cache = make_cache(here / "cache", links)
     there = Driver(command=phases.driver.command, root=phases.driver.root, cache=cache, output=here / "output")
     project = copy_project(phases.project, base / "other" / "place" / tmp_path.name)
-    assert steps(there.build(project, CU130)) == (3 * _ALL + BINDING, 0, 0)
+    assert action_counts(there.build(project, CU130)) == (3 * _ALL + BINDING, 0, 0)
     assert digests(project / "build") == digests(phases.build)

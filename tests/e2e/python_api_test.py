@@ -6,10 +6,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, PROJECTS, Built, Driver, copy_project, steps, torch_steps
+from clone import BINDING, CPU, CU130, PROJECTS, Built, Driver, action_counts, copy_project, torch_actions
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -38,7 +38,7 @@ def python_api(clone: Driver, base: Path) -> Built:
 
 
 def test_python_and_torch_are_called(python_api: Built) -> None:
-    assert steps(python_api.result) == (1 + BINDING, 0, 0)
+    assert action_counts(python_api.result) == (1 + BINDING, 0, 0)
     python = python_for([parse(CPU)], Releases(), Output())
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
     command = [python, "-c", _CALL, str(python_api.build)]
@@ -77,4 +77,4 @@ def test_a_function_outside_of_the_limited_api_is_named(python_api: Built, base:
 @pytest.mark.slow
 def test_cuda_sources_may_include_it_too(python_api: Built) -> None:
     result = python_api.driver.build(python_api.project, CU130)
-    assert steps(result) == (torch_steps(1) + BINDING, 0, 0)
+    assert action_counts(result) == (torch_actions(1) + BINDING, 0, 0)

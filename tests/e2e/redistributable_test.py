@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import tomlkit
-from clone import BINDING, PROJECTS, Driver, copy_project, make_cache, steps
+from clone import BINDING, PROJECTS, Driver, action_counts, copy_project, make_cache
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 _CUDA = "12.6"
-_CELL = "torch28-cxx11-cu126-x86_64-linux"
+_VARIANT = "torch28-cxx11-cu126-x86_64-linux"
 
 
 def _archive(driver: Driver, directory: Path, stem: str) -> bytes:
@@ -66,8 +66,8 @@ def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -
     )
     another.run("lock")
     project = copy_project(PROJECTS / "tiny", here / "tiny")
-    said = another.run("build", project, f"--variant={_CELL}").stderr
+    said = another.run("build", project, f"--variant={_VARIANT}").stderr
     assert f"note: nvcc {_CUDA} compiles monolithically" in said
-    assert steps(another.build(project, _CELL)) == (0, 0, 1 + BINDING)
+    assert action_counts(another.build(project, _VARIANT)) == (0, 0, 1 + BINDING)
     [sdk] = [one for one in another.output.glob("*/external/*torch_kernels_cuda_12_6") if one.is_dir()]
     assert (sdk / "bin" / "nvcc").read_bytes() == (here / "unpacked" / "bin" / "nvcc").read_bytes()

@@ -15,11 +15,11 @@ from clone import (
     CU130,
     PROJECTS,
     Driver,
+    action_counts,
     another,
     copy_project,
-    cuda_steps,
+    cuda_actions,
     digests,
-    steps,
     wait_for_process,
 )
 from http_cache import Cache, Fault, serving
@@ -39,7 +39,7 @@ _COMPILE = 1 + BINDING
 
 @pytest.fixture(scope="module")
 def cache(relu: Built, base: Path) -> Iterator[Cache]:
-    """A cache that has all of a cell."""
+    """A cache that has all of a variant."""
     with serving() as server:
         events = base / "filled.json"
         ran = _run(relu.driver, events, server, "filled")
@@ -120,8 +120,8 @@ def test_a_cache_that_is_killed_in_the_middle(clone: Driver, serve: Callable[...
         os.kill(server, signal.SIGKILL)
         out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
-    assert steps(json.loads(out)) == (cuda_steps(1) + BINDING, 0, 0)
-    assert steps(driver.build(project, CU130, remote_cache=address))[0] == 0
+    assert action_counts(json.loads(out)) == (cuda_actions(1) + BINDING, 0, 0)
+    assert action_counts(driver.build(project, CU130, remote_cache=address))[0] == 0
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_signals_at_ten_points(clone: Driver, base: Path) -> None:
 
 @pytest.mark.slow
 def test_eight_clients_at_once(clone: Driver, serve: Callable[..., str], base: Path) -> None:
-    """They build the same cell through one cache, which has it; the seconds are what docs/remote.md says."""
+    """They build the same variant through one cache, which has it; the seconds are what docs/remote.md says."""
     address = serve()
     places = [base / f"client-{number}" for number in range(9)]
     drivers = []
@@ -185,8 +185,8 @@ def test_eight_clients_at_once(clone: Driver, serve: Callable[..., str], base: P
         copy_project(PROJECTS / "tiny", place / "tiny")
         drivers.append(another(clone, place))
     first = drivers[0].build(places[0] / "tiny", CU130, remote_cache=address)
-    count = steps(first)[0]
-    assert count == cuda_steps(1) + BINDING
+    count = action_counts(first)[0]
+    assert count == cuda_actions(1) + BINDING
     options = ["--json", f"--variant={CU130}", f"--remote-cache={address}"]
     start = time.monotonic()
     clients = [
@@ -195,6 +195,6 @@ def test_eight_clients_at_once(clone: Driver, serve: Callable[..., str], base: P
     answers = [client.communicate(timeout=900) for client in clients]
     print(f"eight clients: {time.monotonic() - start:.0f} s; the first: {first['seconds']:.0f} s")  # noqa: T201
     assert [client.returncode for client in clients] == [0] * 8, answers
-    assert [steps(json.loads(out)) for out, _ in answers] == [(0, 0, count)] * 8
+    assert [action_counts(json.loads(out)) for out, _ in answers] == [(0, 0, count)] * 8
     bytes_of = [digests(place / "tiny" / "build") for place in places]
     assert bytes_of == [bytes_of[0]] * 9

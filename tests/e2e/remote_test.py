@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import (
     BINDING,
-    CELLS,
     CPU,
     CU130,
     PROJECTS,
+    VARIANTS,
     Driver,
+    action_counts,
     another,
     copy_project,
-    cuda_steps,
+    cuda_actions,
     digests,
     free_port,
-    steps,
 )
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def test_what_one_clone_built_another_takes(clone: Driver, serve: Callable[..., 
         driver = another(clone, place)
         results.append(driver.build(project, CPU, remote_cache=address))
         files.append(digests(project / "build"))
-    all_steps = 1 + BINDING
-    assert steps(results[0]) == (all_steps, 0, 0)
-    assert steps(results[1]) == (0, 0, all_steps)
+    all_actions = 1 + BINDING
+    assert action_counts(results[0]) == (all_actions, 0, 0)
+    assert action_counts(results[1]) == (0, 0, all_actions)
     assert files[0] == files[1]
 
 
@@ -53,9 +53,9 @@ def test_an_executor_makes_the_same_bytes(lean: Built, serve: Callable[..., str]
     options = ["--config=remote-exec", f"--remote_executor=grpc://127.0.0.1:{port}", "--platform_suffix=remote"]
     label = f"//examples/lean:{CU130}"
     ran = lean.driver.runners(tmp_path / "events.json", *options, label)
-    # Besides the steps: the sources of both targets without comments, the id and its two objects, link, check and
+    # Besides the actions: the sources of both targets without comments, the id and its two objects, link, check and
     # variant. Our programs are there from `lean`.
-    assert ran["remote"] == cuda_steps(2) + BINDING + 8
+    assert ran["remote"] == cuda_actions(2) + BINDING + 8
     assert ran.keys() <= {"remote", "internal", "total"}
     assert digests(lean.driver.place(label, *options)) == digests(lean.build / CU130)
 
@@ -74,7 +74,7 @@ def test_a_server_that_is_not_there(clone: Driver, base: Path, scheme: str) -> N
 def _remote(driver: Driver, project: Path, address: str, *variants: str) -> tuple[int, int, int]:
     options = [f"--variant={glob}" for glob in variants]
     done = driver.run("build", project, "--json", f"--remote-executor={address}", *options)
-    return steps(json.loads(done.stdout))
+    return action_counts(json.loads(done.stdout))
 
 
 def test_an_executor_shares_what_it_ran(clone: Driver, serve: Callable[..., str], base: Path) -> None:
@@ -86,7 +86,7 @@ def test_an_executor_shares_what_it_ran(clone: Driver, serve: Callable[..., str]
         place.mkdir()
         projects.append(copy_project(PROJECTS / "tiny", place / "tiny"))
         drivers.append(another(clone, place))
-    kernel = cuda_steps(1)
+    kernel = cuda_actions(1)
     assert _remote(drivers[0], projects[0], address, CU130) == (kernel + BINDING, 0, 0)
     more = CU130.replace("torch213", "torch214")
     # The binding includes nothing of torch, so its text is that of the other release; the C++ standard is not.
@@ -101,16 +101,19 @@ def test_every_toolkit_runs_in_a_bare_root(clone: Driver, serve: Callable[..., s
     place = base / "bare-roots"
     place.mkdir()
     project = copy_project(PROJECTS / "tiny", place / "tiny")
-    cells = [*CELLS, *(f"torch25-cxx{abi}-{cuda}-x86_64-linux" for abi in ("11", "98") for cuda in ("cu118", "cu124"))]
-    cells.append("torch215-cxx11-cu135-x86_64-linux")
+    variants = [
+        *VARIANTS,
+        *(f"torch25-cxx{abi}-{cuda}-x86_64-linux" for abi in ("11", "98") for cuda in ("cu118", "cu124")),
+    ]
+    variants.append("torch215-cxx11-cu135-x86_64-linux")
     driver = another(clone, place)
-    ran, shared, cached = _remote(driver, project, address, *cells)
+    ran, shared, cached = _remote(driver, project, address, *variants)
     assert cached == 0
     assert ran > 0
-    assert ran + shared == sum(1 + BINDING if "-cpu-" in cell else cuda_steps(1) + BINDING for cell in cells)
+    assert ran + shared == sum(1 + BINDING if "-cpu-" in variant else cuda_actions(1) + BINDING for variant in variants)
     there = digests(project / "build")
     (base / "bare-roots-here").mkdir()
     here = another(clone, base / "bare-roots-here")
     local = copy_project(PROJECTS / "tiny", base / "bare-roots-here" / "tiny")
-    here.build(local, *cells)
+    here.build(local, *variants)
     assert digests(local / "build") == there

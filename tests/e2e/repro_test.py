@@ -12,13 +12,13 @@ from clone import (
     CU130,
     TWO,
     Driver,
+    action_counts,
     copy_project,
-    cuda_steps,
+    cuda_actions,
     digests,
-    hip_steps,
+    hip_actions,
     make_cache,
     make_lean,
-    steps,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-_CELLS = (CPU, CU130)
+_VARIANTS = (CPU, CU130)
 
 
 def test_installed_driver_elsewhere_gives_the_same_bytes(lean: Built, alone: Built) -> None:
-    assert steps(alone.result) == (1 + 2 * BINDING + cuda_steps(2), 0, 0)
-    expected = digests(lean.build, _CELLS)
+    assert action_counts(alone.result) == (1 + 2 * BINDING + cuda_actions(2), 0, 0)
+    expected = digests(lean.build, _VARIANTS)
     assert len(expected) == 8
     assert digests(alone.build) == expected
 
@@ -49,7 +49,7 @@ def test_nothing_but_build_is_left_in_the_project(relu: Built, alone: Built, tmp
 
 
 def test_hostile_environment_gives_the_same_bytes(lean: Built, hostile: Built) -> None:
-    assert steps(hostile.result) == (1 + 3 * BINDING + cuda_steps(2) + hip_steps(2), 0, 0)
+    assert action_counts(hostile.result) == (1 + 3 * BINDING + cuda_actions(2) + hip_actions(2), 0, 0)
     assert digests(hostile.build) == digests(lean.build)
 
 
@@ -72,7 +72,7 @@ def test_order_of_sources_in_the_manifest_does_not_matter(tiny: Built, base: Pat
 def test_file_that_the_manifest_does_not_name_changes_nothing(tiny: Built) -> None:
     before = digests(tiny.build)
     (tiny.project / "csrc" / "notes.txt").write_text("not a source")
-    assert steps(tiny.driver.build(tiny.project, TWO)) == (0, 0, 1 + 2 * BINDING + cuda_steps(1))
+    assert action_counts(tiny.driver.build(tiny.project, TWO)) == (0, 0, 1 + 2 * BINDING + cuda_actions(1))
     assert digests(tiny.build) == before
 
 
@@ -82,7 +82,7 @@ def test_one_job_and_eight_give_the_same_bytes(relu: Built, clone: Driver, base:
     cache = make_cache(here / "cache", {name: clone.cache / name for name in ("bazel", "store", "venvs")})
     project = copy_project(relu.project, here / "relu")
     driver = Driver(command=clone.command, root=clone.root, cache=cache, output=here / "output")
-    expected = digests(relu.build, _CELLS)
+    expected = digests(relu.build, _VARIANTS)
     for jobs in (1, 8):
         shutil.rmtree(project / "build", ignore_errors=True)
         source = project / "torch-ext" / "relu" / "__init__.py"
@@ -91,5 +91,5 @@ def test_one_job_and_eight_give_the_same_bytes(relu: Built, clone: Driver, base:
         driver.build(project, TWO, jobs=jobs)
         source.write_text(text)
         shutil.rmtree(cache / "actions")
-        assert steps(driver.build(project, TWO, jobs=jobs))[0] > 0
+        assert action_counts(driver.build(project, TWO, jobs=jobs))[0] > 0
         assert digests(project / "build") == expected

@@ -11,7 +11,7 @@ from clone import CPU, PROJECTS, copy_project
 
 from py_driver.building.build import build
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.plan.op_schema import schema_problem

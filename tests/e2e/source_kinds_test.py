@@ -6,10 +6,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, PROJECTS, ROCM, Built, Driver, copy_project, planned, steps
+from clone import BINDING, CPU, CU130, PROJECTS, ROCM, Built, Driver, action_counts, copy_project, planned
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -34,8 +34,8 @@ def kinds(clone: Driver, base: Path) -> Built:
 
 
 def test_c_and_assembly_are_compiled_and_called(kinds: Built) -> None:
-    assert steps(kinds.result) == (3 * (2 + BINDING), 0, 0)
-    assert planned(kinds.result) == steps(kinds.result)
+    assert action_counts(kinds.result) == (3 * (2 + BINDING), 0, 0)
+    assert planned(kinds.result) == action_counts(kinds.result)
     python = python_for([parse(CPU)], Releases(), Output())
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
     command = [python, "-c", _CALL, str(kinds.build)]
@@ -49,9 +49,9 @@ def test_what_they_read_is_watched(kinds: Built, base: Path) -> None:
     (project / "k" / "bytes.bin").write_bytes(b"\x29\x00")
     changed = kinds.driver.build(project, CPU)
     # Both sources, since each may read the bytes; the binding, which may too, is preprocessed and gets the new id.
-    assert steps(changed)[0] == 4
+    assert action_counts(changed)[0] == 4
     (project / "k" / "bytes.bin").write_bytes(b"\x28\x00")
-    assert steps(kinds.driver.build(project, CPU))[0] == 0
+    assert action_counts(kinds.driver.build(project, CPU))[0] == 0
 
 
 @pytest.mark.parametrize(

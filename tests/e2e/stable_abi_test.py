@@ -7,11 +7,11 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
+from clone import BINDING, PROJECTS, Built, Driver, action_counts, copy_project, cuda_actions
 from elftools.elf.elffile import ELFFile
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -62,9 +62,9 @@ def _undefined(directory: Path) -> Iterator[str]:
                 yield symbol.name
 
 
-@pytest.mark.parametrize("cell", [_CPU, _CU130])
-def test_torch_is_used_through_its_c_functions_alone(stable: Built, cell: str) -> None:
-    names = set(_undefined(stable.build / cell))
+@pytest.mark.parametrize("variant", [_CPU, _CU130])
+def test_torch_is_used_through_its_c_functions_alone(stable: Built, variant: str) -> None:
+    names = set(_undefined(stable.build / variant))
     assert "aoti_torch_library_impl" in names
     assert [one for one in names if not _OF_TORCH.fullmatch(one) and not _OF_OTHERS.fullmatch(one)] == []
 
@@ -80,7 +80,7 @@ def test_torch_computes_with_it(stable: Built) -> None:
 
 def test_each_section_and_binding_is_compiled_once(stable: Built) -> None:
     assert sorted(path.name for path in stable.build.iterdir()) == [_CPU, _CU130]
-    assert steps(stable.result) == (1 + 2 * BINDING + cuda_steps(1), 0, 0)
+    assert action_counts(stable.result) == (1 + 2 * BINDING + cuda_actions(1), 0, 0)
 
 
 def test_what_is_newer_than_the_stable_abi_does_not_compile(stable: Built, base: Path) -> None:

@@ -7,12 +7,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import BINDING, CPU, PROJECTS, Built, Driver, copy_project, cuda_steps, steps
+from clone import BINDING, CPU, PROJECTS, Built, Driver, action_counts, copy_project, cuda_actions
 from elftools.elf.elffile import ELFFile
 from hub import served
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -80,13 +80,13 @@ def _elf(directory: Path) -> tuple[str, set[str], set[str]]:
 
 def test_each_section_and_binding_is_compiled_once(tvm_ffi: Built) -> None:
     assert sorted(path.name for path in tvm_ffi.build.iterdir()) == [_CPU, _CU130]
-    assert steps(tvm_ffi.result) == (1 + 2 * BINDING + cuda_steps(2), 0, 0)
+    assert action_counts(tvm_ffi.result) == (1 + 2 * BINDING + cuda_actions(2), 0, 0)
 
 
-@pytest.mark.parametrize(("cell", "more"), [(_CPU, set()), (_CU130, {"libcudart.so.13"})])
-def test_library_needs_and_exports_nothing_else(tvm_ffi: Built, cell: str, more: set[str]) -> None:
-    name, needed, exported = _elf(tvm_ffi.build / cell)
-    metadata = json.loads((tvm_ffi.build / cell / "metadata.json").read_text())
+@pytest.mark.parametrize(("variant", "more"), [(_CPU, set()), (_CU130, {"libcudart.so.13"})])
+def test_library_needs_and_exports_nothing_else(tvm_ffi: Built, variant: str, more: set[str]) -> None:
+    name, needed, exported = _elf(tvm_ffi.build / variant)
+    metadata = json.loads((tvm_ffi.build / variant / "metadata.json").read_text())
     assert name == f"{metadata['id']}.so"
     assert needed == {"libtvm_ffi.so", "libstdc++.so.6", "libgcc_s.so.1", "libc.so.6", *more}
     assert exported == _ENTRIES

@@ -7,10 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import BINDING, CPU, CU130, PROJECTS, copy_project, cuda_steps, torch_steps
+from clone import BINDING, CPU, CU130, PROJECTS, copy_project, cuda_actions, torch_actions
 
 from py_driver.building.installed_torch import python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -48,8 +48,8 @@ def test_a_project_as_upstream_takes_it(clone: Driver, base: Path) -> None:
     assert _load(project, "twice_and_one", "20") == "41"
     # What the other sections list, and the section does not reach, is no input of it.
     (project / "csrc" / "sum.h").write_text("#pragma once\n\nint sum(int count);  // changed\n", encoding="utf-8")
-    steps = clone.build(project, CU130)["variants"][0]["steps"]
-    assert steps["run"] > 0
+    actions = clone.build(project, CU130)["variants"][0]["steps"]
+    assert actions["run"] > 0
     (project / "lib" / "scale.cpp").write_text('#include "scale.hpp"\n\nint scale(int c) { return 2 * c; }\n')
     assert clone.build(project, CU130)["variants"][0]["steps"]["run"] == 0
 
@@ -61,7 +61,7 @@ def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path
     made = {one["variant"]: one for one in result["variants"]}
     assert made[CU130]["archs"] == ["8.0", "9.0"]
     # The binding, and host.cpp in one action; for CUDA the binding, and two sources for two architectures.
-    cuda = BINDING + cuda_steps(2) + torch_steps(2)
+    cuda = BINDING + cuda_actions(2) + torch_actions(2)
     assert [sum(one["steps"].values()) for one in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
     assert _load(project, "sum") == "42"
     checked = clone.run("abi-check", project / "build" / CU130, "--json")

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import CPU, PROJECTS, Driver, copy_project, digests, make_cache, steps
+from clone import CPU, PROJECTS, Driver, action_counts, copy_project, digests, make_cache
 from hub import served
 
 from py_driver.fetch.store import Store
-from py_driver.matrix.cells import Cell
+from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.releases import Releases
 from py_driver.system.cache import cache_root
 
@@ -64,7 +64,7 @@ def test_a_poisoned_result_is_found(relu: Built, base: Path) -> None:
     # Another machine, as it were: it takes all from the cache, and nothing is said.
     other = copy_project(PROJECTS / "tiny", base / "verify" / "two" / "tiny")
     taken = driver("two").build(other, CPU)
-    assert steps(taken)[0] == 0
+    assert action_counts(taken)[0] == 0
     assert digests(other / "build")[library] != made[library]
     found = driver("two").run("verify", other, "--json", env={"PATH": _with_diffoscope(base / "verify")}, code=1)
     name = library.removeprefix(f"{CPU}/")
@@ -94,7 +94,7 @@ def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, t
     here = base / "damaged"
     project = copy_project(PROJECTS / "tiny", here / "tiny")
     clone.build(project, CPU)
-    cpu = Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")
+    cpu = Configuration(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")
     entry = next(one for one in Releases().lock.entries_for([cpu]) if one.name == "ziglang")
     store = Store(cache_root())
     wrong = _damaged_store(here / "store", store, entry)

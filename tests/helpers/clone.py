@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.matrix.cells import Cell
+from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.releases import Releases
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ CPU = "torch213-cxx11-cpu-x86_64-linux"
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
 ROCM = "torch213-cxx11-rocm72-x86_64-linux"
 TWO = "torch213-*-{cpu,cu130}-*"
-BINDING = 3  # steps of a source that sees the id: its text, that with the id, and its object
-CELLS = [f"torch{t}-cxx11-{backend}-x86_64-linux" for t in ("213", "215") for backend in ("cpu", "cu130", "cu132")]
-RELU = [*CELLS[:3], ROCM, *CELLS[3:]]
-"""The default cells of examples/relu."""
+BINDING = 3  # actions of a source that sees the id: its text, that with the id, and its object
+VARIANTS = [f"torch{t}-cxx11-{backend}-x86_64-linux" for t in ("213", "215") for backend in ("cpu", "cu130", "cu132")]
+RELU = [*VARIANTS[:3], ROCM, *VARIANTS[3:]]
+"""The default variants of examples/relu."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,10 +200,12 @@ def make_cache(to: Path, links: Mapping[str, Path]) -> Path:
 
 
 def make_mirror(to: Path, store: Store, *, without: str = "") -> Path:
-    """A mirror of what the cells of TWO need, out of a store that has it; less the archive of one name."""
+    """A mirror of what the variants of TWO need, out of a store that has it; less the archive of one name."""
     to.mkdir(parents=True)
-    cells = [Cell(torch="2.13", abi="cxx11", backend=b, cpu="x86_64", os="linux") for b in ("cpu", "cu130")]
-    for entry in Releases().lock.entries_for(cells):
+    configurations = [
+        Configuration(torch="2.13", abi="cxx11", backend=b, cpu="x86_64", os="linux") for b in ("cpu", "cu130")
+    ]
+    for entry in Releases().lock.entries_for(configurations):
         if entry.name != without:
             (to / entry.mirror_name).symlink_to(store.path(entry))
     return to
@@ -219,30 +221,30 @@ def digests(directory: Path, variants: Iterable[str] | None = None) -> dict[str,
     }
 
 
-def steps(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
-    """How many steps ran, were shared and were cached, in a build's JSON."""
+def action_counts(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
+    """How many actions ran, were shared and were cached, in a build's JSON."""
     counts = [variant["steps"] for variant in result["variants"]]
     return (sum(c["run"] for c in counts), sum(c["shared"] for c in counts), sum(c["cached"] for c in counts))
 
 
 def planned(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
-    """How many steps were expected to run, to be shared and to be cached, in a build's JSON."""
+    """How many actions were expected to run, to be shared and to be cached, in a build's JSON."""
     plan = result["plan"]
     return plan["run"], plan["shared"], plan["cached"]
 
 
-def cuda_steps(archs: int) -> int:
-    """The steps of a CUDA source: three for each architecture, and four more."""
+def cuda_actions(archs: int) -> int:
+    """The actions of a CUDA source: three for each architecture, and four more."""
     return 3 * archs + 4
 
 
-def torch_steps(archs: int) -> int:
-    """The steps of a CUDA source with torch's headers in sight: three for each architecture, and six more."""
+def torch_actions(archs: int) -> int:
+    """The actions of a CUDA source with torch's headers in sight: three for each architecture, and six more."""
     return 3 * archs + 6
 
 
-def hip_steps(archs: int) -> int:
-    """The steps of a HIP source: four for each architecture, and three more."""
+def hip_actions(archs: int) -> int:
+    """The actions of a HIP source: four for each architecture, and three more."""
     return 4 * archs + 3
 
 

@@ -65,16 +65,16 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (place / name).write_bytes(content)
     plan = plan_directory(project, Releases())
-    [cell] = [one for one in plan.variants if one.name == variant]
-    [identity] = [one for one in plan.identities if one.name == cell.identity]
+    [configuration] = [one for one in plan.variants if one.name == variant]
+    [identity] = [one for one in plan.identities if one.name == configuration.identity]
     metadata = {
-        **cell.metadata,
+        **configuration.metadata,
         "id": identity.unique_id(plan.module, {name: (project / name).read_bytes() for name in identity.files}),
         "digest": {"algorithm": "sha256", "files": digests},
         "provenance": {"kernel-builder": {"version": f"rules_torch_kernels {__version__}"}},
     }
     (place / "metadata.json").write_text(json.dumps(metadata))
-    remember(place, made_from(plan, cell, metadata, Releases().lock))
+    remember(place, made_from(plan, configuration, metadata, Releases().lock))
 
 
 def environment(hub: Hub | str, project: Path) -> dict[str, str]:

@@ -120,7 +120,7 @@ def _cell_names_test_impl(ctx):
     for action in _actions(env):
         if action.mnemonic not in ["KernelBundle", "KernelCheck", "KernelLink", "KernelVariant"]:
             for argument in action.argv:
-                asserts.false(env, "cxx11" in argument, _named(action, "name of a cell in `%s`" % argument))
+                asserts.false(env, "cxx11" in argument, _named(action, "name of a variant in `%s`" % argument))
     return analysistest.end(env)
 
 cell_names_test = _make(_cell_names_test_impl)

@@ -330,7 +330,7 @@ def _cpu_link_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelLink", "torch213-cxx11-cpu")
     for argument in action.argv:
-        asserts.false(env, "cuda" in argument, "`%s` in the link of a CPU cell" % argument)
+        asserts.false(env, "cuda" in argument, "`%s` in the link of a CPU variant" % argument)
     return analysistest.end(env)
 
 cpu_link_test = _make(_cpu_link_test_impl)

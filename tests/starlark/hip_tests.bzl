@@ -159,7 +159,7 @@ def _link_test_impl(ctx):
     libraries = ["libtorch.so", "libtorch_cpu.so", "libc10.so", "libtorch_hip.so", "libc10_hip.so", "libamdhip64.so.7"]
     asserts.equals(env, libraries, files[:len(libraries)])
     for argument in action.argv:
-        asserts.false(env, "cuda" in argument, "`%s` in the link of a ROCm cell" % argument)
+        asserts.false(env, "cuda" in argument, "`%s` in the link of a ROCm variant" % argument)
     return analysistest.end(env)
 
 link_test = _make(_link_test_impl)

@@ -1,4 +1,4 @@
-"""Analysis tests: which cells share which configured targets, and so compile once."""
+"""Analysis tests: which variants share which configured targets, and so compile once."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load(":graph.bzl", "GraphInfo", "actions_of", "graph_aspect")
@@ -7,24 +7,24 @@ load(":suite.bzl", "declare_tests")
 def _make(implementation):
     return analysistest.make(implementation, extra_target_under_test_aspects = [graph_aspect])
 
-def _cells(env):
+def _variants(env):
     bundle = analysistest.target_under_test(env)[GraphInfo].nodes[0]
     return bundle.parts
 
 def _configurations(env, group):
-    """For each cell that links a group, the group's configuration."""
+    """For each variant that links a group, the group's configuration."""
     return {
-        name.removesuffix("-cxx11"): cell.parts[group].configuration
-        for name, cell in _cells(env).items()
-        if group in cell.parts
+        name.removesuffix("-cxx11"): variant.parts[group].configuration
+        for name, variant in _variants(env).items()
+        if group in variant.parts
     }
 
 def _count(env, group):
     return len({configuration: None for configuration in _configurations(env, group).values()})
 
-def _paths(env, cell, group):
-    paths = _cells(env)[cell].parts[group].objects
-    asserts.true(env, len(paths) > 0, "%s has no objects in %s" % (group, cell))
+def _paths(env, variant, group):
+    paths = _variants(env)[variant].parts[group].objects
+    asserts.true(env, len(paths) > 0, "%s has no objects in %s" % (group, variant))
     return paths
 
 def _torch_free_cuda_test_impl(ctx):
@@ -46,7 +46,7 @@ def _torch_cuda_test_impl(ctx):
     asserts.true(env, old != _paths(env, "torch213-cxx11-cu132", "torch_cuda"), "cu130 and cu132 share objects")
     plain = _paths(env, "torch215-cxx11-cu130", "torch_cuda")
     asserts.true(env, plain != _paths(env, "torch-stable-abi29-cu130", "torch_cuda"), "the stable ABI shares objects")
-    asserts.equals(env, 4, _count(env, "torch_cuda"), "one configuration for each of four CUDA cells")
+    asserts.equals(env, 4, _count(env, "torch_cuda"), "one configuration for each of four CUDA variants")
     return analysistest.end(env)
 
 torch_cuda_test = _make(_torch_cuda_test_impl)
@@ -75,10 +75,10 @@ def _cxx_abi_test_impl(ctx):
         old = _paths(env, "torch24-cxx98-cu130", group)
         asserts.equals(env, old, _paths(env, "torch26-cxx98-cu130", group))
         asserts.true(env, old != _paths(env, "torch26-cxx11-cu130", group), "both C++ ABIs share " + group)
-        for cell, flags in [("torch26-cxx98-cu130", ["-D_GLIBCXX_USE_CXX11_ABI=0"]), ("torch26-cxx11-cu130", [])]:
-            [action] = actions_of([_cells(env)[cell].parts[group]], mnemonic, output)
+        for variant, flags in [("torch26-cxx98-cu130", ["-D_GLIBCXX_USE_CXX11_ABI=0"]), ("torch26-cxx11-cu130", [])]:
+            [action] = actions_of([_variants(env)[variant].parts[group]], mnemonic, output)
             found = [one for one in action.argv if one.startswith("-D_GLIBCXX_USE_CXX11_ABI")]
-            asserts.equals(env, flags, found, "%s of %s" % (group, cell))
+            asserts.equals(env, flags, found, "%s of %s" % (group, variant))
     return analysistest.end(env)
 
 cxx_abi_test = _make(_cxx_abi_test_impl)
@@ -97,11 +97,11 @@ torch_cpu_test = _make(_torch_cpu_test_impl)
 
 def _neutral_test_impl(ctx):
     env = analysistest.begin(ctx)
-    asserts.equals(env, 1, _count(env, "id"), "an id is the same for every cell")
+    asserts.equals(env, 1, _count(env, "id"), "an id is the same for every variant")
     nodes = analysistest.target_under_test(env)[GraphInfo].nodes
     for program in ["abi_check", "assemble", "compile"]:
         built = [node for node in nodes if node.name == program]
-        asserts.equals(env, 1, len(built), "%s is built once for all cells" % program)
+        asserts.equals(env, 1, len(built), "%s is built once for all variants" % program)
     return analysistest.end(env)
 
 neutral_test = _make(_neutral_test_impl)
@@ -117,7 +117,7 @@ _TESTS = {
 }
 
 def sharing_test_suite(name):
-    """Declares the tests of what cells share.
+    """Declares the tests of what variants share.
 
     Args:
         name: string, the name of the test suite.

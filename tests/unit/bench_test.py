@@ -33,25 +33,25 @@ _MISSING = [
 ]
 
 
-def _cost(cpu: float, wall: float = 1.0, steps: int = 1) -> dict[str, Any]:
-    return {"cpu": cpu, "wall": wall, "steps": steps}
+def _cost(cpu: float, wall: float = 1.0, actions: int = 1) -> dict[str, Any]:
+    return {"cpu": cpu, "wall": wall, "actions": actions}
 
 
 def _kernel() -> dict[str, Any]:
     return {
         _OURS: {
             "cold matrix": _cost(10),
-            "no change": _cost(1, wall=1.5, steps=0),
+            "no change": _cost(1, wall=1.5, actions=0),
             "a torch version more": _cost(1),
-            "another directory": _cost(1, steps=0),
+            "another directory": _cost(1, actions=0),
             "same bytes from two directories": {"same": True},
             "critical path of one source": _cost(4),
         },
         _PEER: {
             "cold matrix": _cost(20),
-            "no change": _cost(0, wall=0, steps=0),
+            "no change": _cost(0, wall=0, actions=0),
             "a torch version more": {"error": "ninja ended with 1"},
-            "another directory": _cost(20, steps=9),
+            "another directory": _cost(20, actions=9),
             "same bytes from two directories": {"same": False},
             "critical path of one source": _cost(9),
         },
@@ -61,7 +61,7 @@ def _kernel() -> dict[str, Any]:
 
 def _results(**kernels: dict[str, Any]) -> dict[str, Any]:
     where = {"date": "2026-01-01", "cores": 2, "processor": "one", "memory-gib": 8, "system": "Linux"}
-    where |= {"cells": ["a", "b"], "programs": {"ninja": "1.13"}}
+    where |= {"variants": ["a", "b"], "programs": {"ninja": "1.13"}}
     return {"machines": dict.fromkeys(kernels, where), "more": "c", **kernels}
 
 
@@ -91,7 +91,7 @@ def test_bars_name_the_best_peer_and_say_what_is_reached() -> None:
 
 def test_bars_that_are_not_reached_say_so() -> None:
     kernel = _kernel()
-    kernel[_OURS] |= {"no change": _cost(3, wall=2.1), "another directory": _cost(3, steps=2)}
+    kernel[_OURS] |= {"no change": _cost(3, wall=2.1), "another directory": _cost(3, actions=2)}
     kernel["cmake"] |= {"cold matrix": _cost(17)}
     said = page.bars({"norm": kernel})
     assert [line.rpartition(": ")[2] for line in (said[5], said[9], said[10])] == ["not reached"] * 3
@@ -187,13 +187,13 @@ def test_the_longest_chain_can_be_that_of_the_host(frontend: float, whole: float
     assert columns.longest_chain([*_DEVICE, *_host(frontend, 5.0)], "csrc/a.cu") == (whole, 3)
 
 
-@pytest.mark.parametrize(("frontend", "whole", "steps"), [(2.0, 27.0, 7), (50.0, 53.5, 4)])
-def test_with_torch_all_wait_for_every_front_end(frontend: float, whole: float, steps: int) -> None:
+@pytest.mark.parametrize(("frontend", "whole", "counts"), [(2.0, 27.0, 7), (50.0, 53.5, 4)])
+def test_with_torch_all_wait_for_every_front_end(frontend: float, whole: float, counts: int) -> None:
     read = [("CudaDeviceFrontend", f"Reading for sm_{arch} csrc/a.cu for //p:p", 19.0) for arch in (80, 90)]
     share = ("CudaDeviceShare", "Sharing the bitcode of csrc/a.cu for //p:p", 0.0)
     check = ("CudaFallback", "Checking the code of csrc/a.cu for //p:p", 0.5)
     actions = [*_DEVICE, *read, share, check, *_host(frontend, 2.0)]
-    assert columns.longest_chain(actions, "csrc/a.cu") == (whole, steps)
+    assert columns.longest_chain(actions, "csrc/a.cu") == (whole, counts)
 
 
 def test_nvcc_as_a_whole_is_a_chain_of_one() -> None:
@@ -217,19 +217,19 @@ class _Recorder:
         self.failing = failing
         self.builds: list[str] = []
 
-    def build(self, project: Path, cells: list[str]) -> int:
+    def build(self, project: Path, variants: list[str]) -> int:
         self.builds.append(project.parent.name)
         if project.parent.name == self.failing:
             raise OSError(project)
-        return len(cells)
+        return len(variants)
 
-    def alone(self, project: Path, cell: str) -> tuple[float, int]:
+    def alone(self, project: Path, variant: str) -> tuple[float, int]:
         assert "once_more" in next(iter(sorted(project.glob("csrc/*.cu")))).read_text()
-        assert cell == "a"
+        assert variant == "a"
         return 2.0, 5
 
-    def digests(self, project: Path, cells: list[str]) -> dict[str, str]:
-        return dict.fromkeys(cells, project.name)
+    def digests(self, project: Path, variants: list[str]) -> dict[str, str]:
+        return dict.fromkeys(variants, project.name)
 
     def cpu(self) -> float:
         return 0.0

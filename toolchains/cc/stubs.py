@@ -94,21 +94,27 @@ def symbols(elf: bytes) -> Iterator[Symbol]:
             )
 
 
-def allowed(version: str, floors: Mapping[str, tuple[int, ...]]) -> bool:
+def allowed(version: str, max_symbol_versions: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a version, e.g. `GLIBCXX_3.4.21`, is one of a family and no newer than its floor."""
     family, _, number = version.partition("_")
     parts = number.split(".")
-    return family in floors and all(p.isdigit() for p in parts) and tuple(map(int, parts)) <= floors[family]
+    return (
+        family in max_symbol_versions
+        and all(p.isdigit() for p in parts)
+        and tuple(map(int, parts)) <= max_symbol_versions[family]
+    )
 
 
-def stub(elf: bytes, floors: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
+def stub(elf: bytes, max_symbol_versions: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
     """Assembly and version script of a stub with the symbols whose default version is at most the floor.
 
     Args:
         elf: the whole shared library.
-        floors: the newest version allowed for each family, e.g. `{"GLIBCXX": (3, 4, 24)}`.
+        max_symbol_versions: the newest version allowed for each family, e.g. `{"GLIBCXX": (3, 4, 24)}`.
     """
-    kept = sorted((s for s in symbols(elf) if s.default and allowed(s.version, floors)), key=lambda s: s.name)
+    kept = sorted(
+        (s for s in symbols(elf) if s.default and allowed(s.version, max_symbol_versions)), key=lambda s: s.name
+    )
     lines, versions = [], dict[str, list[str]]()
     for s in kept:
         section = ".bss" if s.kind == "@object" else ".tbss" if s.kind == "@tls_object" else ".text"

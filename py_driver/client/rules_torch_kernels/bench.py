@@ -60,7 +60,7 @@ def workloads(scripts: list[Path]) -> dict[str, Workload]:
     Raises:
         Exception: whatever a script raises when it is imported.
     """
-    found = [one for number, script in enumerate(scripts) for one in _workloads(number, script)]
+    found = [workload for number, script in enumerate(scripts) for workload in _workloads(number, script)]
     count = Counter(one.title for one in found)
     return {one.title if count[one.title] == 1 else f"{one.script}:{one.title}": one for one in found}
 
@@ -81,7 +81,7 @@ def _workloads(number: int, script: Path) -> Iterator[Workload]:
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Benchmark) and value.__module__ == name:
             methods = [one for one in dir(value) if one.startswith("benchmark_") and callable(getattr(value, one))]
-            yield from (Workload(script.name, value, one.removeprefix("benchmark_")) for one in methods)
+            yield from (Workload(script.name, value, method.removeprefix("benchmark_")) for method in methods)
 
 
 def instance(workload: Workload, kernel: Any, device: str) -> Any:  # noqa: ANN401  (a benchmark class of the user's)
@@ -163,7 +163,7 @@ def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
         if device == "cuda":
             found["reference"]["host_us"] = host_time(reference)
     found |= _amounts(made[0], workload)
-    tensor = next((one for one in vars(made[0]).values() if isinstance(one, torch.Tensor)), None)
+    tensor = next((var for var in vars(made[0]).values() if isinstance(var, torch.Tensor)), None)
     found["dtype"] = str(tensor.dtype).removeprefix("torch.") if tensor is not None else None
     return found
 
@@ -228,7 +228,7 @@ def main() -> int:
     """Run what stdin asks for; 0 unless a GPU fails for good or a script cannot be imported, which is 1."""
     asked = json.loads(sys.stdin.readline())
     device = "cpu" if asked["variants"][0]["backend"] == "cpu" else "cuda"
-    kernels = [load_variant(one) for one in asked["variants"]]
+    kernels = [load_variant(variant) for variant in asked["variants"]]
     with Path(asked["results"]).open("a", encoding="utf-8") as results:
 
         def say(value: dict[str, Any]) -> None:

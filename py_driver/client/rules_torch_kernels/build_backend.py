@@ -45,9 +45,9 @@ def build_wheel(
     made = _built()
     place = Path(made["path"])
     files = {
-        f"{made['module']}/{one.relative_to(place).as_posix()}": one.read_bytes()
-        for one in sorted(place.rglob("*"))
-        if one.is_file() and "__pycache__" not in one.parts
+        f"{made['module']}/{path.relative_to(place).as_posix()}": path.read_bytes()
+        for path in sorted(place.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
     }
     return _write(wheel_directory, made, files, f"linux_{platform.machine()}", [])
 

@@ -24,6 +24,6 @@ def follow(name: str, directory: str) -> None:
         raise ImportError(message, name=name)
     made = load(directory)
     # Under both names there is one module, with what it has imported of itself.
-    for own in [one for one in sys.modules if one.startswith(f"{made.__name__}.")]:
+    for own in [module for module in sys.modules if module.startswith(f"{made.__name__}.")]:
         sys.modules[name + own.removeprefix(made.__name__)] = sys.modules[own]
     sys.modules[name] = made

@@ -144,7 +144,7 @@ def sources_among(root: str | os.PathLike[str], place: str, directories: Iterabl
         directories: there.
     """
     others = NOT_SOURCES if os.fspath(root) == place else ()
-    return [one for one in directories if one != CACHE and one not in others]
+    return [directory for directory in directories if directory != CACHE and directory not in others]
 
 
 def _torch() -> str:

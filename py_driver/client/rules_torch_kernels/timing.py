@@ -98,7 +98,7 @@ def measure(calls: Sequence[Callable[[], Any]], device: str) -> list[Times]:
     while True:
         for found, more in zip(samples, once(_BATCH), strict=True):
             found.extend(more)
-        times = [Times(tuple(one), method) for one in samples]
+        times = [Times(tuple(sample), method) for sample in samples]
         enough = all(one.known for one in times) or len(samples[0]) >= _MOST
         if enough or (time.monotonic() - start > _SECONDS and len(samples[0]) >= _LEAST):
             return times
@@ -192,7 +192,8 @@ def _by_cupti(calls: Sequence[Callable[[], Any]], flush: Any, rounds: int) -> li
         torch.cuda.synchronize()
     events = profiler.profiler.kineto_results.events()
     on_gpu = sorted(
-        ((one.start_ns(), one.name(), one.duration_ns()) for one in events if _is_on_gpu(one)), key=lambda one: one[0]
+        ((event.start_ns(), event.name(), event.duration_ns()) for event in events if _is_on_gpu(event)),
+        key=lambda one: one[0],
     )
     return spread(on_gpu, len(calls), rounds)
 

@@ -26,7 +26,7 @@ def main() -> int:
     """Run what stdin asks for; 0 if it came to its end."""
     asked = json.loads(sys.stdin.readline())
     variants, kernels = asked["variants"], dict[int, Any]()
-    workload = workloads([Path(one) for one in asked["scripts"]]).get(asked["workload"])
+    workload = workloads([Path(script) for script in asked["scripts"]]).get(asked["workload"])
     with Path(asked["results"]).open("a", encoding="utf-8") as results:
 
         def say(value: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ def _poison(made: Any) -> None:  # noqa: ANN401
     if not isinstance(out, torch.Tensor):
         return
     others = (value for name, value in vars(made).items() if name != "out" and isinstance(value, torch.Tensor))
-    if out.data_ptr() in {one.data_ptr() for one in others}:
+    if out.data_ptr() in {other.data_ptr() for other in others}:
         return
     out.fill_(float("nan") if out.dtype.is_floating_point or out.dtype.is_complex else 0x5A)
 

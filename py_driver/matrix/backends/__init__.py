@@ -27,33 +27,33 @@ BACKENDS = tuple(sorted({*BUILT, "cann", "metal", "neuron", "tpu", "xpu"}))
 KERNEL_BACKENDS = tuple(sorted({*BUILT, "metal", "xpu"}))
 """The backends that kernel sections can be for."""
 
-LANGUAGES: Mapping[str, str] = {**{f"cpp-{one}": one for one in KERNEL_BACKENDS}, "rust-cpu": "cpu"}
+LANGUAGES: Mapping[str, str] = {**{f"cpp-{backend}": backend for backend in KERNEL_BACKENDS}, "rust-cpu": "cpu"}
 """The values of `language` in kernel sections since edition 6, with the backend that each is for.
 
 Source: `Kernel` in upstream's kernels-common/src/config/v6.rs, autumn 2026.
 """
 
-TOOLKITS = tuple(one for one in BUILT.values() if one.prefix)
+TOOLKITS = tuple(family for family in BUILT.values() if family.prefix)
 """The backends that have toolkits, of which toolchains/matrix.toml names releases."""
 
-ARCH = "|".join(one.arch for one in BUILT.values() if one.arch)
+ARCH = "|".join(family.arch for family in BUILT.values() if family.arch)
 """Regular expression of the GPU architectures of all backends."""
 
 
 def owner_of(source: str) -> Backend | None:
     """The backend whose compiler takes a source that a C++ compiler does not, by its suffix; None if there is none."""
-    return next((one for one in BUILT.values() if one.sources and source.endswith(one.sources)), None)
+    return next((family for family in BUILT.values() if family.sources and source.endswith(family.sources)), None)
 
 
 def arch_order(arch: str) -> tuple[int, tuple[int, int, str]]:
     """The key that sorts architectures, which `ARCH` matches: by backend, then ascending."""
-    place = next(place for place, one in enumerate(TOOLKITS) if re.fullmatch(one.arch, arch))
+    place = next(place for place, backend in enumerate(TOOLKITS) if re.fullmatch(backend.arch, arch))
     return place, TOOLKITS[place].order(arch)
 
 
 def backend_of(name: str) -> Backend | None:
     """The backend that a name in an identifier means: that of CUDA for `cu130`; None if it means none that is built."""
-    return BUILT.get(name) or next((one for one in TOOLKITS if one.version_of(name)), None)
+    return BUILT.get(name) or next((backend for backend in TOOLKITS if backend.version_of(name)), None)
 
 
 def version_of(name: str) -> str | None:

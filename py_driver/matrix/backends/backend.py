@@ -162,7 +162,7 @@ class Backend:
             archs: of the GPUs, of any backend.
         """
         ours = {one for one in kept if self.arch and re.fullmatch(self.arch, one)}
-        return tuple(sorted((one for one in ours if one in archs or self.plain(one) in archs), key=self.order))
+        return tuple(sorted((our for our in ours if our in archs or self.plain(our) in archs), key=self.order))
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
         """What is wrong with an architecture, as a message and a remark on it; None if a compiler knows it.
@@ -195,7 +195,7 @@ class Backend:
         if not self.newer_toolkits:
             return ours == theirs
         versions = self.version_of(ours), self.version_of(theirs)
-        (major, minor), (other, newest) = (numbers(one) if one else (0, 0) for one in versions)
+        (major, minor), (other, newest) = (numbers(version) if version else (0, 0) for version in versions)
         return major == other and minor <= newest
 
 

@@ -74,8 +74,8 @@ class Cuda(Backend):
     def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
         """See Backend; the loose intersection, with the GPUs in the place of what a toolkit compiles for."""
         ours, theirs = ([one for one in some if re.fullmatch(CAPABILITY, one)] for some in (kept, archs))
-        found = loose_intersection(ours, sorted({base(one) for one in theirs}, key=_order)).kept
-        return tuple(sorted({*found, *(one for one in ours if _is_family_of(one, theirs))}, key=_order))
+        found = loose_intersection(ours, sorted({base(their) for their in theirs}, key=_order)).kept
+        return tuple(sorted({*found, *(our for our in ours if _is_family_of(our, theirs))}, key=_order))
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
         """See Backend; the remark names what is near."""
@@ -164,6 +164,6 @@ def _choose(requested: tuple[str, ...], toolkit: Toolkit) -> Archs:
         for arch in loose.kept
         if base(arch) not in toolkit.archs
     )
-    lost = {one.arch for one in gone}
+    lost = {dropped.arch for dropped in gone}
     kept = tuple(arch for arch in loose.kept if arch not in lost)
     return Archs(requested=loose.requested, kept=kept, dropped=loose.dropped + gone)

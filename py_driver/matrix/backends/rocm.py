@@ -39,7 +39,9 @@ class Rocm(Backend):
     def known(self, table: Mapping[str, Any]) -> Known:
         """See Backend."""
         lists = table["amd-archs"]
-        return Known(archs=tuple(lists["all"]), features={name: tuple(one) for name, one in lists["features"].items()})
+        return Known(
+            archs=tuple(lists["all"]), features={name: tuple(feature) for name, feature in lists["features"].items()}
+        )
 
     def plain(self, arch: str) -> str:
         """Without the features that are switched on or off: `gfx942` for `gfx942:xnack-` (kernels 0.17, archs.py)."""
@@ -47,7 +49,7 @@ class Rocm(Backend):
 
     def arch_of_directory(self, name: str) -> str:
         """See Backend: `gfx942:xnack-` for `gfx942_xnackm`."""
-        return re.sub(r"_(sramecc|xnack)([pm])", lambda one: f":{one[1]}{'+' if one[2] == 'p' else '-'}", name)
+        return re.sub(r"_(sramecc|xnack)([pm])", lambda match: f":{match[1]}{'+' if match[2] == 'p' else '-'}", name)
 
     def order(self, arch: str) -> tuple[int, int, str]:
         """As numbers: `gfx942` before `gfx1030`."""
@@ -70,7 +72,7 @@ class Rocm(Backend):
         if lacks := [name for name in names if plain not in known.features[name]]:
             return f"{plain} has no `{lacks[0]}`"
         for other in asked:
-            if self.plain(other) == plain and [one[:-1] for one in other.split(":")[1:]] != names:
+            if self.plain(other) == plain and [part[:-1] for part in other.split(":")[1:]] != names:
                 return f"it conflicts with `{other}`: name the same features for an architecture everywhere, or none"
         return ""
 

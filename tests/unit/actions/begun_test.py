@@ -11,7 +11,7 @@ import pytest
 from spawn_log import field, file, log
 
 from py_driver.actions.begun import Beginning, Log, known_history, remembered
-from py_driver.actions.expected import Step
+from py_driver.actions.expected import ExpectedAction
 from py_driver.actions.history import read_history
 from py_driver.actions.phases import TorchHeaders
 from py_driver.system.cache import CACHE_VARIABLE
@@ -24,8 +24,8 @@ _OBJECTS = f"{_BIN}/projects/p/g.objects"
 _SOURCES = ("done.cpp", "failed.cpp", "late.cpp")
 
 
-def _step(source: str) -> Step:
-    return Step(
+def _action(source: str) -> ExpectedAction:
+    return ExpectedAction(
         variant="v",
         section="g",
         source=source,
@@ -58,14 +58,14 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for configuration in ("ST-1", "ST-2"):
         path = tmp_path / "base" / "execroot" / "_main" / "bazel-out" / f"k8-{configuration}" / "bin" / "projects" / "p"
         path.mkdir(parents=True)
-        steps = [one.replace("ST-1", configuration) for one in objects]
-        record = {"variant": "v", "directory": f"{_BIN}/projects/p/v".replace("ST-1", configuration), "steps": steps}
+        actions = [one.replace("ST-1", configuration) for one in objects]
+        record = {"variant": "v", "directory": f"{_BIN}/projects/p/v".replace("ST-1", configuration), "steps": actions}
         (path / "v.steps.json").write_text(json.dumps(record))
     return tmp_path / "base"
 
 
 _OTHER = '{"version": 1, "steps": [[]], "log": "", "base": ""}'
-_PROJECT = Beginning("p", "projects/p", [_step(source) for source in _SOURCES])
+_PROJECT = Beginning("p", "projects/p", [_action(source) for source in _SOURCES])
 
 
 def _expect() -> None:

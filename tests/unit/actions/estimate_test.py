@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.actions.estimate import Estimate, History, Known, describe, doubt, estimate, learned, without_load
-from py_driver.actions.executed import CellStep, Did, Place
-from py_driver.actions.expected import Step
+from py_driver.actions.executed import Did, Place, VariantAction
+from py_driver.actions.expected import ExpectedAction
 from py_driver.actions.phases import TorchHeaders, phases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def _step(mnemonic: str, source: str = "g.cu", arch: str | None = None) -> Step:
-    return Step(
+def _action(mnemonic: str, source: str = "g.cu", arch: str | None = None) -> ExpectedAction:
+    return ExpectedAction(
         variant="v",
         section="g",
         source=source,
@@ -30,26 +30,26 @@ def _step(mnemonic: str, source: str = "g.cu", arch: str | None = None) -> Step:
 
 
 CHAIN = [
-    _step("CudaPreprocess"),
-    _step("CudaPreprocess", arch="sm_80"),
-    _step("CudaDeviceCompile", arch="sm_80"),
-    _step("CudaAssemble", arch="sm_80"),
-    _step("CudaPreprocess", arch="sm_90"),
-    _step("CudaDeviceCompile", arch="sm_90"),
-    _step("CudaAssemble", arch="sm_90"),
-    _step("CudaFatbinary"),
-    _step("CudaFrontend"),
-    _step("CudaHostCompile"),
+    _action("CudaPreprocess"),
+    _action("CudaPreprocess", arch="sm_80"),
+    _action("CudaDeviceCompile", arch="sm_80"),
+    _action("CudaAssemble", arch="sm_80"),
+    _action("CudaPreprocess", arch="sm_90"),
+    _action("CudaDeviceCompile", arch="sm_90"),
+    _action("CudaAssemble", arch="sm_90"),
+    _action("CudaFatbinary"),
+    _action("CudaFrontend"),
+    _action("CudaHostCompile"),
 ]
 SECONDS = {"CudaPreprocess": 1.0, "CudaDeviceCompile": 4.0, "CudaAssemble": 2.0, "CudaFrontend": 3.0}
 
 
-def _learned(steps: Sequence[Step]) -> History:
-    return {s.place: Known(reads=("old",), key="", seconds=SECONDS.get(s.mnemonic, 0.5)) for s in steps}
+def _learned(actions: Sequence[ExpectedAction]) -> History:
+    return {s.place: Known(reads=("old",), key="", seconds=SECONDS.get(s.mnemonic, 0.5)) for s in actions}
 
 
-def _ahead(steps: Sequence[Step], history: History, jobs: int = 2, memory: int = 100_000) -> Estimate:
-    return estimate(steps, history, jobs=jobs, memory=memory)
+def _ahead(actions: Sequence[ExpectedAction], history: History, jobs: int = 2, memory: int = 100_000) -> Estimate:
+    return estimate(actions, history, jobs=jobs, memory=memory)
 
 
 @pytest.mark.parametrize(("jobs", "seconds"), [(1, 19.0), (3, 7.5), (99, 7.5)])
@@ -69,11 +69,11 @@ def test_each_waits_for_its_own_text() -> None:
 
 def test_what_a_text_takes_says_nothing_of_all_of_them() -> None:
     joined = {"g|g.cu|CudaPreprocess||cu130": Known(reads=("old",), key="", seconds=50.0)}
-    assert _ahead([_step("CudaPreprocess", "new.cu", arch="sm_80")], joined, 1).seconds == 0.4
+    assert _ahead([_action("CudaPreprocess", "new.cu", arch="sm_80")], joined, 1).seconds == 0.4
 
 
 def test_memory_says_how_many_run_at_once() -> None:
-    devices = [_step("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
+    devices = [_action("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
     wide = _ahead(devices, _learned(devices), 4)
     assert (wide.seconds, wide.memory) == (4.0, 3200)
     narrow = _ahead(devices, _learned(devices), 4, memory=1700)
@@ -83,36 +83,36 @@ def test_memory_says_how_many_run_at_once() -> None:
 
 
 def test_seconds_of_what_never_ran() -> None:
-    new = [_step("CudaDeviceCompile", source="new.cu", arch="sm_80"), _step("CudaFrontend", source="new.cu")]
+    new = [_action("CudaDeviceCompile", source="new.cu", arch="sm_80"), _action("CudaFrontend", source="new.cu")]
     unknown = _ahead(new, {}, 1)
     assert unknown.seconds == sum(phases()[one.mnemonic].seconds[0] for one in new)
     assert not unknown.measured
     of_its_kind = _ahead(new, _learned(CHAIN), 1)
     assert (of_its_kind.seconds, of_its_kind.measured) == (4.0 + 3.0, False)
-    another_arch = _ahead([_step("CudaDeviceCompile", arch="sm_100")], _learned(CHAIN), 1)
+    another_arch = _ahead([_action("CudaDeviceCompile", arch="sm_100")], _learned(CHAIN), 1)
     assert (another_arch.seconds, another_arch.measured) == (4.0, True)
 
 
-def test_many_steps_take_no_time() -> None:
-    steps = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
-    moved = [one._replace(source=f"src/{one.source}") for one in steps]
+def test_many_actions_take_no_time() -> None:
+    actions = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
+    moved = [one._replace(source=f"src/{one.source}") for one in actions]
     start = time.process_time()
-    assert _ahead(moved, _learned(steps), 16).run == 2000 * len(CHAIN)
+    assert _ahead(moved, _learned(actions), 16).run == 2000 * len(CHAIN)
     assert time.process_time() - start < 10
 
 
 def test_a_hit_keeps_the_seconds_of_the_run() -> None:
-    [step] = steps = [_step("CudaFrontend")]
+    [action] = actions = [_action("CudaFrontend")]
     place = Place(source="g.cu", section="g", mnemonic="CudaFrontend", arch=None)
-    hit = CellStep(variant="v", path="p", key="p", did=Did.CACHED, seconds=0.0, spawn=None)
-    history = {step.place: Known(reads=("old",), key="k", seconds=3.0)}
-    known = learned(history, steps, [(place, hit)], {("g", "g.cu")})[step.place]
+    hit = VariantAction(variant="v", path="p", key="p", did=Did.CACHED, seconds=0.0, spawn=None)
+    history = {action.place: Known(reads=("old",), key="k", seconds=3.0)}
+    known = learned(history, actions, [(place, hit)], {("g", "g.cu")})[action.place]
     assert known == Known(reads=("g.cu", "old"), key="k", seconds=3.0)
 
 
 def test_templates_take_more_than_others() -> None:
-    plain = [_step("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
-    large = [step._replace(templates=True) for step in plain]
+    plain = [_action("CudaDeviceCompile", source=f"{i}.cu", arch="sm_80") for i in range(4)]
+    large = [action._replace(templates=True) for action in plain]
     before, ahead = _ahead(plain, {}, 4), _ahead(large, {}, 4)
     assert ahead.seconds > 10 * before.seconds
     assert ahead.memory is not None
@@ -132,23 +132,23 @@ def test_templates_take_more_than_others() -> None:
     # What was measured counts, for this source and for others with such headers, and not what others took.
     known = {large[0].place: Known(reads=("old",), key="", seconds=7.0)}
     assert _ahead(large, known, 1).seconds == 4 * 7.0
-    light = _step("CudaDeviceCompile", source="light.cu", arch="sm_80")
+    light = _action("CudaDeviceCompile", source="light.cu", arch="sm_80")
     known = {light.place: Known(reads=("old",), key="", seconds=0.5)}
     assert _ahead([light, large[0]], known, 1).seconds > 50
 
 
 def test_time_that_others_took_is_not_remembered() -> None:
-    """Of a kind of which processors worked for half of the time that its steps took."""
+    """Of a kind of which processors worked for half of the time that its actions took."""
     place = Place(source="g.cu", section="g", mnemonic="CudaFrontend", arch=None)
     other = Place(source="g.cu", section="g", mnemonic="CudaHostCompile", arch=None)
     third = Place(source="g.cu", section="g", mnemonic="CudaFatbinary", arch=None)
 
-    def ran(seconds: float, did: Did = Did.RUN) -> CellStep:
-        return CellStep(variant="v", path="p", key="p", did=did, seconds=seconds, spawn=None)
+    def ran(seconds: float, did: Did = Did.RUN) -> VariantAction:
+        return VariantAction(variant="v", path="p", key="p", did=did, seconds=seconds, spawn=None)
 
     done = [(place, ran(6.0)), (place, ran(2.0)), (place, ran(0.0, Did.CACHED)), (other, ran(3.0)), (third, ran(1.0))]
     cpu = {"CudaFrontend": 4.0, "CudaHostCompile": 7.5}
-    assert [step.seconds for _, step in without_load(done, cpu)] == [3.0, 1.0, 0.0, 3.0, 1.0]
+    assert [action.seconds for _, action in without_load(done, cpu)] == [3.0, 1.0, 0.0, 3.0, 1.0]
 
 
 def test_a_sentence() -> None:
@@ -168,7 +168,7 @@ def test_a_sentence() -> None:
     assert describe(Estimate(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
 
 
-def test_kinds_of_steps_fit_together() -> None:
+def test_kinds_of_actions_fit_together() -> None:
     known = phases().values()
     assert all(len(each) == 3 and min(each) > 0 for phase in known for each in (phase.memory, phase.seconds))
     earlier = [(phase.ways, phases()[name]) for phase in known for name in phase.after]

@@ -1,4 +1,4 @@
-"""Counting compile steps: what ran, what cells share, what a cache had; on records as the rules write them."""
+"""Counting compile actions: what ran, what variants share, what a cache had; on records as the rules write them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from py_driver.actions.executed import (
-    CellStep,
-    CellSteps,
     Did,
     Place,
-    cells_of,
-    count_steps,
+    VariantAction,
+    VariantActions,
+    actions_of,
+    count_actions,
     place_of,
-    read_steps,
-    trace_steps,
+    read_in_order,
+    trace_actions,
 )
 from py_driver.bazel.events import Events
 from py_driver.bazel.spawns import Spawn
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 ONE, TWO = "bazel-out/k8-ST-1/bin/p/a.o", "bazel-out/k8-ST-2/bin/p/a.o"
 
 
-def _record(variant: str, *steps: str) -> dict[str, Any]:
-    return {"variant": variant, "directory": f"bazel-out/{variant}", "steps": list(steps)}
+def _record(variant: str, *actions: str) -> dict[str, Any]:
+    return {"variant": variant, "directory": f"bazel-out/{variant}", "steps": list(actions)}
 
 
 def _ran(path: str, seconds: float = 1.0, key: str = "") -> Spawn:
@@ -40,58 +40,58 @@ def _hit(path: str, key: str = "") -> Spawn:
     return Spawn(key=key, runner="disk cache hit", outputs={path: "d"})
 
 
-def _count(records: list[dict[str, Any]], completed: Iterable[str], spawns: Iterable[Spawn]) -> list[CellSteps]:
-    return count_steps(records, trace_steps(records, dict.fromkeys(completed, ("x",)), spawns))
+def _count(records: list[dict[str, Any]], completed: Iterable[str], spawns: Iterable[Spawn]) -> list[VariantActions]:
+    return count_actions(records, trace_actions(records, dict.fromkeys(completed, ("x",)), spawns))
 
 
-def _counts(cells: list[CellSteps]) -> list[tuple[int, int, int]]:
-    return [(cell.run, cell.shared, cell.cached) for cell in cells]
+def _counts(variants: list[VariantActions]) -> list[tuple[int, int, int]]:
+    return [(variant.run, variant.shared, variant.cached) for variant in variants]
 
 
-def test_step_that_ran_counts_for_the_first_cell_that_has_it() -> None:
+def test_action_that_ran_counts_for_the_first_variant_that_has_it() -> None:
     records = [_record("a", ONE), _record("b", ONE, TWO)]
-    cells = _count(records, [ONE, TWO], [_ran(TWO, 2.0, "2"), _ran(ONE, 5.0, "1")])
-    assert _counts(cells) == [(1, 0, 0), (1, 1, 0)]
-    assert [cell.seconds for cell in cells] == [5.0, 2.0]
+    variants = _count(records, [ONE, TWO], [_ran(TWO, 2.0, "2"), _ran(ONE, 5.0, "1")])
+    assert _counts(variants) == [(1, 0, 0), (1, 1, 0)]
+    assert [variant.seconds for variant in variants] == [5.0, 2.0]
 
 
-def test_step_that_is_up_to_date_is_cached() -> None:
-    [cell] = _count([_record("a", ONE)], [], [])
-    assert _counts([cell]) == [(0, 0, 1)]
-    assert cell.seconds == 0.0
+def test_action_that_is_up_to_date_is_cached() -> None:
+    [variant] = _count([_record("a", ONE)], [], [])
+    assert _counts([variant]) == [(0, 0, 1)]
+    assert variant.seconds == 0.0
 
 
-def test_step_that_a_cache_had_is_cached() -> None:
-    cells = _count([_record("a", ONE), _record("b", TWO)], [ONE, TWO], [_hit(ONE, "1"), _ran(TWO, key="2")])
-    assert _counts(cells) == [(0, 0, 1), (1, 0, 0)]
+def test_action_that_a_cache_had_is_cached() -> None:
+    variants = _count([_record("a", ONE), _record("b", TWO)], [ONE, TWO], [_hit(ONE, "1"), _ran(TWO, key="2")])
+    assert _counts(variants) == [(0, 0, 1), (1, 0, 0)]
 
 
-def test_step_that_ran_before_the_build_was_tried_again_has_run() -> None:
+def test_action_that_ran_before_the_build_was_tried_again_has_run() -> None:
     records = [_record("a", ONE, TWO)]
     assert _counts(_count(records, [TWO], [_ran(ONE, key="1"), _ran(TWO, key="2")])) == [(2, 0, 0)]
     assert _counts(_count(records, [ONE, TWO], [_ran(ONE, key="1"), _hit(ONE, "1"), _hit(TWO, "2")])) == [(1, 0, 1)]
 
 
-def test_steps_with_equal_commands_and_inputs_are_shared_whichever_ran() -> None:
+def test_actions_with_equal_commands_and_inputs_are_shared_whichever_ran() -> None:
     records = [_record("a", ONE), _record("b", TWO)]
     assert _counts(_count(records, [ONE, TWO], [_ran(ONE, key="1"), _hit(TWO, "1")])) == [(1, 0, 0), (0, 1, 0)]
     assert _counts(_count(records, [ONE, TWO], [_hit(ONE, "1"), _ran(TWO, key="1")])) == [(0, 1, 0), (1, 0, 0)]
     assert _counts(_count(records, [ONE, TWO], [_hit(ONE, "1"), _hit(TWO, "1")])) == [(0, 0, 1), (0, 1, 0)]
 
 
-def test_equal_steps_that_ran_twice_are_not_shared() -> None:
+def test_equal_actions_that_ran_twice_are_not_shared() -> None:
     records = [_record("a", ONE), _record("b", TWO)]
     assert _counts(_count(records, [ONE, TWO], [_ran(ONE, key="1"), _ran(TWO, key="1")])) == [(1, 0, 0), (1, 0, 0)]
 
 
-def test_completed_step_without_a_record_of_its_process_ran() -> None:
+def test_completed_action_without_a_record_of_its_process_ran() -> None:
     assert _counts(_count([_record("a", ONE)], [ONE], [])) == [(1, 0, 0)]
 
 
-def test_cell_without_steps() -> None:
-    [cell] = _count([_record("torch-universal")], [], [])
-    assert _counts([cell]) == [(0, 0, 0)]
-    assert (cell.variant, cell.directory) == ("torch-universal", "bazel-out/torch-universal")
+def test_variant_without_actions() -> None:
+    [variant] = _count([_record("torch-universal")], [], [])
+    assert _counts([variant]) == [(0, 0, 0)]
+    assert (variant.variant, variant.directory) == ("torch-universal", "bazel-out/torch-universal")
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,21 @@ def test_cell_without_steps() -> None:
         ("x.objects.objects/y.objects/z.phases/c.cu.phases/fatbin.o", None),
     ],
 )
-def test_path_of_a_step_says_what_it_compiles(path: str, place: tuple[str, str, str, str | None] | None) -> None:
+def test_path_of_an_action_says_what_it_compiles(path: str, place: tuple[str, str, str, str | None] | None) -> None:
     place = place or ("y.objects/z.phases/c.cu", "x.objects", "CudaFatbinary", None)
     paths = {f"bazel-out/2/bin/{package}k.objects/a/b.cu.phases/host.ii" for package in ("", "p/q/")}
     for package in ("", "p/q/"):
         full = f"bazel-out/2/bin/{package}{path}"
-        step = CellStep(variant="v", path=full, key=full, did=Did.CACHED, seconds=0.0, spawn=None)
-        found = place_of(step, f"bazel-out/1/bin/{package}v", paths)
+        action = VariantAction(variant="v", path=full, key=full, did=Did.CACHED, seconds=0.0, spawn=None)
+        found = place_of(action, f"bazel-out/1/bin/{package}v", paths)
         assert (found.source, found.section, found.mnemonic, found.arch) == place
 
 
-def test_log_knows_better_than_the_path_what_a_step_is() -> None:
+def test_log_knows_better_than_the_path_what_an_action_is() -> None:
     path = "bazel-out/2/bin/p/k.objects/a.cpp.o"
     spawn = Spawn(mnemonic="Other", outputs={path: ""})
-    step = CellStep(variant="v", path=path, key=path, did=Did.RUN, seconds=1.0, spawn=spawn)
-    found = place_of(step, "bazel-out/1/bin/p/v", ())
+    action = VariantAction(variant="v", path=path, key=path, did=Did.RUN, seconds=1.0, spawn=spawn)
+    found = place_of(action, "bazel-out/1/bin/p/v", ())
     assert found == Place(source="a.cpp", section="k", mnemonic="Other", arch=None)
 
 
@@ -132,10 +132,10 @@ def test_records_come_in_the_order_of_the_variants(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         (tmp_path / name).write_text(json.dumps(_record(name)))
         files.append(tmp_path / name)
-    assert [record["variant"] for record in read_steps(files, ["a", "b"])] == ["a", "b"]
+    assert [record["variant"] for record in read_in_order(files, ["a", "b"])] == ["a", "b"]
     log = tmp_path / "log.json"
     log.touch()
     events = Events(groups={"steps": tuple(files)})
-    cells, steps = cells_of(events, ["c", "a", "b"], log)
-    assert [cell.variant for cell in cells] == ["c", "a", "b"]
-    assert steps == []
+    variants, actions = actions_of(events, ["c", "a", "b"], log)
+    assert [variant.variant for variant in variants] == ["c", "a", "b"]
+    assert actions == []

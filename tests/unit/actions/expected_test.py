@@ -9,8 +9,8 @@ from sections import GENERAL, TORCH, make
 from tree import write_files
 
 from py_driver.actions.estimate import Estimate, History, Work, estimate, learned, together
-from py_driver.actions.executed import CellStep, Did, Place
-from py_driver.actions.expected import Settings, Step, expected_steps
+from py_driver.actions.executed import Did, Place, VariantAction
+from py_driver.actions.expected import ExpectedAction, Settings, expected_actions
 from py_driver.bazel.spawns import Spawn
 from py_driver.building.selection import choose
 
@@ -48,41 +48,41 @@ FILES = {
 }
 
 
-def _steps(
+def _actions(
     directory: Path,
     files: dict[str, str],
     patterns: Sequence[str] = TWO,
     settings: Settings = SETTINGS,
     text: str = KERNEL,
-) -> list[Step]:
+) -> list[ExpectedAction]:
     write_files(directory, files)
     return _again(directory, patterns, settings, GENERAL + TORCH + text)
 
 
 def _again(
     directory: Path, patterns: Sequence[str] = TWO, settings: Settings = SETTINGS, text: str = GENERAL + TORCH + KERNEL
-) -> list[Step]:
-    """The steps of a project with the files that are there."""
+) -> list[ExpectedAction]:
+    """The actions of a project with the files that are there."""
     plan = make(directory, text)
     names = {name for identity in plan.identities for name in identity.files}
     contents = {name: (directory / name).read_bytes() for name in names}
-    return expected_steps(plan, choose(plan, patterns), contents, settings)
+    return expected_actions(plan, choose(plan, patterns), contents, settings)
 
 
-def _done(steps: Sequence[Step], seconds: float = 2.0, keys: dict[str, str] | None = None) -> History:
-    """What is known after a build that ran each step, of a key that is its place if not another one is named."""
+def _done(actions: Sequence[ExpectedAction], seconds: float = 2.0, keys: dict[str, str] | None = None) -> History:
+    """What is known after a build that ran each action, of a key that is its place if not another one is named."""
     done = []
-    for step in steps:
-        key = (keys or {}).get(step.place, step.place)
-        place = Place(source=step.source, section=step.section, mnemonic=step.mnemonic, arch=step.arch)
-        spawn = Spawn(mnemonic=step.mnemonic, key=key, seconds=seconds)
-        made = CellStep(variant=step.variant, path=key, key=key, did=Did.RUN, seconds=seconds, spawn=spawn)
+    for action in actions:
+        key = (keys or {}).get(action.place, action.place)
+        place = Place(source=action.source, section=action.section, mnemonic=action.mnemonic, arch=action.arch)
+        spawn = Spawn(mnemonic=action.mnemonic, key=key, seconds=seconds)
+        made = VariantAction(variant=action.variant, path=key, key=key, did=Did.RUN, seconds=seconds, spawn=spawn)
         done.append((place, made))
-    return learned({}, steps, done, {(step.section, step.source) for step in steps})
+    return learned({}, actions, done, {(action.section, action.source) for action in actions})
 
 
-def _ahead(steps: Sequence[Step], history: History, jobs: int = 2, memory: int = 100_000) -> Estimate:
-    return estimate(steps, history, jobs=jobs, memory=memory)
+def _ahead(actions: Sequence[ExpectedAction], history: History, jobs: int = 2, memory: int = 100_000) -> Estimate:
+    return estimate(actions, history, jobs=jobs, memory=memory)
 
 
 def _counts(ahead: Estimate) -> tuple[int, int, int]:
@@ -90,49 +90,49 @@ def _counts(ahead: Estimate) -> tuple[int, int, int]:
 
 
 def test_torch_in_sight_is_preprocessed_for_each_and_compiled_once(tmp_path: Path) -> None:
-    assert _counts(_ahead(_steps(tmp_path, FILES), {})) == (ALL + READ + 2 * BINDING, ALL - READ, 0)
+    assert _counts(_ahead(_actions(tmp_path, FILES), {})) == (ALL + READ + 2 * BINDING, ALL - READ, 0)
 
 
 def test_torch_that_is_included_is_compiled_for_each(tmp_path: Path) -> None:
     files = FILES | {"a.cuh": "#include <ATen/core/Tensor.h>\n"}
-    assert _counts(_ahead(_steps(tmp_path, files), {})) == (2 * (ALL + BINDING), 0, 0)
+    assert _counts(_ahead(_actions(tmp_path, files), {})) == (2 * (ALL + BINDING), 0, 0)
 
 
 def test_another_standard_of_cxx_is_compiled_again(tmp_path: Path) -> None:
     settings = SETTINGS._replace(standards={"2.13": 17, "2.14": 20})
-    assert _counts(_ahead(_steps(tmp_path, FILES, settings=settings), {})) == (2 * (ALL + BINDING), 0, 0)
+    assert _counts(_ahead(_actions(tmp_path, FILES, settings=settings), {})) == (2 * (ALL + BINDING), 0, 0)
 
 
 def test_another_abi_is_compiled_again(tmp_path: Path) -> None:
-    steps = _steps(tmp_path, FILES, ("torch25-cxx{11,98}-cu124-*",))
-    assert _counts(_ahead(steps, {})) == (2 * (ALL + BINDING), 0, 0)
+    actions = _actions(tmp_path, FILES, ("torch25-cxx{11,98}-cu124-*",))
+    assert _counts(_ahead(actions, {})) == (2 * (ALL + BINDING), 0, 0)
 
 
 def test_an_abi_is_compiled_for_without_torch_too(tmp_path: Path) -> None:
     text = KERNEL.replace('["torch"]', "[]")
-    steps = _steps(tmp_path, FILES, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=text)
-    assert _counts(_ahead(steps, {})) == (2 * PLAIN + 4 * BINDING, 2 * PLAIN, 0)
+    actions = _actions(tmp_path, FILES, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=text)
+    assert _counts(_ahead(actions, {})) == (2 * PLAIN + 4 * BINDING, 2 * PLAIN, 0)
     # What needs no string is the same text in the end, and assembled and bundled once; that is known when it was built.
-    keys = {s.place: s.mnemonic for s in steps if s.mnemonic == "CudaFatbinary"}
+    keys = {s.place: s.mnemonic for s in actions if s.mnemonic == "CudaFatbinary"}
     (tmp_path / "g.cu").write_text("int i;\n")
     again = _again(tmp_path, ("torch2{4,5}-cxx{11,98}-cu124-*",), text=GENERAL + TORCH + text)
-    assert _ahead(again, _done(steps, keys=keys)).run == 2 * PLAIN + 4 - 1
+    assert _ahead(again, _done(actions, keys=keys)).run == 2 * PLAIN + 4 - 1
 
 
-def test_a_torch_free_step_of_cxx11_has_the_place_that_it_always_had(tmp_path: Path) -> None:
+def test_a_torch_free_action_of_cxx11_has_the_place_that_it_always_had(tmp_path: Path) -> None:
     text = KERNEL.replace('["torch"]', "[]")
-    places = {s.place for s in _steps(tmp_path, FILES, ("torch25-*-cu124-*",), text=text) if s.section == "g"}
+    places = {s.place for s in _actions(tmp_path, FILES, ("torch25-*-cu124-*",), text=text) if s.section == "g"}
     assert "g|g.cu|CudaPreprocess||cu124" in places
     assert "g|g.cu|CudaPreprocess||cxx98 cu124" in places
 
 
-def test_nvcc_as_a_whole_is_one_step(tmp_path: Path) -> None:
-    assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(split=False)), {})) == (
+def test_nvcc_as_a_whole_is_one_action(tmp_path: Path) -> None:
+    assert _counts(_ahead(_actions(tmp_path, FILES, settings=SETTINGS._replace(split=False)), {})) == (
         2 + 2 * BINDING,
         0,
         0,
     )
-    assert _counts(_ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(whole=("13.0",))), {})) == (
+    assert _counts(_ahead(_actions(tmp_path, FILES, settings=SETTINGS._replace(whole=("13.0",))), {})) == (
         2 + 2 * BINDING,
         0,
         0,
@@ -141,7 +141,7 @@ def test_nvcc_as_a_whole_is_one_step(tmp_path: Path) -> None:
 
 def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
     def read(settings: Settings, text: str = KERNEL) -> dict[str, str]:
-        return {one.place: one.reads for one in _steps(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)}
+        return {one.place: one.reads for one in _actions(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)}
 
     clang, gcc = read(SETTINGS), read(SETTINGS._replace(gcc=True))
     moved = {place for place in clang if clang[place] != gcc[place]}
@@ -150,15 +150,15 @@ def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
     assert read(newer) == clang
     assert read(newer._replace(gcc=True)) != gcc
     openmp = TORCH + 'cxx-flags = ["-fopenmp"]\n'
-    steps = [_again(tmp_path, settings=one, text=GENERAL + openmp + KERNEL) for one in (SETTINGS, newer)]
-    assert {old.mnemonic for old, new in zip(*steps, strict=True) if old.reads != new.reads} == {
+    actions = [_again(tmp_path, settings=one, text=GENERAL + openmp + KERNEL) for one in (SETTINGS, newer)]
+    assert {old.mnemonic for old, new in zip(*actions, strict=True) if old.reads != new.reads} == {
         "KernelCxxCompile", "KernelCxxName", "KernelCxxPreprocess"
     }  # fmt: skip
 
 
 def test_what_was_built_is_cached(tmp_path: Path) -> None:
-    steps = _steps(tmp_path, FILES)
-    assert _counts(_ahead(steps, _done(steps))) == (0, ALL - READ, ALL + READ + 2 * BINDING)
+    actions = _actions(tmp_path, FILES)
+    assert _counts(_ahead(actions, _done(actions))) == (0, ALL - READ, ALL + READ + 2 * BINDING)
 
 
 @pytest.mark.parametrize(
@@ -170,37 +170,41 @@ def test_what_was_built_is_cached(tmp_path: Path) -> None:
     ],
 )
 def test_an_edit_runs_what_reads_the_file(tmp_path: Path, changed: str, run: int) -> None:
-    history = _done(_steps(tmp_path, FILES))
-    assert _ahead(_steps(tmp_path, FILES | {changed: FILES[changed] + "int j;\n"}), history).run == run
+    history = _done(_actions(tmp_path, FILES))
+    assert _ahead(_actions(tmp_path, FILES | {changed: FILES[changed] + "int j;\n"}), history).run == run
     # No compiler reads a comment, but the id has it.
-    assert _ahead(_steps(tmp_path, FILES | {changed: FILES[changed] + "// a comment"}), history).run == 2
-    back = _ahead(_steps(tmp_path, FILES), history)
+    assert _ahead(_actions(tmp_path, FILES | {changed: FILES[changed] + "// a comment"}), history).run == 2
+    back = _ahead(_actions(tmp_path, FILES), history)
     assert back.run == 0
 
 
 def test_what_projects_share_counts_once(tmp_path: Path) -> None:
-    steps = _steps(tmp_path, FILES)
-    alone = _ahead(steps, {})
+    actions = _actions(tmp_path, FILES)
+    alone = _ahead(actions, {})
     # Nobody has built either: they may well differ in where their outputs lie.
-    new = together([Work("a", steps, {}), Work("b", steps, {})], jobs=2, memory=100_000)
+    new = together([Work("a", actions, {}), Work("b", actions, {})], jobs=2, memory=100_000)
     assert _counts(new) == (2 * alone.run, 2 * alone.shared, 0)
     assert 1.9 * alone.seconds < new.seconds < 2.1 * alone.seconds
-    assert together([Work("a", steps, {}), Work("b", steps, {})], jobs=1000, memory=None).seconds < 1.1 * alone.seconds
+    assert (
+        together([Work("a", actions, {}), Work("b", actions, {})], jobs=1000, memory=None).seconds < 1.1 * alone.seconds
+    )
     # What had one key in both is one action.
     (tmp_path / "g.cu").write_text("int i;\n")
     edited = _again(tmp_path)
-    once = _ahead(edited, _done(steps))
-    same = together([Work(one, edited, _done(steps)) for one in "ab"], jobs=2, memory=100_000)
+    once = _ahead(edited, _done(actions))
+    same = together([Work(one, edited, _done(actions)) for one in "ab"], jobs=2, memory=100_000)
     assert _counts(same) == (once.run, once.run + 2 * once.shared + once.cached, once.cached)
     assert same.seconds == once.seconds
-    own = {step.place: f"b {step.place}" for step in steps}
-    other = together([Work("a", edited, _done(steps)), Work("b", edited, _done(steps, keys=own))], jobs=2, memory=None)
+    own = {action.place: f"b {action.place}" for action in actions}
+    other = together(
+        [Work("a", edited, _done(actions)), Work("b", edited, _done(actions, keys=own))], jobs=2, memory=None
+    )
     assert other.run == 2 * once.run
 
 
 def test_bytes_that_are_no_text_count(tmp_path: Path) -> None:
-    history = _done(_steps(tmp_path, FILES))
-    edited = _steps(tmp_path, FILES)
+    history = _done(_actions(tmp_path, FILES))
+    edited = _actions(tmp_path, FILES)
     assert _ahead(edited, history).run == 0
     (tmp_path / "g.cu").write_bytes(b'#include "a.cuh"\nchar c[] = "\xe4";\n')
     one = _again(tmp_path)
@@ -211,8 +215,8 @@ def test_bytes_that_are_no_text_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("include", ["#define H <a.cuh>\n#include H\n", "#include_next <a.cuh>\n"])
 def test_an_include_that_nobody_can_read_means_all_headers(tmp_path: Path, include: str) -> None:
     files = FILES | {"g.cu": include}
-    history = _done(_steps(tmp_path, files))
-    assert _ahead(_steps(tmp_path, files | {"b.cuh": "int edited;\n"}), history).run == ALL + READ + 2 + 2
+    history = _done(_actions(tmp_path, files))
+    assert _ahead(_actions(tmp_path, files | {"b.cuh": "int edited;\n"}), history).run == ALL + READ + 2 + 2
 
 
 @pytest.mark.parametrize(
@@ -225,23 +229,27 @@ def test_an_include_that_nobody_can_read_means_all_headers(tmp_path: Path, inclu
     ],
 )
 def test_other_toolchains_are_read_anew(tmp_path: Path, changed: dict[str, Any], run: int) -> None:
-    history = _done(_steps(tmp_path, FILES))
-    assert _ahead(_steps(tmp_path, FILES, settings=SETTINGS._replace(**changed)), history).run == run
+    history = _done(_actions(tmp_path, FILES))
+    assert _ahead(_actions(tmp_path, FILES, settings=SETTINGS._replace(**changed)), history).run == run
 
 
 def test_a_binding_of_the_stable_abi_has_the_id_in_its_text(tmp_path: Path) -> None:
-    cells = ("torch-stable-abi29-cu130-*",)
+    variants = ("torch-stable-abi29-cu130-*",)
     text = f'{GENERAL}{TORCH}stable-abi = {{ cuda = "2.9" }}\n{KERNEL}'
-    _steps(tmp_path, FILES)
-    history = _done(_again(tmp_path, cells, text=text))
+    _actions(tmp_path, FILES)
+    history = _done(_again(tmp_path, variants, text=text))
     (tmp_path / "g.cu").write_text("int i;\n")
-    assert _ahead(_again(tmp_path, cells, text=text), history).run == PLAIN + BINDING - 1
+    assert _ahead(_again(tmp_path, variants, text=text), history).run == PLAIN + BINDING - 1
 
 
 def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
-    history = _done(_steps(tmp_path, FILES))
-    steps = _steps(tmp_path, FILES, text=KERNEL.replace('"8.0"', '"8.0", "8.6"'))
-    runs = [step.mnemonic for step in steps if step.reads not in {r for known in history.values() for r in known.reads}]
+    history = _done(_actions(tmp_path, FILES))
+    actions = _actions(tmp_path, FILES, text=KERNEL.replace('"8.0"', '"8.0", "8.6"'))
+    runs = [
+        action.mnemonic
+        for action in actions
+        if action.reads not in {r for known in history.values() for r in known.reads}
+    ]
     assert sorted(set(runs)) == [
         "CudaAssemble",
         "CudaDeviceCompile",
@@ -252,39 +260,39 @@ def test_an_architecture_more_runs_what_is_for_it(tmp_path: Path) -> None:
         "CudaPreprocess",
         "KernelCxxName",
     ]
-    assert _ahead(steps, history).run == 5 + 2 * READ + 2
+    assert _ahead(actions, history).run == 5 + 2 * READ + 2
 
 
 def test_without_torch_an_architecture_more_is_preprocessed_alone(tmp_path: Path) -> None:
     text = KERNEL.replace('["torch"]', "[]")
-    history = _done(_steps(tmp_path, FILES, text=text))
-    steps = _steps(tmp_path, FILES, text=text.replace('"8.0"', '"8.0", "8.6"'))
+    history = _done(_actions(tmp_path, FILES, text=text))
+    actions = _actions(tmp_path, FILES, text=text.replace('"8.0"', '"8.0", "8.6"'))
     known = {r for one in history.values() for r in one.reads}
-    runs = {(step.mnemonic, step.arch) for step in steps if step.section == "g" and step.reads not in known}
+    runs = {(action.mnemonic, action.arch) for action in actions if action.section == "g" and action.reads not in known}
     alone = {(mnemonic, "sm_86") for mnemonic in ("CudaAssemble", "CudaDeviceCompile", "CudaPreprocess")}
     assert runs == {*alone, ("CudaFatbinary", None)}
 
 
 def test_a_last_architecture_more_may_have_other_host_code(tmp_path: Path) -> None:
-    history = _done(_steps(tmp_path, FILES))
-    steps = _steps(tmp_path, FILES, text=KERNEL.replace('"9.0+PTX"', '"9.0+PTX", "10.0"'))
-    assert _ahead(steps, history).run == 5 + 2 * READ + 2 + 1
+    history = _done(_actions(tmp_path, FILES))
+    actions = _actions(tmp_path, FILES, text=KERNEL.replace('"9.0+PTX"', '"9.0+PTX", "10.0"'))
+    assert _ahead(actions, history).run == 5 + 2 * READ + 2 + 1
 
 
 def test_what_did_the_same_before_is_shared(tmp_path: Path) -> None:
     """Two releases of CUDA whose later phases turned out to be the same: nobody knows before the first build."""
-    cells = ("torch213-*-cu130-*", "torch213-*-cu132-*")
-    steps = _steps(tmp_path, FILES, cells)
-    assert _ahead(steps, {}).shared == 0
-    same = {step.place: f"{step.mnemonic} {step.arch}" for step in steps if step.mnemonic == "CudaAssemble"}
-    edited = _steps(tmp_path, FILES | {"g.cu": "int i;\n"}, cells)
-    ahead = _ahead(edited, _done(steps, keys=same))
+    variants = ("torch213-*-cu130-*", "torch213-*-cu132-*")
+    actions = _actions(tmp_path, FILES, variants)
+    assert _ahead(actions, {}).shared == 0
+    same = {action.place: f"{action.mnemonic} {action.arch}" for action in actions if action.mnemonic == "CudaAssemble"}
+    edited = _actions(tmp_path, FILES | {"g.cu": "int i;\n"}, variants)
+    ahead = _ahead(edited, _done(actions, keys=same))
     assert (ahead.shared, ahead.run) == (2, 2 * ALL - 2 + 2)
 
 
 def test_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    steps = _steps(tmp_path, FILES)
-    left = learned(_done(steps), [], [], {("g", "g.cu")})
+    actions = _actions(tmp_path, FILES)
+    left = learned(_done(actions), [], [], {("g", "g.cu")})
     assert left
     assert {place.split("|")[0] for place in left} == {"g"}
 
@@ -295,5 +303,5 @@ def test_sources_that_include_templates(tmp_path: Path) -> None:
         ("#include <cute/tensor.hpp>", '#include "cutlass/gemm.h"', "#include <cub/cub.cuh>")
     ):
         files = FILES | {"a.cuh": f"{line}\n", "torch-ext/b.cpp": f"{FILES['torch-ext/b.cpp']}{line}\n"}
-        steps = _steps(tmp_path / str(number), files)
-        assert {step.source for step in steps if step.templates} == ({"g.cu"} if number < 2 else set())
+        actions = _actions(tmp_path / str(number), files)
+        assert {action.source for action in actions if action.templates} == ({"g.cu"} if number < 2 else set())

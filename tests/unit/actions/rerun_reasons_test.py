@@ -1,10 +1,10 @@
-"""Why a step ran: what has changed since the last time."""
+"""Why an action ran: what has changed since the last time."""
 
 from __future__ import annotations
 
 import pytest
 
-from py_driver.actions.executed import CellStep, Did, Place
+from py_driver.actions.executed import Did, Place, VariantAction
 from py_driver.actions.rerun_reasons import NEW, SAME, Misses, calls_of, place_key
 from py_driver.bazel.spawns import Call, Spawn
 
@@ -52,7 +52,7 @@ def test_reasons(
     assert list(Misses({KEY: OLD}).why(KEY, new)) == expected
 
 
-def test_a_step_of_another_cell_tells_too() -> None:
+def test_an_action_of_another_variant_tells_too() -> None:
     near = Call(command=OLD.command, environment=OLD.environment, inputs={**OLD.inputs, "a.ptx": "9"})
     far = Call(command=(), environment={}, inputs={})
     new = {"far|" + KEY.partition("|")[2]: far, "near|" + KEY.partition("|")[2]: near}
@@ -62,10 +62,10 @@ def test_a_step_of_another_cell_tells_too() -> None:
 
 
 def test_what_did_not_run_stays_known() -> None:
-    def step(variant: str, call: Call | None) -> tuple[Place, CellStep]:
+    def action(variant: str, call: Call | None) -> tuple[Place, VariantAction]:
         spawn = Spawn(call=call) if call else None
-        return PLACE, CellStep(variant=variant, path="p", key="k", did=Did.RUN, seconds=1.0, spawn=spawn)
+        return PLACE, VariantAction(variant=variant, path="p", key="k", did=Did.RUN, seconds=1.0, spawn=spawn)
 
     other, sources = place_key("other", PLACE), {("g", "a.cu")}
-    assert calls_of([step("v", None), step("other", OLD)], {KEY: OLD}, sources) == {KEY: OLD, other: OLD}
+    assert calls_of([action("v", None), action("other", OLD)], {KEY: OLD}, sources) == {KEY: OLD, other: OLD}
     assert calls_of([], {KEY: OLD, "v|gone|b.cu|CudaAssemble|sm_80": OLD}, sources) == {KEY: OLD}

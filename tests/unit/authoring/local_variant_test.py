@@ -48,7 +48,7 @@ def test_a_machine_has_one_variant(
 def test_stable_abi_and_python_files(tmp_path: Path) -> None:
     stable = make(tmp_path / "a", GENERAL + TORCH + 'stable-abi = "2.9"\n' + CPU + CUDA)
     assert local_variant(stable, torch("2.14"), ()).name == "torch-stable-abi29-cpu-x86_64-linux"
-    assert local_variant(stable, torch("2.14", "cu130"), ("8.0",)).cell.backend == "cu130"
+    assert local_variant(stable, torch("2.14", "cu130"), ("8.0",)).configuration.backend == "cu130"
     noarch = make(tmp_path / "b", GENERAL + "[torch-noarch]\n")
     assert local_variant(noarch, torch("2.14", "cu130"), ("8.0",)).name == "torch-cuda"
     assert local_variant(noarch, torch("2.14", "cu130"), ()).name == "torch-cpu"

@@ -36,7 +36,10 @@ def test_a_project_has_no_mistake(tmp_path: Path, template: str, backends: tuple
     create(tmp_path, files, Releases())
     project = load(tmp_path, Releases())
     assert project.notes == ()
-    assert {one.cell.family for one in plan_directory(tmp_path, Releases()).variants} <= {*backends, "universal"}
+    assert {one.configuration.family for one in plan_directory(tmp_path, Releases()).variants} <= {
+        *backends,
+        "universal",
+    }
     for path, text in files.items():
         assert (tmp_path / path).read_text(encoding="utf-8") == text
         assert max(map(len, text.splitlines())) <= 120, path

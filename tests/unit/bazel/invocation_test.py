@@ -29,7 +29,7 @@ _BAZEL = Bazel(path=Path("/bazel"), version="7.7.1", source=Source.PATH, startup
 def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))
     monkeypatch.setattr(invocation, "isolation", lambda _output: ["--isolated"])
-    monkeypatch.setattr(invocation, "step_memory", lambda ram, running: 1000 * (ram or 8) // running)
+    monkeypatch.setattr(invocation, "action_memory", lambda ram, running: 1000 * (ram or 8) // running)
 
 
 def _output() -> Output:

@@ -134,9 +134,9 @@ def test_as_many_as_there_is_memory_for(monkeypatch: pytest.MonkeyPatch, megabyt
 
 def test_builds_at_once_share_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
-    assert memory.step_memory() == 15360
-    assert memory.step_memory(running=2) == 7168
-    assert memory.step_memory(ram=8, running=2) == 7168  # what was asked for
+    assert memory.action_memory() == 15360
+    assert memory.action_memory(running=2) == 7168
+    assert memory.action_memory(ram=8, running=2) == 7168  # what was asked for
 
 
 def test_a_copy_of_a_workspace_shares_the_toolchains(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ class Said:
             (self.place / directory).mkdir(parents=True, exist_ok=True)
             (self.place / directory / "metadata.json").write_text(self.content or json.dumps(package))
             record = self.place / f"{len(records)}.json"
-            steps = [f"bazel-out/k8/bin/{package}/c.objects/c.cpp.o"]
-            record.write_text(json.dumps({"variant": variant, "directory": directory, "steps": steps}))
+            actions = [f"bazel-out/k8/bin/{package}/c.objects/c.cpp.o"]
+            record.write_text(json.dumps({"variant": variant, "directory": directory, "steps": actions}))
             if not (self.unanalysed and label in self.failing):
                 records.append(record)
         failed = tuple(f"@@{label}" for label in labels if label in self.failing)
@@ -140,10 +140,10 @@ def test_one_call_for_all(bazel: Said, project: Callable[..., Prepared], capsys:
     assert bazel.calls == [[f"//projects/{name}:{CPU213}" for name in ("two", "one", "three")]]
     for name, one, result in zip(("two", "one", "three"), projects, results, strict=True):
         assert isinstance(result, Build)
-        [cell] = result.cells
-        assert cell.path == one.directory / "build" / CPU213
-        assert json.loads((cell.path / "metadata.json").read_text()) == f"projects/{name}"
-        assert (cell.steps.run, cell.steps.cached) == ((0, 1) if name == "two" else (1, 0))
+        [variant] = result.variants
+        assert variant.path == one.directory / "build" / CPU213
+        assert json.loads((variant.path / "metadata.json").read_text()) == f"projects/{name}"
+        assert (variant.actions.run, variant.actions.cached) == ((0, 1) if name == "two" else (1, 0))
     assert "plan: 3 variants, " in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from py_driver.building import installed_torch
 from py_driver.building.installed_torch import Torch, fits, importable_torch, python_for
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.resources import resource
@@ -68,7 +68,7 @@ def test_no_torch_is_taken_from_where_the_driver_is_started(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("cell", "version", "backend", "answer"),
+    ("variant", "version", "backend", "answer"),
     [
         ("torch213-cxx11-cpu-x86_64-linux", "2.13", "cpu", True),
         ("torch213-cxx11-cpu-x86_64-linux", "2.13", "cu130", False),
@@ -86,8 +86,10 @@ def test_no_torch_is_taken_from_where_the_driver_is_started(tmp_path: Path, monk
         ("torch-cpu", "2.13", "cpu", False),
     ],
 )
-def test_torch_loads_older_minor_versions_of_its_cuda(cell: str, version: str, backend: str, *, answer: bool) -> None:
-    assert fits(Torch(python="", version=version, backend=backend), parse(cell)) is answer
+def test_torch_loads_older_minor_versions_of_its_cuda(
+    variant: str, version: str, backend: str, *, answer: bool
+) -> None:
+    assert fits(Torch(python="", version=version, backend=backend), parse(variant)) is answer
 
 
 def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -100,11 +102,11 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
     monkeypatch.setattr(installed_torch, "ensure_venv", ensure)
     there = Torch(python="/python", version="2.13", backend="cpu")
     monkeypatch.setattr(installed_torch, "importable_torch", lambda: there)
-    cells = [parse(f"torch{version}-cxx11-cpu-x86_64-linux") for version in ("215", "213")]
+    configurations = [parse(f"torch{version}-cxx11-cpu-x86_64-linux") for version in ("215", "213")]
     stable = parse("torch-stable-abi29-cu130-x86_64-linux")
     output = Output()
     bound = parse("tvm-ffi01-cpu-x86_64-linux")
-    for built in (cells, [stable, *cells[:1]], [stable], [], [bound]):
+    for built in (configurations, [stable, *configurations[:1]], [stable], [], [bound]):
         assert python_for(built, Releases(), output) == str(tmp_path)
     facts = tomllib.loads(resource("load.toml"))
     client = [f"kernels=={facts['kernels']}", *facts["requirements"]]

@@ -62,9 +62,12 @@ def test_a_cache_that_is_not_there(cache: Path) -> None:
 
 
 def test_archives_that_nobody_pins_are_spare(cache: Path) -> None:
-    slim, whole = (next(one for one in Releases().lock.entries if one.slim is slim) for slim in (True, False))
-    put(cache / "store" / "slim" / f"{slim.key}.zip")
-    put(cache / "store" / "sha256" / slim.sha256)
+    members, whole = (
+        next(one for one in Releases().lock.entries if one.members_only is members_only)
+        for members_only in (True, False)
+    )
+    put(cache / "store" / "slim" / f"{members.key}.zip")
+    put(cache / "store" / "sha256" / members.sha256)
     put(cache / "store" / "sha256" / whole.sha256)
     old = [put(cache / "store" / "sha256" / ("0" * 64)), put(cache / "store" / "slim" / ("1" * 64 + ".zip"))]
     first = put(cache / "store" / "partial" / whole.key)

@@ -165,14 +165,14 @@ def test_gen_cannot_write(project: Path, monkeypatch: pytest.MonkeyPatch, capsys
 def test_variants_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["variants", "--json", str(project)]) == 0
     answer = json.loads(capsys.readouterr().out)
-    cells = {one["variant"]: one for one in answer["variants"]}
-    cell = cells["torch213-cxx11-cu130-x86_64-linux"]
-    assert cell["archs"] == ["8.0"]
-    (section,) = cell["sections"]
+    variants = {one["variant"]: one for one in answer["variants"]}
+    variant = variants["torch213-cxx11-cu130-x86_64-linux"]
+    assert variant["archs"] == ["8.0"]
+    (section,) = variant["sections"]
     assert (section["section"], section["requested"], section["kept"]) == ("relu_cuda", ["7.0", "8.0"], ["8.0"])
     assert section["dropped"] == [{"arch": "7.0", "reason": "nvcc 13.0 does not compile for 7.0"}]
-    assert cell["default"]
-    assert not cells["torch211-cxx11-cpu-x86_64-linux"]["default"]
+    assert variant["default"]
+    assert not variants["torch211-cxx11-cpu-x86_64-linux"]["default"]
     assert answer["notes"][0]["line"] == 6
 
 

@@ -18,7 +18,7 @@ from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
 
 TINY = Path(__file__).parents[3] / "tests" / "e2e" / "projects" / "tiny"
-CELLS = ["torch213-cxx11-cu130-x86_64-linux", "torch215-cxx11-cu130-x86_64-linux"]
+VARIANTS = ["torch213-cxx11-cu130-x86_64-linux", "torch215-cxx11-cu130-x86_64-linux"]
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ def _ran(*words: str) -> tuple[int, str, str]:
 
 def test_a_plan_waits_for_nobody(project: Path) -> None:
     with one_at_a_time(project, plan_directory(project, Releases()), Output(io.StringIO(), io.StringIO(), {})):
-        code, out, err = _ran(str(project), *(f"--variant={name}" for name in CELLS))
+        code, out, err = _ran(str(project), *(f"--variant={name}" for name in VARIANTS))
     assert code == 0
     assert "plan: 2 variants, " in err
     assert "waiting" not in err
-    assert [line.split()[0] for line in out.splitlines()] == ["variant", *CELLS]
+    assert [line.split()[0] for line in out.splitlines()] == ["variant", *VARIANTS]
     assert not (project / "build").exists()
 
 
 def test_a_plan_as_json(project: Path) -> None:
-    _, out, _ = _ran(str(project), "--json", *(f"--variant={name}" for name in CELLS))
+    _, out, _ = _ran(str(project), "--json", *(f"--variant={name}" for name in VARIANTS))
     told = json.loads(out)
     first, second = told["variants"]
-    assert [first["variant"], second["variant"]] == CELLS
+    assert [first["variant"], second["variant"]] == VARIANTS
     assert first["steps"]["run"] > second["steps"]["run"] > 0
     assert second["steps"]["shared"] > 0
     assert told["plan"]["run"] == first["steps"]["run"] + second["steps"]["run"]
@@ -60,11 +60,11 @@ def test_plans_of_several_projects(project: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong").mkdir()
     (tmp_path / "wrong" / "build.toml").write_text("[general]")
     words = [str(tmp_path / name) for name in ("tiny", "other", "wrong")]
-    code, out, err = _ran(*words, f"--variant={CELLS[0]}")
+    code, out, err = _ran(*words, f"--variant={VARIANTS[0]}")
     assert code == 2
     assert "plan: 2 variants, " in err
     rows = [line.split()[:2] for line in out.splitlines()]
-    assert rows == [["project", "variant"], [words[0], CELLS[0]], [words[1], CELLS[0]]]
+    assert rows == [["project", "variant"], [words[0], VARIANTS[0]], [words[1], VARIANTS[0]]]
 
 
 def test_what_is_wrong_with_a_project_is_an_error(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""`driver fetch`: archives of cells into the store, and into a mirror."""
+"""`driver fetch`: archives of variants into the store, and into a mirror."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fetch_server import noise, pinned, wheel
 
 from py_driver import __main__
-from py_driver.matrix.cells import spell
+from py_driver.matrix.configurations import spell
 from py_driver.matrix.lock import Lock
 from py_driver.matrix.releases import Releases
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from py_driver.fetch.entry import Entry
-    from py_driver.matrix.cells import Cell
+    from py_driver.matrix.configurations import Configuration
 
 BODY = wheel({"demo/data": noise(100_000)})
-DEFAULT = [spell(cell) for cell, bundled in Releases().matrix.cells() if bundled]
+DEFAULT = [spell(configuration) for configuration, default in Releases().matrix.configurations() if default]
 
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A store that can only take one archive, from a directory; the cells that were asked for."""
+    """A store that can only take one archive, from a directory; the variants that were asked for."""
     names: list[str] = []
 
-    def entries_for(_lock: Lock, cells: Iterable[Cell]) -> list[Entry]:
-        names.extend(map(spell, cells))
+    def entries_for(_lock: Lock, configurations: Iterable[Configuration]) -> list[Entry]:
+        names.extend(map(spell, configurations))
         return [pinned(BODY)]
 
     (tmp_path / "from").mkdir()
@@ -42,7 +42,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_default_cells_go_into_the_store(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_variants_go_into_the_store(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["fetch"]) == 0
     assert asked == DEFAULT
     assert capsys.readouterr().out == (

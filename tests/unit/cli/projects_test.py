@@ -15,7 +15,7 @@ from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver import __main__
 from py_driver.actions.estimate import estimate
-from py_driver.actions.executed import CellSteps
+from py_driver.actions.executed import VariantActions
 from py_driver.authoring import example
 from py_driver.building import build as building
 from py_driver.building import installed_torch
@@ -154,8 +154,8 @@ def test_no_such_commit(revision: str, repository: Path, capsys: pytest.CaptureF
     assert not [path for path in repository.rglob("x") if path.is_file()]
 
 
-def steps(run: int) -> CellSteps:
-    return CellSteps(variant=CPU213, directory="", run=run, shared=0, cached=1, seconds=0.5)
+def actions(run: int) -> VariantActions:
+    return VariantActions(variant=CPU213, directory="", run=run, shared=0, cached=1, seconds=0.5)
 
 
 @pytest.fixture
@@ -170,13 +170,13 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def result(one: building.Prepared) -> building.Result:
         if one.directory.name == "b":
             return error(Code.BUILD_FAILED, "the build failed: //projects/b")
-        cells = tuple(
-            building.Built(variant=variant, path=one.directory / "build", size=1000, steps=steps(2))
+        variants = tuple(
+            building.Built(variant=variant, path=one.directory / "build", size=1000, actions=actions(2))
             for variant in one.chosen
         )
         ahead = estimate([], {}, jobs=1, memory=None)
         return building.Build(
-            directory=one.directory, plan=one.plan, estimate=ahead, cells=cells, bytes_fetched=0, seconds=1.0
+            directory=one.directory, plan=one.plan, estimate=ahead, variants=variants, bytes_fetched=0, seconds=1.0
         )
 
     monkeypatch.setattr(building, "build_all", instead)

@@ -65,7 +65,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltProject:
     write_files(tmp_path / "oops", FILES)
     monkeypatch.chdir(tmp_path)
     plan = plan_directory(Path("oops"), Releases())
-    chosen = [one for one in plan.variants if one.name.startswith("torch213-") and one.bundled]
+    chosen = [one for one in plan.variants if one.name.startswith("torch213-") and one.default]
     workspace = Workspace(root=Path("/cache/w"), package="projects/oops")
     return BuiltProject(directory=Path("oops"), plan=plan, chosen=chosen, workspace=workspace)
 

@@ -110,7 +110,7 @@ def test_the_manifest_of_the_readme_is_one_of_the_example(tmp_path: Path) -> Non
     [text] = fences(README, "toml")
     (project / "build.toml").write_text(text, encoding="utf-8")
     plan = plan_directory(project, Releases())
-    assert any(variant.bundled for variant in plan.variants)
+    assert any(variant.default for variant in plan.variants)
     assert all("`relu_cpu/relu.h` is included here" in note.message for note in plan.notes)
 
 
@@ -122,7 +122,7 @@ def test_the_project_of_the_start_is_whole(tmp_path: Path) -> None:
             (tmp_path / found[1]).write_text(rest, encoding="utf-8")
     assert __main__.main(["check", str(tmp_path / "scale")]) == 0
     plan = plan_directory(tmp_path / "scale", Releases())
-    assert {variant.cell.backend for variant in plan.variants if variant.bundled} == {"cpu", "cu130", "cu132"}
+    assert {variant.configuration.backend for variant in plan.variants if variant.default} == {"cpu", "cu130", "cu132"}
     assert plan.notes == ()
 
 

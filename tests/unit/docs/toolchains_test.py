@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from py_driver.fetch.entry import Origin
-from py_driver.matrix.cells import parse, spell
+from py_driver.matrix.configurations import parse, spell
 from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import select
 
@@ -34,8 +34,8 @@ def test_the_size_of_gcc() -> None:
 
 @pytest.mark.parametrize("pattern", [*SIZES, SEED])
 def test_the_counts_of_archives_and_whole_sizes(pattern: str) -> None:
-    found = [(spell(cell), bundled) for cell, bundled in MATRIX.cells()]
-    default, others = ([name for name, bundled in found if bundled is wanted] for wanted in (True, False))
+    found = [(spell(configuration), is_default) for configuration, is_default in MATRIX.configurations()]
+    default, others = ([name for name, is_default in found if is_default is wanted] for wanted in (True, False))
     names = select([pattern], default, others)
     entries = Releases().lock.entries_for(map(parse, names))
     whole = f"{sum(entry.size for entry in entries) / 1e6:.0f} MB"

@@ -21,11 +21,11 @@ from py_driver.fetch.entry import Origin
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.http_client import Http, HttpSettings
 from py_driver.fetch.pip_settings import PipSettings, read_pip_settings
-from py_driver.fetch.resolution import resolve, resolve_slim
-from py_driver.fetch.slim_wheel import check_slim, write_slim
+from py_driver.fetch.resolution import resolve, resolve_members
 from py_driver.fetch.store import Store
 from py_driver.fetch.transfer import Meter, OriginError
 from py_driver.fetch.unpacking import unpack
+from py_driver.fetch.wheel_members import check_members, write_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -345,24 +345,24 @@ def damaged_zips(body: bytes) -> Iterator[bytes]:
 
 
 def test_zips_of_nonsense(server: Server, tmp_path: Path) -> None:
-    entry = resolve_slim(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
+    entry = resolve_members(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
     partial, bundle = tmp_path / "partial", tmp_path / "bundle"
     with io.BytesIO(BODY) as right:
-        write_slim(right, entry, bundle, Meter())
-    check_slim(bundle, entry)
+        write_members(right, entry, bundle, Meter())
+    check_members(bundle, entry)
     right_bytes = bundle.read_bytes()
     refused = {Code.BAD_DIGEST: 0}
     for body in damaged_zips(BODY):
         try:
-            write_slim(io.BytesIO(body), entry, partial, Meter())
+            write_members(io.BytesIO(body), entry, partial, Meter())
         except OriginError as failure:
             refused[failure.code] += 1
         else:
-            check_slim(partial, entry)
+            check_members(partial, entry)
     for body in damaged_zips(right_bytes):
         bundle.write_bytes(body)
         try:
-            check_slim(bundle, entry)
+            check_members(bundle, entry)
         except OriginError as failure:
             refused[failure.code] += 1
         with suppress(DriverError):
@@ -372,7 +372,7 @@ def test_zips_of_nonsense(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_zip_of_nonsense_on_a_server(server: Server, tmp_path: Path) -> None:
-    entry = resolve_slim(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
+    entry = resolve_members(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
     for number, body in enumerate(list(damaged_zips(BODY))[::17]):
         server.offer("demo", {NAME: body}, digest=False)
         try:
@@ -383,20 +383,20 @@ def test_a_zip_of_nonsense_on_a_server(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_member_of_another_size_is_not_unpacked(server: Server, tmp_path: Path) -> None:
-    entry = resolve_slim(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
+    entry = resolve_members(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
     stream = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(BODY)) as source, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as bomb:
         bomb.writestr("demo-1.0.dist-info/RECORD", source.read("demo-1.0.dist-info/RECORD"))
         bomb.writestr("demo/data", bytes(50_000_000))
         bomb.writestr("demo/text", source.read("demo/text"))
     with pytest.raises(OriginError, match=r"demo/data does not match .* of 3000 bytes, not 50000000 bytes"):
-        write_slim(io.BytesIO(stream.getvalue()), entry, tmp_path / "partial", Meter())
+        write_members(io.BytesIO(stream.getvalue()), entry, tmp_path / "partial", Meter())
 
 
 def test_a_record_of_gigabytes_is_not_unpacked(server: Server, tmp_path: Path) -> None:
-    entry = resolve_slim(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
+    entry = resolve_members(fetcher_for(server, tmp_path), pinned(BODY), ("demo/",))
     body = bytearray(BODY)
     at = body.index(b"demo-1.0.dist-info/RECORD", body.index(b"PK\x01\x02")) - 46
     struct.pack_into("<I", body, at + 24, 2**31)
     with pytest.raises(OriginError, match="its RECORD has 2147483648 bytes"):
-        write_slim(io.BytesIO(bytes(body)), entry, tmp_path / "partial", Meter())
+        write_members(io.BytesIO(bytes(body)), entry, tmp_path / "partial", Meter())

@@ -52,7 +52,7 @@ def record_of(body: bytes) -> bytes:
 
 
 WHOLE = pinned(BODY)
-SLIM = pinned(BODY, record_sha256=hashlib.sha256(record_of(BODY)).hexdigest(), include=("demo/include/",))
+PARTIAL = pinned(BODY, record_sha256=hashlib.sha256(record_of(BODY)).hexdigest(), include=("demo/include/",))
 
 
 def unplugged(fetcher: Fetcher, mirror: Path | None = None) -> Fetcher:
@@ -106,7 +106,7 @@ def test_other_bytes_of_the_same_size_are_fetched_again(fetcher: Fetcher) -> Non
     assert (again.source, again.replaced) == ("store", "")
 
 
-@pytest.mark.parametrize("entry", [WHOLE, SLIM], ids=["whole", "slim"])
+@pytest.mark.parametrize("entry", [WHOLE, PARTIAL], ids=["whole", "slim"])
 def test_a_repository_is_never_made_of_other_bytes(
     server: Server, fetcher: Fetcher, tmp_path: Path, entry: Entry
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_damaged_archive_that_no_origin_has_right_either(server: Server, fetch
 
 @pytest.mark.parametrize("content", [b"", b"PK", BODY[:-1], BODY + b"x"])
 def test_bytes_of_another_size_are_fetched_again(fetcher: Fetcher, content: bytes) -> None:
-    for entry in (WHOLE, SLIM):
+    for entry in (WHOLE, PARTIAL):
         put(fetcher.store.path(entry), content)
         assert fetcher.fetch(entry).replaced.startswith(str(fetcher.store.path(entry)))
         assert fetcher.fetch(entry).source == "store"
@@ -180,15 +180,15 @@ def _with(*more: Member, without: str = "") -> Callable[[], bytes]:
 def test_a_bundle_that_is_not_what_is_wanted_is_made_again(
     server: Server, fetcher: Fetcher, tmp_path: Path, make: Callable[[], bytes], what: str
 ) -> None:
-    path = fetcher.fetch(SLIM).path
+    path = fetcher.fetch(PARTIAL).path
     right = path.read_bytes()
     put(path, make())
     with pytest.raises(DriverError) as caught:
-        unplugged(fetcher).fetch(SLIM)
+        unplugged(fetcher).fetch(PARTIAL)
     [diagnostic] = caught.value.diagnostics
     assert diagnostic.code is Code.BAD_DIGEST
     assert what in diagnostic.message
-    assert get(server, fetcher, SLIM, tmp_path).returncode == 0
+    assert get(server, fetcher, PARTIAL, tmp_path).returncode == 0
     assert path.read_bytes() == right
     assert {p.name for p in (tmp_path / "out/demo").rglob("*")} == {"include", "a.h", "b.h"}
 
@@ -196,23 +196,23 @@ def test_a_bundle_that_is_not_what_is_wanted_is_made_again(
 def test_a_mirror_whose_bundle_lacks_something_gives_way_to_the_index(
     server: Server, fetcher: Fetcher, tmp_path: Path
 ) -> None:
-    fill_mirror([fetcher.fetch(SLIM)], tmp_path / "mirror")
-    put(tmp_path / "mirror" / SLIM.mirror_name, _with(without="demo/include/b.h")())
-    put(fetcher.store.path(SLIM), b"")
+    fill_mirror([fetcher.fetch(PARTIAL)], tmp_path / "mirror")
+    put(tmp_path / "mirror" / PARTIAL.mirror_name, _with(without="demo/include/b.h")())
+    put(fetcher.store.path(PARTIAL), b"")
     with pytest.raises(DriverError, match=r"demo/include/b\.h is missing"):
-        unplugged(fetcher, tmp_path / "mirror").fetch(SLIM)
-    assert Fetcher(fetcher.store, tmp_path / "mirror", PipSettings(indexes=(f"{server.url}/simple",))).fetch(SLIM)
+        unplugged(fetcher, tmp_path / "mirror").fetch(PARTIAL)
+    assert Fetcher(fetcher.store, tmp_path / "mirror", PipSettings(indexes=(f"{server.url}/simple",))).fetch(PARTIAL)
 
 
 def test_a_damaged_whole_wheel_is_no_origin_of_a_bundle(server: Server, fetcher: Fetcher) -> None:
-    put(fetcher.store.archive(SLIM.sha256), OTHER)
-    assert fetcher.fetch(SLIM).source == "network"
-    assert fetcher.store.archive(SLIM.sha256).read_bytes() == OTHER  # another process may be about to replace it
-    put(fetcher.store.path(SLIM), b"")
-    put(fetcher.store.archive(SLIM.sha256), OTHER)
+    put(fetcher.store.archive(PARTIAL.sha256), OTHER)
+    assert fetcher.fetch(PARTIAL).source == "network"
+    assert fetcher.store.archive(PARTIAL.sha256).read_bytes() == OTHER  # another process may be about to replace it
+    put(fetcher.store.path(PARTIAL), b"")
+    put(fetcher.store.archive(PARTIAL.sha256), OTHER)
     server.pages[f"/files/{NAME}"].ranges = False
-    assert fetcher.fetch(SLIM).source == "network"
-    assert fetcher.store.archive(SLIM.sha256).read_bytes() == BODY
+    assert fetcher.fetch(PARTIAL).source == "network"
+    assert fetcher.store.archive(PARTIAL.sha256).read_bytes() == BODY
 
 
 def test_a_build_that_unpacks_nothing_trusts_the_size(fetcher: Fetcher) -> None:
@@ -228,11 +228,11 @@ def test_a_build_that_unpacks_nothing_trusts_the_size(fetcher: Fetcher) -> None:
 def test_a_fetch_that_is_asked_for_looks_at_all_and_says_what_it_replaced(fetcher: Fetcher) -> None:
     put(fetcher.fetch(WHOLE).path, OTHER)
     said = io.StringIO()
-    whole, slim = fetch_all([WHOLE, SLIM], Output(err=said), fetcher=fetcher, check=True)
-    assert (whole.source, slim.source) == ("network", "network")
+    whole, members = fetch_all([WHOLE, PARTIAL], Output(err=said), fetcher=fetcher, check=True)
+    assert (whole.source, members.source) == ("network", "network")
     assert whole.path.read_bytes() == BODY
     assert f"warning: demo 1.0: {whole.path} has the SHA-256 " in said.getvalue()
-    assert [one.source for one in fetch_all([WHOLE, SLIM], Output(err=said), fetcher=fetcher, check=True)] == [
+    assert [one.source for one in fetch_all([WHOLE, PARTIAL], Output(err=said), fetcher=fetcher, check=True)] == [
         "store",
         "store",
     ]
@@ -250,23 +250,23 @@ def test_two_programs_that_find_the_same_damage_fetch_once(server: Server, fetch
 
 def test_what_the_store_has_by_its_size(fetcher: Fetcher) -> None:
     vendors = replace(WHOLE, size=0, origin=Origin.URL, url="https://vendor.example/x")
-    assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [False, False, False]
+    assert [fetcher.store.has(entry) for entry in (WHOLE, PARTIAL, vendors)] == [False, False, False]
     put(fetcher.fetch(WHOLE).path, BODY[:-1])
-    put(fetcher.fetch(SLIM).path, b"")
-    assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [False, True, True]
+    put(fetcher.fetch(PARTIAL).path, b"")
+    assert [fetcher.store.has(entry) for entry in (WHOLE, PARTIAL, vendors)] == [False, True, True]
     assert (
         fetcher.fetch(WHOLE).path == fetcher.fetch(vendors).path == fetcher.store.root / "store/sha256" / WHOLE.sha256
     )
-    assert fetcher.fetch(SLIM).path == fetcher.store.root / "store/slim" / f"{SLIM.key}.zip"
-    assert [fetcher.store.has(entry) for entry in (WHOLE, SLIM, vendors)] == [True, True, True]
+    assert fetcher.fetch(PARTIAL).path == fetcher.store.root / "store/slim" / f"{PARTIAL.key}.zip"
+    assert [fetcher.store.has(entry) for entry in (WHOLE, PARTIAL, vendors)] == [True, True, True]
 
 
 def test_what_is_in_the_store_cannot_be_written(fetcher: Fetcher) -> None:
-    for entry in (WHOLE, SLIM):
+    for entry in (WHOLE, PARTIAL):
         assert stat.S_IMODE(fetcher.fetch(entry).path.stat().st_mode) == 0o444
 
 
-@pytest.mark.parametrize("entry", [WHOLE, SLIM], ids=["whole", "slim"])
+@pytest.mark.parametrize("entry", [WHOLE, PARTIAL], ids=["whole", "slim"])
 @pytest.mark.parametrize("kind", ["archive", "partial", "lock"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "directory"])
 @pytest.mark.timeout(20)

@@ -117,7 +117,7 @@ def made(tmp_path: Path) -> DevBuild:
         version=1,
         module="x",
         repositories=(),
-        variant=next(one for one in variants if one.cell.family == "cuda"),
+        variant=next(one for one in variants if one.configuration.family == "cuda"),
         unique_id="_x",
         path=tmp_path,
         ran=0,

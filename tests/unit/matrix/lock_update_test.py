@@ -116,12 +116,12 @@ def test_a_redistributable_needs_no_look_up() -> None:
 
 
 def test_look_up(server: Server) -> None:
-    slim = demo(include=("demo/include/",))
-    found = look_up([demo(), slim, demo()], lambda _: None)
-    assert (found[demo()].filename, found[demo()].size, found[demo()].slim) == (NAME, len(BODY), False)
-    assert (found[slim].include, found[slim].slim) == (("demo/include/",), True)
+    members = demo(include=("demo/include/",))
+    found = look_up([demo(), members, demo()], lambda _: None)
+    assert (found[demo()].filename, found[demo()].size, found[demo()].members_only) == (NAME, len(BODY), False)
+    assert (found[members].include, found[members].members_only) == (("demo/include/",), True)
     assert demo().is_met_by(found[demo()])
-    assert not demo().is_met_by(found[slim])
+    assert not demo().is_met_by(found[members])
     assert len([asked for asked in server.asked if asked.path == "/simple/demo/"]) == 1
 
 

@@ -11,7 +11,7 @@ from sections import CUDA, GENERAL, TORCH, make
 
 from py_driver.building.selection import archives
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.cells import CPUS, USUAL_CPU, Cell, parse
+from py_driver.matrix.configurations import CPUS, USUAL_CPU, Configuration, parse
 from py_driver.matrix.installation import module_root
 from py_driver.matrix.lock import PARTS, Lock, for_machine
 from py_driver.matrix.matrix import MACHINES_PART
@@ -48,13 +48,13 @@ def test_the_usual_machine_has_the_lock_as_it_is(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("cpu", OTHERS)
 def test_another_machine_has_all_releases_in_the_same_versions(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = lock_on(USUAL_CPU, monkeypatch), lock_on(cpu, monkeypatch)
-    cells = [cell for cell, _ in Releases().matrix.cells()]
-    assert theirs.without_programs(cells) == ours.without_programs(cells) == []
+    configurations = [configuration for configuration, _ in Releases().matrix.configurations()]
+    assert theirs.without_programs(configurations) == ours.without_programs(configurations) == []
     assert theirs.parts["cuda"].keys() == ours.parts["cuda"].keys()
     assert theirs.parts["cc"]["zig"].keys() == ours.parts["cc"]["zig"].keys()
-    for cell in cells:
-        here = versions(theirs.entries_for([cell]))
-        assert set(versions(ours.entries_for([cell]))) == set(here)
+    for configuration in configurations:
+        here = versions(theirs.entries_for([configuration]))
+        assert set(versions(ours.entries_for([configuration]))) == set(here)
     changed = {kind for kind in PARTS if ours.parts[kind] != theirs.parts[kind]}
     assert changed == {"cc", "cuda", "gcc", "hipify"}
 
@@ -92,8 +92,8 @@ def test_nvcc_of_every_release_is_another_archive(monkeypatch: pytest.MonkeyPatc
 
 def test_a_machine_fetches_its_own_library_and_those_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def libraries(machine: str, cpu: str, backend: str) -> list[str]:
-        cell = Cell(torch="2.13", abi="cxx11", backend=backend, cpu=cpu, os="linux")
-        entries = lock_on(machine, monkeypatch).entries_for([cell])
+        configuration = Configuration(torch="2.13", abi="cxx11", backend=backend, cpu=cpu, os="linux")
+        entries = lock_on(machine, monkeypatch).entries_for([configuration])
         return [one.basename.rpartition("_")[2] for one in entries if one.name == "libstdc++6"]
 
     # Programs of ours are compiled for the machine; what nvcc makes for GPUs is with the usual library everywhere.
@@ -110,7 +110,11 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     own = LOCKED[MACHINES_PART][ARM]
     rest = {version: one for version, one in own["cuda"].items() if version != "13.2"}
     lock = lock._replace(parts={**lock.parts, "cuda": for_machine("cuda", LOCKED["cuda"], {**own, "cuda": rest})})
-    chosen = [one for one in made.variants if one.cell.backend in ("cu130", "cu132") and one.cell.torch == "2.13"]
+    chosen = [
+        one
+        for one in made.variants
+        if one.configuration.backend in ("cu130", "cu132") and one.configuration.torch == "2.13"
+    ]
     with pytest.raises(DriverError) as caught:
         archives(made, chosen, lock)
     wrong = caught.value.diagnostics

@@ -8,7 +8,7 @@ from typing import Any
 import tomli
 
 from py_driver.fetch.entry import parse_entry
-from py_driver.matrix.cells import Cell
+from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.installation import module_root
 from py_driver.matrix.releases import Releases
 
@@ -71,16 +71,23 @@ def test_every_archive_has_a_digest() -> None:
     assert len({parse_entry(a).key for a in archives}) == len({(a["name"], a["version"]) for a in archives})
 
 
-def test_default_cells() -> None:
-    bundled = {(cell.torch, cell.backend) for cell, bundled in Releases().matrix.cells() if bundled}
+def test_default_variants() -> None:
+    default = {
+        (configuration.torch, configuration.backend)
+        for configuration, default in Releases().matrix.configurations()
+        if default
+    }
     expected = {(torch, backend) for torch in ("2.13", "2.15") for backend in ("cpu", "cu130", "cu132")}
-    assert bundled == expected | {("2.13", "rocm72")}
+    assert default == expected | {("2.13", "rocm72")}
 
 
 def test_named_backends_are_no_default() -> None:
-    cells = {(cell.torch, cell.backend): bundled for cell, bundled in Releases().matrix.cells()}
-    assert cells["2.15", "cu135"] is False
-    order = [bundled for _, bundled in Releases().matrix.cells()]
+    variants = {
+        (configuration.torch, configuration.backend): default
+        for configuration, default in Releases().matrix.configurations()
+    }
+    assert variants["2.15", "cu135"] is False
+    order = [default for _, default in Releases().matrix.configurations()]
     assert order == sorted(order, reverse=True)
 
 
@@ -91,10 +98,14 @@ def test_only_what_nvidia_alone_has_is_not_run_here() -> None:
             assert release.tested == ("url" not in origins), release.version
 
 
-def test_cells_need_their_own_archives_and_no_others() -> None:
-    plain = Releases().lock.entries_for([Cell(backend="universal")])
-    cpu = Releases().lock.entries_for([Cell(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")])
-    cuda = Releases().lock.entries_for([Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux")])
+def test_variants_need_their_own_archives_and_no_others() -> None:
+    plain = Releases().lock.entries_for([Configuration(backend="universal")])
+    cpu = Releases().lock.entries_for(
+        [Configuration(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")]
+    )
+    cuda = Releases().lock.entries_for(
+        [Configuration(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux")]
+    )
     assert {e.name for e in cpu} - {e.name for e in plain} == {"torch"}
     assert "nvidia-cuda-nvcc" not in {e.name for e in cpu}
     assert {e.version for e in cuda if e.name == "nvidia-cuda-nvcc"} == {"13.0.88"}

@@ -1,4 +1,4 @@
-"""Cells, their names, their archs, and choosing among them."""
+"""Variants, their names, their archs, and choosing among them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.backends import BUILT, backend_of, version_of
 from py_driver.matrix.backends.cuda import loose_intersection
-from py_driver.matrix.cells import Cell, parse, spell
+from py_driver.matrix.configurations import Configuration, parse, spell
 from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import Words, expand, is_for, narrow, select
 
@@ -76,29 +76,32 @@ def test_default_archs_are_all_built() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identifier", "cell"),
+    ("identifier", "configuration"),
     [
         (
             "torch213-cxx11-cu130-x86_64-linux",
-            Cell(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux"),
+            Configuration(torch="2.13", abi="cxx11", backend="cu130", cpu="x86_64", os="linux"),
         ),
-        ("torch26-cxx98-cpu-aarch64-linux", Cell(torch="2.6", abi="cxx98", backend="cpu", cpu="aarch64", os="linux")),
+        (
+            "torch26-cxx98-cpu-aarch64-linux",
+            Configuration(torch="2.6", abi="cxx98", backend="cpu", cpu="aarch64", os="linux"),
+        ),
         (
             "torch-stable-abi210-cu130-x86_64-linux",
-            Cell(torch="2.10", stable=True, backend="cu130", cpu="x86_64", os="linux"),
+            Configuration(torch="2.10", stable=True, backend="cu130", cpu="x86_64", os="linux"),
         ),
         (
             "torch215-cxx11-cu1310-x86_64-linux",
-            Cell(torch="2.15", abi="cxx11", backend="cu1310", cpu="x86_64", os="linux"),
+            Configuration(torch="2.15", abi="cxx11", backend="cu1310", cpu="x86_64", os="linux"),
         ),
-        ("torch-cpu", Cell(backend="cpu")),
-        ("torch-cuda", Cell(backend="cuda")),
-        ("torch-universal", Cell(backend="universal")),
+        ("torch-cpu", Configuration(backend="cpu")),
+        ("torch-cuda", Configuration(backend="cuda")),
+        ("torch-universal", Configuration(backend="universal")),
     ],
 )
-def test_names_go_both_ways(identifier: str, cell: Cell) -> None:
-    assert spell(cell) == identifier
-    assert parse(identifier) == cell
+def test_names_go_both_ways(identifier: str, configuration: Configuration) -> None:
+    assert spell(configuration) == identifier
+    assert parse(identifier) == configuration
 
 
 @pytest.mark.parametrize(
@@ -142,24 +145,26 @@ def test_what_was_built_for_an_earlier_minor_version_runs() -> None:
         "torch-stable-abi-cpu-x86_64-linux",
     ],
 )
-def test_names_that_spell_no_cell(identifier: str) -> None:
+def test_names_that_spell_no_variant(identifier: str) -> None:
     with pytest.raises(DriverError) as caught:
         parse(identifier)
     assert caught.value.diagnostics[0].code is Code.NO_SUCH_VARIANT
 
 
-def test_every_cell_of_the_matrix_has_a_name_and_a_toolkit() -> None:
+def test_every_variant_of_the_matrix_has_a_name_and_a_toolkit() -> None:
     matrix = Releases().matrix
-    cells = list(matrix.cells())
-    assert all(parse(spell(cell)) == cell for cell, _ in cells)
-    assert len({spell(cell) for cell, _ in cells}) == len(cells)
-    assert [bundled for _, bundled in cells] == sorted((bundled for _, bundled in cells), reverse=True)
-    for cell, _ in cells:
-        toolkit = matrix.toolkit(cell.backend)
-        assert (toolkit.version if toolkit else None) == version_of(cell.backend)
+    configurations = list(matrix.configurations())
+    assert all(parse(spell(configuration)) == configuration for configuration, _ in configurations)
+    assert len({spell(configuration) for configuration, _ in configurations}) == len(configurations)
+    assert [default for _, default in configurations] == sorted(
+        (default for _, default in configurations), reverse=True
+    )
+    for configuration, _ in configurations:
+        toolkit = matrix.toolkit(configuration.backend)
+        assert (toolkit.version if toolkit else None) == version_of(configuration.backend)
 
 
-BUNDLED = tuple(
+DEFAULT = tuple(
     f"torch{torch}-cxx11-{backend}-x86_64-linux" for torch in ("213", "215") for backend in ("cpu", "cu130", "cu132")
 )
 OTHERS = ("torch211-cxx11-cpu-x86_64-linux", "torch211-cxx11-cu130-x86_64-linux")
@@ -168,25 +173,25 @@ OTHERS = ("torch211-cxx11-cpu-x86_64-linux", "torch211-cxx11-cu130-x86_64-linux"
 @pytest.mark.parametrize(
     ("patterns", "expected"),
     [
-        ([], BUNDLED),
-        (["torch213-*-{cpu,cu130}-*"], BUNDLED[:2]),
-        (["*-cu132-*", "torch213-cxx11-cpu-*"], (BUNDLED[0], BUNDLED[2], BUNDLED[5])),
-        (["*-cpu-*"], (BUNDLED[0], BUNDLED[3])),
+        ([], DEFAULT),
+        (["torch213-*-{cpu,cu130}-*"], DEFAULT[:2]),
+        (["*-cu132-*", "torch213-cxx11-cpu-*"], (DEFAULT[0], DEFAULT[2], DEFAULT[5])),
+        (["*-cpu-*"], (DEFAULT[0], DEFAULT[3])),
         (["torch211-*"], OTHERS),
-        (["torch21{1,3}-*-cu130-*"], (BUNDLED[1], OTHERS[1])),
-        ([OTHERS[0], BUNDLED[0]], (BUNDLED[0], OTHERS[0])),
+        (["torch21{1,3}-*-cu130-*"], (DEFAULT[1], OTHERS[1])),
+        ([OTHERS[0], DEFAULT[0]], (DEFAULT[0], OTHERS[0])),
     ],
 )
 def test_select(patterns: list[str], expected: tuple[str, ...]) -> None:
-    assert select(patterns, BUNDLED, OTHERS) == expected
+    assert select(patterns, DEFAULT, OTHERS) == expected
 
 
 def test_select_names_what_matches_nothing() -> None:
     with pytest.raises(DriverError) as caught:
-        select(["torch213-cxx11-cu131-x86_64-linux", "*-cpu-*", "x"], BUNDLED)
+        select(["torch213-cxx11-cu131-x86_64-linux", "*-cpu-*", "x"], DEFAULT)
     first, second = caught.value.diagnostics
     assert first.code is Code.NO_SUCH_VARIANT
-    assert re.fullmatch(rf"did you mean `torch213-cxx11-cu13\S+`\? the variants are {', '.join(BUNDLED)}", first.help)
+    assert re.fullmatch(rf"did you mean `torch213-cxx11-cu13\S+`\? the variants are {', '.join(DEFAULT)}", first.help)
     assert second.help.startswith("the variants are torch213-cxx11-cpu-x86_64-linux, ")
     assert caught.value.exit_code == 3
 
@@ -220,18 +225,18 @@ STABLE = "torch-stable-abi29-cu130-x86_64-linux"
 @pytest.mark.parametrize(
     ("torch", "backends", "expected"),
     [
-        (["2.13"], [], (BUNDLED[0], BUNDLED[1], BUNDLED[2])),
-        (["2.13"], ["cu130"], (BUNDLED[1],)),
-        ([], ["cuda"], (BUNDLED[1], BUNDLED[2], BUNDLED[4], BUNDLED[5])),
+        (["2.13"], [], (DEFAULT[0], DEFAULT[1], DEFAULT[2])),
+        (["2.13"], ["cu130"], (DEFAULT[1],)),
+        ([], ["cuda"], (DEFAULT[1], DEFAULT[2], DEFAULT[4], DEFAULT[5])),
         (["2.11"], ["cuda"], (OTHERS[1],)),
-        (["2.11", "2.13"], ["cpu"], (BUNDLED[0], OTHERS[0])),
-        (["2.13"], ["cpu", "cu132"], (BUNDLED[0], BUNDLED[2])),
+        (["2.11", "2.13"], ["cpu"], (DEFAULT[0], OTHERS[0])),
+        (["2.13"], ["cpu", "cu132"], (DEFAULT[0], DEFAULT[2])),
     ],
 )
 def test_plain_words(torch: list[str], backends: list[str], expected: tuple[str, ...]) -> None:
     words = Words(tuple(torch), tuple(backends))
-    bundled, others = narrow(words, [*map(parse, BUNDLED)], [*map(parse, OTHERS)])
-    assert tuple(map(spell, (*bundled, *others))) == expected
+    default, others = narrow(words, [*map(parse, DEFAULT)], [*map(parse, OTHERS)])
+    assert tuple(map(spell, (*default, *others))) == expected
     assert words.given
 
 
@@ -255,7 +260,7 @@ def test_what_a_variant_is_for(identifier: str, torch: str | None, backend: str 
 
 def test_words_that_mean_nothing_say_what_there_is() -> None:
     with pytest.raises(DriverError) as caught:
-        narrow(Words(("2.133",), ("cu31", "cpu")), [*map(parse, BUNDLED)], [*map(parse, OTHERS)])
+        narrow(Words(("2.133",), ("cu31", "cpu")), [*map(parse, DEFAULT)], [*map(parse, OTHERS)])
     first, second = caught.value.diagnostics
     assert first.message == "no variant is for torch `2.133`"
     assert first.help == (
@@ -267,17 +272,17 @@ def test_words_that_mean_nothing_say_what_there_is() -> None:
 
 
 def test_words_about_several_projects_may_mean_nothing_in_one() -> None:
-    cells = [parse(BUNDLED[0])]
-    narrowed = narrow(Words((), (cells[0].backend, "cu132"), in_any=True), cells, [])
-    assert narrowed == (cells, [])
-    for backends in (("cu132",), (cells[0].backend, "cu31x")):
+    configurations = [parse(DEFAULT[0])]
+    narrowed = narrow(Words((), (configurations[0].backend, "cu132"), in_any=True), configurations, [])
+    assert narrowed == (configurations, [])
+    for backends in (("cu132",), (configurations[0].backend, "cu31x")):
         with pytest.raises(DriverError):
-            narrow(Words((), backends, in_any=True), cells, [])
+            narrow(Words((), backends, in_any=True), configurations, [])
 
 
 def test_words_that_mean_nothing_together() -> None:
     with pytest.raises(DriverError) as caught:
-        narrow(Words(("2.11", "2.13"), ("cu132",)), [parse(BUNDLED[0]), parse(BUNDLED[5])], [*map(parse, OTHERS)])
+        narrow(Words(("2.11", "2.13"), ("cu132",)), [parse(DEFAULT[0]), parse(DEFAULT[5])], [*map(parse, OTHERS)])
     assert [one.message for one in caught.value.diagnostics] == [
         "no variant is for torch `2.11` with `cu132`",
         "no variant is for torch `2.13` with `cu132`",

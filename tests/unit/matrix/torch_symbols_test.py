@@ -98,8 +98,8 @@ def _torch(library: str) -> bytes:
 
 def _part(body: bytes, name: str, abis: list[str]) -> dict[str, Any]:
     archive = {"name": "torch", "version": "1", "filename": name, "size": len(body), "origin": "python-index"}
-    slim = {"record_sha256": "0" * 64, "include": ["torch/include/"], "exclude": []}
-    return {"abis": abis, "archive": {**archive, **slim, "sha256": hashlib.sha256(body).hexdigest()}}
+    members = {"record_sha256": "0" * 64, "include": ["torch/include/"], "exclude": []}
+    return {"abis": abis, "archive": {**archive, **members, "sha256": hashlib.sha256(body).hexdigest()}}
 
 
 def test_only_new_wheels_are_fetched_and_old_releases_go(server: Server, tmp_path: Path) -> None:

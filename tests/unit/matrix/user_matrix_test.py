@@ -18,7 +18,7 @@ from py_driver.actions.workspace import workspace_for
 from py_driver.building.selection import archives
 from py_driver.cli.arguments import MATRIX_VARIABLE
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.lock_update import check_user_lock, complete
 from py_driver.matrix.releases import Releases
 from py_driver.matrix.requirements import wanted
@@ -98,8 +98,12 @@ def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str]
     new = [one.backend for one in after.toolkits if one not in before.toolkits]
     assert new == ["cu127"]
     assert [one for one in after.toolkits if one.backend != "cu127"] == list(before.toolkits)
-    cells = [cell.backend for cell, bundled in after.cells() if cell.torch == "2.15" and bundled]
-    assert cells == ["cpu"]
+    variants = [
+        configuration.backend
+        for configuration, default in after.configurations()
+        if configuration.torch == "2.15" and default
+    ]
+    assert variants == ["cpu"]
     assert (added := after.toolkit("cu127"))
     assert added.archs == ("8.0", "9.0")
 
@@ -109,7 +113,9 @@ def test_a_toolkit_whose_minor_version_has_two_digits(own: Callable[[str], Path]
     matrix = Releases(own(torch + CUDA.replace('"12.7"', '"12.10"'))).matrix
     [toolkit] = [one for one in matrix.toolkits_of("cuda") if one.version == "12.10"]
     assert toolkit.backend == "cu1210"
-    assert parse("torch215-cxx11-cu1210-x86_64-linux") in [cell for cell, _ in matrix.cells()]
+    assert parse("torch215-cxx11-cu1210-x86_64-linux") in [
+        configuration for configuration, _ in matrix.configurations()
+    ]
 
 
 def test_a_matrix_of_cpus_alone_has_no_lock(
@@ -257,11 +263,11 @@ def test_a_library_of_headers(own: Callable[[str], Path], tmp_path: Path) -> Non
     assert {name: one for name, one in digests.items() if name != "library tiles"} == Releases().toolchain_digests
     section = '[kernel.t]\nbackend = "cuda"\ndepends = ["tiles"]\nsrc = ["g/a.cu"]\n'
     made = make(tmp_path / "project", GENERAL + TORCH_SECTION + section + CPU, releases)
-    built = {variant.cell.backend for variant in made.variants}
+    built = {variant.configuration.backend for variant in made.variants}
     assert {"cu124", "cu130"} <= built
     assert built.isdisjoint({"cu118", "cu121"})
     why = "[kernel.t] depends on tiles, which needs CUDA 12.3"
-    assert {one.cell.backend for one in made.excluded if one.reason == why} == {"cu118", "cu121"}
+    assert {one.configuration.backend for one in made.excluded if one.reason == why} == {"cu118", "cu121"}
     [variant] = [one for one in made.variants if one.name == "torch213-cxx11-cu130-x86_64-linux"]
     assert "tiles" in {entry.name for entry in archives(made, [variant], releases.lock)}
 

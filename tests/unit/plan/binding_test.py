@@ -28,7 +28,7 @@ def test_binding_is_compiled_for_each_backend(tmp_path: Path, backend: str) -> N
     assert [(one.name, one.sources) for one in made.groups] == [(f"binding_{backend}", ("torch-ext/b.cpp",))]
     assert {one.groups for one in made.variants} == {(f"binding_{backend}",)}
     assert {one.archs for one in made.variants} == {None}
-    assert not any(one.cell.is_noarch for one in made.variants)
+    assert not any(one.configuration.is_noarch for one in made.variants)
     assert "torch-ext/b.cpp" in made.files
     assert made.notes == ()
 
@@ -37,7 +37,7 @@ def test_device_code_of_a_binding_has_the_default_architectures(tmp_path: Path) 
     made = plan(tmp_path, '"cuda"', '"g/a.cu"')
     [group] = made.groups
     assert group.archs["cu130"].kept
-    assert {one.archs for one in made.variants if one.cell.backend == "cu130"} == {
+    assert {one.archs for one in made.variants if one.configuration.backend == "cu130"} == {
         tuple(sorted(group.archs["cu130"].kept))
     }
 
@@ -63,4 +63,4 @@ def test_binding_of_tvm_ffi(tmp_path: Path) -> None:
     (tmp_path / "tvm-ffi-ext" / "re_lu" / "__init__.py").touch()
     made = make(tmp_path, text)
     assert [one.name for one in made.groups] == ["binding_cpu"]
-    assert all(one.cell.tvm_ffi for one in made.variants)
+    assert all(one.configuration.tvm_ffi for one in made.variants)

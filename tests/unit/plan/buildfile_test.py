@@ -14,7 +14,7 @@ from sections import CPU, CUDA, GENERAL, TORCH, failure, make, names
 
 from py_driver import __version__
 from py_driver.errors import Code
-from py_driver.matrix.cells import spell
+from py_driver.matrix.configurations import spell
 from py_driver.matrix.installation import label_prefix, module_root
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import HEADER, quote, render
@@ -24,9 +24,13 @@ ROOT = Path(__file__).parents[3]
 
 def test_plan_of_both_backends(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU)
-    cells = [(cell, bundled) for cell, bundled in Releases().matrix.cells() if cell.family in {"cpu", "cuda"}]
-    assert names(plan) == [spell(cell) for cell, _ in cells]
-    assert [variant.bundled for variant in plan.variants] == [bundled for _, bundled in cells]
+    configurations = [
+        (configuration, default)
+        for configuration, default in Releases().matrix.configurations()
+        if configuration.family in {"cpu", "cuda"}
+    ]
+    assert names(plan) == [spell(configuration) for configuration, _ in configurations]
+    assert [variant.default for variant in plan.variants] == [default for _, default in configurations]
     assert plan.python == ("torch-ext/re_lu/__init__.py", "torch-ext/re_lu/sub/x.py")
     groups = {group.name: group for group in plan.groups}
     assert groups["g"].sources == ("g/a.cu", "g/b.cu")
@@ -42,7 +46,7 @@ def test_plan_of_both_backends(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_bounds_leave_cells_out_with_a_reason(tmp_path: Path) -> None:
+def test_bounds_leave_variants_out_with_a_reason(tmp_path: Path) -> None:
     text = GENERAL + "[general.cuda]\nmaxver = '13.0'\n" + TORCH + "minver = '2.13'\nmaxver = '2.13'\n" + CUDA + CPU
     plan = make(tmp_path, text)
     here = [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu126")]
@@ -61,13 +65,13 @@ def test_cuda_minver_leaves_a_section_out(tmp_path: Path) -> None:
     assert objects["torch213-cxx11-cu132-x86_64-linux"] == ("binding_cuda", "g", "h")
     assert list(next(group for group in plan.groups if group.name == "h").archs) == ["cu132", "cu135"]
     alone = make(tmp_path, GENERAL + TORCH + other + CPU)
-    assert {variant.cell.backend for variant in alone.variants} == {"cpu", "cu132", "cu135"}
+    assert {variant.configuration.backend for variant in alone.variants} == {"cpu", "cu132", "cu135"}
 
 
-def test_noarch_cells(tmp_path: Path) -> None:
+def test_noarch_variants(tmp_path: Path) -> None:
     mixed = make(tmp_path, GENERAL + TORCH + CPU)
     assert names(mixed)[-1] == "torch215-cxx11-cpu-aarch64-linux"
-    assert [variant.name for variant in mixed.variants if variant.bundled][-1] == "torch-cuda"
+    assert [variant.name for variant in mixed.variants if variant.default][-1] == "torch-cuda"
     plan = make(tmp_path, GENERAL + '[torch-noarch]\ncuda_capabilities = ["9.0", "10.0"]\n')
     assert names(plan) == ["torch-cpu", "torch-cuda"]
     assert plan.variants[1].metadata["backend"] == {"type": "cuda", "archs": ["10.0", "9.0"]}
@@ -83,7 +87,7 @@ def test_noarch_cells(tmp_path: Path) -> None:
 def test_seed_form_builds_cuda_only(tmp_path: Path) -> None:
     seed = '[kernel.g]\ndepends = []\nsrc = ["g/a.cu"]\ncuda-capabilities = ["8.0"]\n'
     plan = make(tmp_path, '[general]\nname = "re_lu"\n' + TORCH + seed)
-    assert {variant.cell.family for variant in plan.variants} == {"cuda"}
+    assert {variant.configuration.family for variant in plan.variants} == {"cuda"}
 
 
 @pytest.mark.parametrize(
@@ -170,10 +174,10 @@ def test_text_is_python_with_these_calls(tmp_path: Path) -> None:
     assert group["cuda_flags"] == ['-DX="é"']
     assert set(group["archs"]) == {release.backend for release in Releases().matrix.toolkits_of("cuda")}
     assert "depends" not in named["c"]
-    cell = named["torch211-cxx11-cu130-x86_64-linux"]
-    assert cell["tags"] == ["manual"]
-    assert cell["objects"] == [":binding_cuda", ":g"]
-    assert json.loads(cell["metadata"])["backend"]["type"] == "cuda"
+    variant = named["torch211-cxx11-cu130-x86_64-linux"]
+    assert variant["tags"] == ["manual"]
+    assert variant["objects"] == [":binding_cuda", ":g"]
+    assert json.loads(variant["metadata"])["backend"]["type"] == "cuda"
     assert len(named["all_variants"]["variants"]) == 6
     references = {label for one in attributes for label in [one.get("id"), *one.get("objects", [])] if label}
     assert {label.removeprefix(":") for label in references} <= set(named)

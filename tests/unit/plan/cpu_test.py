@@ -32,9 +32,9 @@ def chosen(plan: Plan, *patterns: str, torch: tuple[str, ...] = (), cpus: tuple[
 
 
 def test_they_are_there_on_request(plan: Plan) -> None:
-    arm = [one for one in plan.variants if one.cell.cpu == ARM]
-    assert {one.cell.backend for one in arm} == {"cpu", "cu130", "cu132"}
-    assert not any(one.bundled for one in arm)
+    arm = [one for one in plan.variants if one.configuration.cpu == ARM]
+    assert {one.configuration.backend for one in arm} == {"cpu", "cu130", "cu132"}
+    assert not any(one.default for one in arm)
     text = render(plan, "")
     assert text.count('    cpu = "aarch64",') == len(arm)
     assert 'cpu = "x86_64"' not in text
@@ -76,8 +76,8 @@ def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cp
     other = make(tmp_path, GENERAL + TORCH + CUDA + CPU, Releases(matrix))
     assert {one.name for one in other.variants} == {one.name for one in plan.variants}
     expected = chosen(plan, cpus=cpus)
-    assert {*chosen(other)} == {one.name for one in other.variants if one.bundled} == {*expected}
-    assert [one.bundled for one in other.variants] == sorted((one.bundled for one in other.variants), reverse=True)
+    assert {*chosen(other)} == {one.name for one in other.variants if one.default} == {*expected}
+    assert [one.default for one in other.variants] == sorted((one.default for one in other.variants), reverse=True)
     assert {*chosen(other, torch=("2.10",))} == {*chosen(plan, torch=("2.10",), cpus=cpus)}
     for cpu in ("x86_64", ARM):
         assert {*chosen(other, cpus=(cpu,))} == {*chosen(plan, cpus=(cpu,))}
@@ -88,9 +88,9 @@ def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cp
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2"]\n')
-    reasons = {one.reason for one in plan.excluded if one.cell.cpu == ARM}
+    reasons = {one.reason for one in plan.excluded if one.configuration.cpu == ARM}
     assert reasons == {"[kernel.c] is compiled with `-mavx2`, which is for x86_64"}
-    assert {one.cell.backend for one in plan.variants if one.cell.cpu == ARM} == {"cu130", "cu132"}
+    assert {one.configuration.backend for one in plan.variants if one.configuration.cpu == ARM} == {"cu130", "cu132"}
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_sections_for_either_cpu(tmp_path: Path) -> None:
     for name in ("n.cpp", "both.cpp"):
         (tmp_path / name).touch()
     plan = make(tmp_path, GENERAL + TORCH + CUDA + _FOR_BOTH)
-    assert not [one for one in plan.excluded if one.cell.family == "cpu"]
-    groups = {one.cell.cpu: one.groups for one in plan.variants if one.cell.backend == "cpu"}
+    assert not [one for one in plan.excluded if one.configuration.family == "cpu"]
+    groups = {one.configuration.cpu: one.groups for one in plan.variants if one.configuration.backend == "cpu"}
     sources = {group.name: (group.sources, group.cxx_flags) for group in plan.groups}
     binding = ("torch-ext/b.cpp",), ()
     avx = ("c.cpp",), ("-O3", "-mavx2", "-mfma")
@@ -144,17 +144,17 @@ def test_sections_for_either_cpu(tmp_path: Path) -> None:
         "[kernel.n] is for aarch64 alone, since its flags have `-march=armv8.2-a+dotprod`",
     ]
     text = render(plan, "")
-    assert text.count('cpu = "aarch64"') == sum(one.cell.cpu == ARM for one in plan.variants)
+    assert text.count('cpu = "aarch64"') == sum(one.configuration.cpu == ARM for one in plan.variants)
 
 
 def test_flags_of_both_cpus(tmp_path: Path) -> None:
     text = GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2", "-march=armv8-a"]\n'
     plan = make(tmp_path, text)
-    assert {one.reason for one in plan.excluded if one.cell.family == "cpu"} == {
+    assert {one.reason for one in plan.excluded if one.configuration.family == "cpu"} == {
         "[kernel.c] is compiled with `-mavx2`, which is for x86_64",
         "[kernel.c] is compiled with `-march=armv8-a`, which is for aarch64",
     }
-    assert not [one for one in plan.variants if one.cell.family == "cpu"]
+    assert not [one for one in plan.variants if one.configuration.family == "cpu"]
 
 
 def test_flags_of_the_binding(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_flags_of_the_binding(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     text = GENERAL + TORCH + 'cxx-flags = ["-march=armv8-a"]\n' + CUDA + _FOR_BOTH
     plan = make(tmp_path, text)
-    assert {one.cell.cpu for one in plan.variants} == {ARM}
-    assert {one.reason for one in plan.excluded if one.cell.cpu == "x86_64"} == {
+    assert {one.configuration.cpu for one in plan.variants} == {ARM}
+    assert {one.reason for one in plan.excluded if one.configuration.cpu == "x86_64"} == {
         "[torch] is compiled with `-march=armv8-a`, which is for aarch64"
     }
     with pytest.raises(DriverError) as caught:
@@ -173,9 +173,13 @@ def test_flags_of_the_binding(tmp_path: Path) -> None:
 
 def test_flags_of_nvcc(tmp_path: Path) -> None:
     flags = CUDA.replace('["-DX', '["-maxrregcount=64", "-DX')
-    assert any(one.cell.cpu == ARM for one in make(tmp_path, GENERAL + TORCH + flags + CPU).variants if one.archs)
+    assert any(
+        one.configuration.cpu == ARM for one in make(tmp_path, GENERAL + TORCH + flags + CPU).variants if one.archs
+    )
     flags = CUDA.replace('["-DX', '["-Xcompiler=-mavx2", "-DX')
-    assert not any(one.cell.cpu == ARM for one in make(tmp_path, GENERAL + TORCH + flags + CPU).variants if one.archs)
+    assert not any(
+        one.configuration.cpu == ARM for one in make(tmp_path, GENERAL + TORCH + flags + CPU).variants if one.archs
+    )
 
 
 def test_no_variant_for_a_cpu(tmp_path: Path) -> None:

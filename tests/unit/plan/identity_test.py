@@ -135,7 +135,7 @@ CASES = [
     Case("Framework.pyext", {"[torch]\n": '[torch]\npyext = ["py", "json"]\n'}, ALL),
     Case("Framework.cxx_flags", {'["-DA", "-DB"]': '["-DA"]'}, ALL),
     Case("Framework.cxx_flags", {'["-DA", "-DB"]': '["-DB", "-DA"]'}, ALL),
-    Case("Framework.bounds", {"[torch]\n": '[torch]\nminver = "2.13"\n'}),  # cells, and none differs
+    Case("Framework.bounds", {"[torch]\n": '[torch]\nminver = "2.13"\n'}),  # variants, and none differs
     Case("Framework.stable_abi", {"[torch]\n": '[torch]\nstable-abi = "2.9"\n'}, ALL),
     Case("Framework.stable_abi", {"[torch]\n": '[torch]\nstable-abi = { cuda = "2.9" }\n'}, "cuda"),
     Case("Framework.capabilities", {'["8.0"]': '["9.0"]'}, "", NOARCH),  # metadata.json: nothing is compiled
@@ -150,7 +150,7 @@ CASES = [
     Case("Manifest.kernels", {"[kernel.c]": f"{SECTION}[kernel.c]"}, "cpu"),
     Case("Manifest.kernels", {"[kernel.c]": SECTION.replace("kernel.n", "kernel.c") + "[kernel.n]"}, "cpu"),
     Case("Manifest.depends", {"version = 2": 'version = 2\npython-depends = ["einops"]'}),  # metadata.json
-    Case("Manifest.cuda", {"[torch]": '[general.cuda]\nmaxver = "13.0"\n[torch]'}),  # cells, and none differs
+    Case("Manifest.cuda", {"[torch]": '[general.cuda]\nmaxver = "13.0"\n[torch]'}),  # variants, and none differs
     Case("Manifest.hub", {"[torch]": '[general.hub]\nrepo-id = "me/relu"\n[torch]'}),
     Case("Hub.repo_id", {"[torch]": '[general.hub]\nrepo-id = "me/relu"\n[torch]'}),
     Case("Hub.branch", {"[torch]": '[general.hub]\nbranch = "next"\n[torch]'}),

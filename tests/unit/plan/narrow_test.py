@@ -93,11 +93,11 @@ def test_a_section_without_any_keeps_its_lowest_to_link(tmp_path: Path) -> None:
 def test_another_backend_is_excluded(tmp_path: Path) -> None:
     whole = plan(tmp_path, "8.0", "9.0", more=ROCM)
     nvidia, amd = narrowed(whole, ["9.0"]), narrowed(whole, ["gfx90a"])
-    assert {one.cell.family for one in nvidia.variants} == {"cpu", "cuda"}
-    assert {one.cell.family for one in amd.variants} == {"cpu", "rocm"}
+    assert {one.configuration.family for one in nvidia.variants} == {"cpu", "cuda"}
+    assert {one.configuration.family for one in amd.variants} == {"cpu", "rocm"}
     assert {one.reason for one in amd.excluded[len(whole.excluded) :]} == {"it has no device code for gfx90a"}
     assert kept(amd, "r", "rocm72") == ("gfx90a:xnack-",)
-    assert {one.cell.family for one in narrowed(whole, ["9.0", "gfx942"]).variants} == {"cpu", "cuda", "rocm"}
+    assert {one.configuration.family for one in narrowed(whole, ["9.0", "gfx942"]).variants} == {"cpu", "cuda", "rocm"}
 
 
 @pytest.mark.parametrize(("archs", "unserved"), [(["7.5"], "7.5"), (["9.0", "gfx942"], "gfx942")])

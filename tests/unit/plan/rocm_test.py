@@ -1,4 +1,4 @@
-"""Sections for ROCm: which cells, architectures, flags, archives and compile steps they get."""
+"""Sections for ROCm: which variants, architectures, flags, archives and compile actions they get."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import kernels.validate  # type: ignore[import-untyped]
 import pytest
 from sections import GENERAL, TORCH, failure, make, names
 
-from py_driver.actions.executed import CellStep, Did, place_of
-from py_driver.actions.expected import Settings, expected_steps
+from py_driver.actions.executed import Did, VariantAction, place_of
+from py_driver.actions.expected import Settings, expected_actions
 from py_driver.errors import Code
 from py_driver.manifest.flags import read_hip_flags
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.cells import Cell, parse, spell
+from py_driver.matrix.configurations import Configuration, parse, spell
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 
 if TYPE_CHECKING:
-    from py_driver.actions.expected import Step
+    from py_driver.actions.expected import ExpectedAction
     from py_driver.plan.plan import Plan
 
-CELL = "torch213-cxx11-rocm72-x86_64-linux"
+VARIANT = "torch213-cxx11-rocm72-x86_64-linux"
 ROCM = """\
 [kernel.r]
 backend = "rocm"
@@ -37,7 +37,7 @@ depends = []
 src = ["g/z.cuh", "g/a.cu"]
 """
 ARCHS = 'rocm-archs = ["gfx1100", "gfx942:xnack-", "gfx90a", "gfx940"]\n'
-STEPS = ["HipPreprocess", "HipDeviceCompile", "HipAssemble", "HipLink"]
+MNEMONICS = ["HipPreprocess", "HipDeviceCompile", "HipAssemble", "HipLink"]
 
 
 def plan(directory: Path, section: str = ROCM) -> Plan:
@@ -45,12 +45,16 @@ def plan(directory: Path, section: str = ROCM) -> Plan:
     return make(directory, GENERAL.replace('"cpu", "cuda"', '"rocm"') + TORCH + section)
 
 
-def test_cells_are_those_of_the_matrix(tmp_path: Path) -> None:
+def test_variants_are_those_of_the_matrix(tmp_path: Path) -> None:
     made = plan(tmp_path)
-    cells = [(spell(cell), bundled) for cell, bundled in Releases().matrix.cells() if cell.family == "rocm"]
-    assert [(one.name, one.bundled) for one in made.variants] == cells
-    assert names(made)[0] == CELL
-    assert parse(CELL) == Cell(torch="2.13", abi="cxx11", backend="rocm72", cpu="x86_64", os="linux")
+    variants = [
+        (spell(configuration), default)
+        for configuration, default in Releases().matrix.configurations()
+        if configuration.family == "rocm"
+    ]
+    assert [(one.name, one.default) for one in made.variants] == variants
+    assert names(made)[0] == VARIANT
+    assert parse(VARIANT) == Configuration(torch="2.13", abi="cxx11", backend="rocm72", cpu="x86_64", os="linux")
 
 
 @pytest.mark.parametrize(
@@ -88,10 +92,10 @@ def test_client_finds_its_gpu_among_them(
     metadata = kernels.Metadata.read_from_file(tmp_path / "metadata.json")
     validator = kernels.validate.ArchValidator()
     if fits:
-        validator.validate_metadata(metadata=metadata, variant=CELL)
+        validator.validate_metadata(metadata=metadata, variant=VARIANT)
     else:
         with pytest.raises(RuntimeError, match="gfx1201 of the current device is not supported"):
-            validator.validate_metadata(metadata=metadata, variant=CELL)
+            validator.validate_metadata(metadata=metadata, variant=VARIANT)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_features_are_checked_and_not_stated(
     made = plan(tmp_path, f"{ROCM}rocm-archs = {json.dumps(asked)}\n")
     assert made.variants[0].metadata["backend"]["archs"] == stated
     assert made.variants[0].exact_archs == (tuple(sorted(asked)) if exact else ())
-    block = render(made, "").partition(f'    name = "{CELL}",')[2].partition("\n)\n")[0]
+    block = render(made, "").partition(f'    name = "{VARIANT}",')[2].partition("\n)\n")[0]
     assert all((f'"{arch}"' in block) is exact for arch in asked if arch != "gfx1100")
     assert ("archs = [" in block) is exact
 
@@ -221,41 +225,41 @@ def test_what_llvm_is_given_is_looked_at(flags: list[str]) -> None:
     assert len(_refused(flags)) == 1
 
 
-def test_archives_of_a_cell() -> None:
-    found = {entry.name: entry for entry in Releases().lock.entries_for([parse(CELL)])}
+def test_archives_of_a_variant() -> None:
+    found = {entry.name: entry for entry in Releases().lock.entries_for([parse(VARIANT)])}
     assert {"libamdhip64-dev", "rocm-device-libs-22", "libclang-common-22-dev", "python3.11-minimal", "torch"} <= set(
         found
     )
     assert not [name for name in found if "nvidia" in name]
-    zigs = [entry.version for entry in Releases().lock.entries_for([parse(CELL)]) if entry.name == "ziglang"]
+    zigs = [entry.version for entry in Releases().lock.entries_for([parse(VARIANT)]) if entry.name == "ziglang"]
     assert zigs == [Releases().lock.parts["cc"]["default"], Releases().lock.parts["rocm"]["7.2"]["host"]]
     assert not [
         one for one in Releases().lock.entries_for([parse("torch213-cxx11-cu130-x86_64-linux")]) if "hip" in one.name
     ]
 
 
-def _steps(made: Plan, **files: bytes) -> list[Step]:
-    """The steps of the section in CELL; files are empty but for those that are given, by name without directory."""
+def _actions(made: Plan, **files: bytes) -> list[ExpectedAction]:
+    """The actions of the section in CONFIGURATION; files are empty but for those given, by name without directory."""
     torch = {one.version: one.cxx_standard for one in Releases().matrix.torch}
     settings = Settings(split=True, whole=(), needed=True, gcc=False, standards=torch, toolchains={}, rules="")
     names = {name for identity in made.identities for name in identity.files}
     contents = {name: files.get(Path(name).stem, b"") for name in names}
-    chosen = [one for one in made.variants if one.name == CELL]
-    return [one for one in expected_steps(made, chosen, contents, settings) if one.section == "r"]
+    chosen = [one for one in made.variants if one.name == VARIANT]
+    return [one for one in expected_actions(made, chosen, contents, settings) if one.section == "r"]
 
 
-def test_steps_of_a_source(tmp_path: Path) -> None:
+def test_actions_of_a_source(tmp_path: Path) -> None:
     archs = 'rocm-archs = ["gfx90a", "gfx1100"]\n'
-    each = [(mnemonic, arch) for arch in ("gfx90a", "gfx1100") for mnemonic in STEPS]
+    each = [(mnemonic, arch) for arch in ("gfx90a", "gfx1100") for mnemonic in MNEMONICS]
     rest = [("HipBundle", None), ("HipPreprocess", None), ("HipHostCompile", None)]
-    found = [(one.mnemonic, one.arch) for one in _steps(plan(tmp_path, ROCM + archs))]
+    found = [(one.mnemonic, one.arch) for one in _actions(plan(tmp_path, ROCM + archs))]
     assert found == [*each, *rest]
 
 
 def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> None:
     section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
     made = plan(tmp_path, section)
-    before, after = ({one.place: one.reads for one in _steps(made, a=text)} for text in (b"", b"int i;"))
+    before, after = ({one.place: one.reads for one in _actions(made, a=text)} for text in (b"", b"int i;"))
     new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
     assert new == {"HipPreprocess"}
 
@@ -266,18 +270,18 @@ def test_cutlass_is_for_cuda_alone(tmp_path: Path) -> None:
     assert (found.code, found.message) == (Code.UNSUPPORTED, "CUTLASS is for CUDA only")
 
 
-def test_steps_are_told_by_what_they_make() -> None:
+def test_actions_are_told_by_what_they_make() -> None:
     directory = "bazel-out/k8/bin/p/r.objects/g/a.cu"
     spelled = f"{directory}.phases/gfx942_srameccp_xnackm/device.s"
-    step = CellStep(variant="v", path=spelled, key="", did=Did.RUN, seconds=0.0, spawn=None)
-    assert place_of(step, "bazel-out/k8/bin/p/v", {spelled}).arch == "gfx942:sramecc+:xnack-"
+    action = VariantAction(variant="v", path=spelled, key="", did=Did.RUN, seconds=0.0, spawn=None)
+    assert place_of(action, "bazel-out/k8/bin/p/v", {spelled}).arch == "gfx942:sramecc+:xnack-"
     files = {f"gfx90a/device.{kind}" for kind in ("hipi", "s", "o", "co")} | {"bundle.o", "host.hipi"}
     paths = {f"{directory}.phases/{name}" for name in files} | {f"{directory}.o"}
     found = []
     for path in paths:
-        step = CellStep(variant="v", path=path, key="", did=Did.RUN, seconds=0.0, spawn=None)
-        place = place_of(step, "bazel-out/k8/bin/p/v", paths)
+        action = VariantAction(variant="v", path=path, key="", did=Did.RUN, seconds=0.0, spawn=None)
+        place = place_of(action, "bazel-out/k8/bin/p/v", paths)
         assert (place.section, place.source) == ("r", "g/a.cu")
         found.append((place.mnemonic, place.arch))
     rest = [("HipBundle", None), ("HipPreprocess", None), ("HipHostCompile", None)]
-    assert sorted(found, key=str) == sorted([*((mnemonic, "gfx90a") for mnemonic in STEPS), *rest], key=str)
+    assert sorted(found, key=str) == sorted([*((mnemonic, "gfx90a") for mnemonic in MNEMONICS), *rest], key=str)

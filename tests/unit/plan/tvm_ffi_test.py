@@ -9,7 +9,7 @@ from sections import CPU, CUDA, GENERAL, names
 
 from py_driver.building.selection import archives
 from py_driver.errors import Code, DriverError
-from py_driver.matrix.cells import is_identifier, parse, spell
+from py_driver.matrix.configurations import is_identifier, parse, spell
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 from py_driver.plan.plan import plan_directory
@@ -35,13 +35,18 @@ def _make(directory: Path, text: str, source: str = "") -> Plan:
 
 def test_variants_are_named_as_upstream_names_them(tmp_path: Path) -> None:
     made = _make(tmp_path, GENERAL + _TVM_FFI + _SECTIONS)
-    bundled = [one.name for one in made.variants if one.bundled]
-    assert bundled == [f"tvm-ffi01-{one}-x86_64-linux" for one in ("cpu", "cu130", "cu132")]
-    assert set(names(made)) - set(bundled) == {"tvm-ffi01-cu126-x86_64-linux"}
+    default = [one.name for one in made.variants if one.default]
+    assert default == [f"tvm-ffi01-{one}-x86_64-linux" for one in ("cpu", "cu130", "cu132")]
+    assert set(names(made)) - set(default) == {"tvm-ffi01-cu126-x86_64-linux"}
     for name in names(made):
         assert is_identifier(name)
-        cell = parse(name)
-        assert (spell(cell), cell.tvm_ffi, cell.torch, cell.is_noarch) == (name, "0.1", None, False)
+        configuration = parse(name)
+        assert (spell(configuration), configuration.tvm_ffi, configuration.torch, configuration.is_noarch) == (
+            name,
+            "0.1",
+            None,
+            False,
+        )
 
 
 def test_every_group_sees_tvm_ffi_and_none_torch(tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def test_metadata_has_the_form_of_any_other_kernel(tmp_path: Path) -> None:
 def test_backends_without_variants_are_noted(tmp_path: Path) -> None:
     rocm = '[kernel.r]\nbackend = "rocm"\ndepends = []\nsrc = ["g/a.cu"]\n'
     made = _make(tmp_path, GENERAL.replace('"cuda"]', '"cuda", "rocm", "xpu"]') + _TVM_FFI + CPU + rocm)
-    assert {one.cell.family for one in made.variants} == {"cpu"}
+    assert {one.configuration.family for one in made.variants} == {"cpu"}
     assert [note.message for note in made.notes] == [
         "the backend `cuda` is excluded: no [kernel.*] section is for it",
         "the backend `rocm` is excluded: tvm-ffi has no variant for it",

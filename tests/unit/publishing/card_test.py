@@ -13,7 +13,7 @@ from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.publishing.card import card_facts, make_card
 
 _SPAN = Source("build.toml", "").span(0, 1)
-_CELL = "torch213-cxx11-rocm72-x86_64-linux"
+_VARIANT = "torch213-cxx11-rocm72-x86_64-linux"
 
 
 def card(variants: dict[str, dict[str, Any]], files: dict[str, str] | None = None) -> str:
@@ -41,11 +41,11 @@ def card(variants: dict[str, dict[str, Any]], files: dict[str, str] | None = Non
     ],
 )
 def test_architectures_are_sorted_and_nothing_else(archs: object, expected: str) -> None:
-    assert f"| `{_CELL}` | 2.13 | cxx11 | rocm72 | {expected} |\n" in card({_CELL: {"backend": {"archs": archs}}})
+    assert f"| `{_VARIANT}` | 2.13 | cxx11 | rocm72 | {expected} |\n" in card({_VARIANT: {"backend": {"archs": archs}}})
 
 
 def test_what_is_needed_is_said_of_compiled_variants_only() -> None:
-    assert "need glibc 2.28" in card({_CELL: {}})
+    assert "need glibc 2.28" in card({_VARIANT: {}})
     assert "need glibc 2.28" not in card({"torch-cpu": {}, "torch213-metal-aarch64-darwin": {}})
 
 
@@ -55,10 +55,10 @@ def test_functions_and_ops() -> None:
         "torch-ext/re_lu/one.py": 'def f(x):\n    """First \\ud800 ``` <b>\n\n    Second."""\n',
         "torch-ext/binding.cpp": 'ops.def("f(Tensor x) -> Tensor");',
     }
-    text = card({_CELL: {}}, files)
+    text = card({_VARIANT: {}}, files)
     assert "```python\nf(x)\n    First ? ``` <b>\n```\n" in text
     assert "that `re_lu.ops` stands for:\n\n```text\nf(Tensor x) -> Tensor\n```\n" in text
-    assert "## What it has" not in card({_CELL: {}})
+    assert "## What it has" not in card({_VARIANT: {}})
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_functions_and_ops() -> None:
     ],
 )
 def test_report_that_is_none_is_left_out(text: str) -> None:
-    assert "## Benchmarks" not in card({_CELL: {}}, {"benchmarks/x.json": text})
+    assert "## Benchmarks" not in card({_VARIANT: {}}, {"benchmarks/x.json": text})
 
 
 def test_op_that_no_compiler_sees_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from tuned import (
 
 from py_driver import __version__
 from py_driver.fetch.entry import Entry, Origin
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.publishing.provenance import package_url
 

@@ -19,7 +19,7 @@ import pytest
 from kernels.variants import parse_variant, resolve_variants  # type: ignore[import-untyped]
 
 from py_driver.matrix.backends import BACKENDS, UNIVERSAL
-from py_driver.matrix.cells import parse
+from py_driver.matrix.configurations import parse
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import BuiltVariant
 from py_driver.publishing.wheel import backends, describe

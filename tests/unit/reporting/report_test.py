@@ -1,4 +1,4 @@
-"""The report of a build: counts, what cells share, texts of each source, and the page."""
+"""The report of a build: counts, what variants share, texts of each source, and the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from compiler_texts import PTX, TEXT
 
 from py_driver import __main__
-from py_driver.actions.executed import count_steps, trace_steps
+from py_driver.actions.executed import count_actions, trace_actions
 from py_driver.bazel.spawns import Spawn
 from py_driver.building import build as building
 from py_driver.errors import Code, DriverError
@@ -34,8 +34,8 @@ def _path(configuration: str, section: str, name: str) -> str:
     return f"bazel-out/{configuration}/bin/projects/p/{section}.objects/{name}"
 
 
-def _record(variant: str, *steps: str) -> dict[str, Any]:
-    return {"variant": variant, "directory": f"bazel-out/{variant}/bin/projects/p/{variant}", "steps": list(steps)}
+def _record(variant: str, *actions: str) -> dict[str, Any]:
+    return {"variant": variant, "directory": f"bazel-out/{variant}/bin/projects/p/{variant}", "steps": list(actions)}
 
 
 def _spawn(path: str, *, key: str = "", seconds: float | None = None, digest: str = "") -> Spawn:
@@ -46,8 +46,8 @@ def _spawn(path: str, *, key: str = "", seconds: float | None = None, digest: st
 def _report(
     records: list[dict[str, Any]], spawns: Iterable[Spawn], contents: Mapping[str, bytes] | None = None
 ) -> Report:
-    steps = trace_steps(records, {}, spawns)
-    return make_report("p", count_steps(records, steps), steps, (contents or {}).get)
+    actions = trace_actions(records, {}, spawns)
+    return make_report("p", count_actions(records, actions), actions, (contents or {}).get)
 
 
 def _page(report: Report) -> str:
@@ -55,7 +55,7 @@ def _page(report: Report) -> str:
 
 
 def _did(report: Report) -> list[tuple[str, str | None, list[tuple[str, str, float]]]]:
-    return [(s.mnemonic, s.arch, [(p.variant, p.did.value, p.seconds) for p in s.cells]) for s in report.steps]
+    return [(s.mnemonic, s.arch, [(p.variant, p.did.value, p.seconds) for p in s.variants]) for s in report.actions]
 
 
 class _Balance(HTMLParser):
@@ -93,21 +93,21 @@ def _phases(configuration: str, *archs: str, section: str = "k", source: str = "
     return [_path(configuration, section, name) for name in phases]
 
 
-def test_step_of_two_cells_is_one_step() -> None:
+def test_action_of_two_variants_is_one_action() -> None:
     path = _path("1", "k", "a.cu.o")
     report = _report([_record("x", path), _record("y", path)], [_spawn(path, seconds=2.0)])
     assert _did(report) == [("KernelCudaCompile", None, [("x", "run", 2.0), ("y", "shared", 0.0)])]
-    assert [part.how for part in report.steps[0].cells] == ["linux-sandbox", ""]
+    assert [part.how for part in report.actions[0].variants] == ["linux-sandbox", ""]
 
 
-def test_steps_with_equal_commands_and_inputs_are_one_step() -> None:
+def test_actions_with_equal_commands_and_inputs_are_one_action() -> None:
     one, two = _path("1", "k", "a.cu.o"), _path("2", "k", "a.cu.o")
     records = [_record("x", one), _record("y", two)]
     report = _report(records, [_spawn(one, key="k"), _spawn(two, key="k", seconds=2.0)])
     assert _did(report) == [("KernelCudaCompile", None, [("x", "shared", 0.0), ("y", "run", 2.0)])]
     apart = _report(records, [_spawn(one, key="1"), _spawn(two, key="2", seconds=2.0)])
-    assert [step.cells[0].did for step in apart.steps] == ["cached", "run"]
-    assert [step.cells[0].how for step in apart.steps] == ["disk cache hit", "linux-sandbox"]
+    assert [action.variants[0].did for action in apart.actions] == ["cached", "run"]
+    assert [action.variants[0].how for action in apart.actions] == ["disk cache hit", "linux-sandbox"]
 
 
 def test_counts_agree_with_each_other() -> None:
@@ -118,17 +118,19 @@ def test_counts_agree_with_each_other() -> None:
     report = _report(records, spawns)
     value = as_json(report)
     for key in ("run", "shared", "cached", "seconds"):
-        assert sum(total[key] for total in value["totals"].values()) == sum(cell[key] for cell in value["cells"])
+        assert sum(total[key] for total in value["totals"].values()) == sum(variant[key] for variant in value["cells"])
     for key in ("run", "shared", "cached"):
-        parts = [part for step in value["steps"] for part in step["cells"]]
-        assert sum(part["did"] == key for part in parts) == sum(cell[key] for cell in value["cells"])
-    counts = [(cell["run"], cell["shared"], cell["cached"]) for cell in value["cells"]]
+        parts = [part for action in value["steps"] for part in action["cells"]]
+        assert sum(part["did"] == key for part in parts) == sum(variant[key] for variant in value["cells"])
+    counts = [(variant["run"], variant["shared"], variant["cached"]) for variant in value["cells"]]
     assert counts == [(10, 0, 0), (0, 10, 0), (0, 4, 3)]
     assert value["totals"]["CudaAssemble"] == {"run": 2, "shared": 3, "cached": 0, "seconds": 3.0}
 
 
-def test_steps_are_in_the_order_of_the_phases() -> None:
-    order = [(step.mnemonic, step.arch) for step in _report([_record("x", *_phases("1", "120", "90a"))], []).steps]
+def test_actions_are_in_the_order_of_the_phases() -> None:
+    order = [
+        (action.mnemonic, action.arch) for action in _report([_record("x", *_phases("1", "120", "90a"))], []).actions
+    ]
     assert order[0] == ("CudaPreprocess", None)
     device = ["CudaPreprocess", "CudaDeviceCompile", "CudaAssemble"]
     assert order[1:7] == [(name, arch) for arch in ("sm_90a", "sm_120") for name in device]
@@ -145,12 +147,12 @@ def test_it_says_with_which_headers_of_torch_a_source_was_compiled() -> None:
         ("u", "b.cpp", "gone"),
     ):
         path, told = _path(variant, "k", f"{source}.o"), _path(variant, "k", f"{source}.phases/headers.txt")
-        steps = [_path(variant, "k", f"{source}.phases/host.o")] if source == "a.cu" else []
-        records.append(_record(variant, *steps, path))
+        actions = [_path(variant, "k", f"{source}.phases/host.o")] if source == "a.cu" else []
+        records.append(_record(variant, *actions, path))
         mnemonic = "CudaFallback" if source == "a.cu" else "KernelCxxCompile"
         spawns.append(replace(_spawn(path), mnemonic=mnemonic, outputs={path: "", told: digest}))
     report = _report(records, spawns, contents)
-    found = {(headers.cells, headers.read, headers.why) for source in report.sources for headers in source.torch}
+    found = {(headers.variants, headers.read, headers.why) for source in report.sources for headers in source.torch}
     why = "torch/serialize.h declares `save`"
     assert found == {
         (("x",), "needed", ""),
@@ -199,24 +201,24 @@ def test_json_has_the_documented_shape() -> None:
     assert json.loads(json.dumps(value))["steps"][0]["cells"][0]["did"] == "cached"
 
 
-def test_cells_that_share_stand_beside_each_other() -> None:
-    steps = {"a": "1", "b": "2", "c": "1", "d": "2", "e": "1"}
-    records = [_record(name, *_phases(configuration, "80")) for name, configuration in steps.items()]
+def test_variants_that_share_stand_beside_each_other() -> None:
+    actions = {"a": "1", "b": "2", "c": "1", "d": "2", "e": "1"}
+    records = [_record(name, *_phases(configuration, "80")) for name, configuration in actions.items()]
     report = _report(records, [])
     names = columns(report)
     assert names == ["a", "c", "e", "b", "d"]
-    assert [[[at for at, _ in run] for run in runs(step, names)] for step in report.steps[:2]] == [
+    assert [[[at for at, _ in run] for run in runs(action, names)] for action in report.actions[:2]] == [
         [[0, 1, 2]],
         [[3, 4]],
     ]
-    assert [[at for at, _ in run] for run in runs(report.steps[0], ["a", "b", "c", "e"])] == [[0], [2, 3]]
+    assert [[at for at, _ in run] for run in runs(report.actions[0], ["a", "b", "c", "e"])] == [[0], [2, 3]]
     assert columns(_report([], [])) == []
 
 
-def test_a_box_spans_its_cells_once_and_a_line_leads_over_others() -> None:
+def test_a_box_spans_its_variants_once_and_a_line_leads_over_others() -> None:
     both, alone = _path("1", "k", "a.cu.o"), _path("2", "k", "b.cu.o")
     page = _page(_report([_record("x", both, alone), _record("y", both)], [_spawn(both, seconds=61.0)]))
-    assert page.count('<g class="step">') == 2
+    assert page.count('<g class="action">') == 2
     assert [page.count(f'<rect class="{did}"') for did in ("run", "shared", "cached")] == [1, 1, 1]
     assert page.count('class="outline"') == 2
     assert "KernelCudaCompile of a.cu: run for x, linux-sandbox, 61.0 s" in page
@@ -227,7 +229,7 @@ def test_a_box_spans_its_cells_once_and_a_line_leads_over_others() -> None:
     assert _page(_report(records, [])).count('class="link"') == 1
 
 
-def test_equal_ptx_is_found_for_each_cell() -> None:
+def test_equal_ptx_is_found_for_each_variant() -> None:
     phases, other = _phases("1", "80", "86", "89", "90"), _phases("2", "80", "90")
     known = {"a": PTX.format("80", "ret;"), "b": PTX.format("86", "ret;"), "c": PTX.format("90", "exit;")}
     digests = dict(zip(phases[2:13:3], ("a", "b", "gone", "c"), strict=True))
@@ -239,7 +241,7 @@ def test_equal_ptx_is_found_for_each_cell() -> None:
         _record("w", _path("3", "k", "a.cu.o")),
     ]
     [source] = _report(records, spawns, {name: text.encode() for name, text in known.items()}).sources
-    found = [(one.cells, one.archs, one.unknown, one.equal) for one in source.ptx]
+    found = [(one.variants, one.archs, one.unknown, one.equal) for one in source.ptx]
     assert found == [
         (("x", "y"), ("sm_80", "sm_86", "sm_90"), ("sm_89",), (("sm_80", "sm_86"),)),
         (("z",), (), ("sm_80", "sm_90"), ()),
@@ -250,14 +252,14 @@ def test_equal_ptx_is_found_for_each_cell() -> None:
     assert "Unknown: one action compiles it for all architectures." in page
 
 
-def test_headers_are_said_for_cells_with_the_same_text() -> None:
+def test_headers_are_said_for_variants_with_the_same_text() -> None:
     paths = [_phases(configuration, "80") for configuration in ("1", "2", "3")]
-    records = [_record(f"cell{at}", *steps) for at, steps in enumerate(paths)] + [
+    records = [_record(f"cell{at}", *actions) for at, actions in enumerate(paths)] + [
         _record("cpp", _path("4", "o", "b.cpp.o"))
     ]
-    spawns = [_spawn(steps[0], digest=digest) for steps, digest in zip(paths[:2], ("d", "d"), strict=True)]
+    spawns = [_spawn(actions[0], digest=digest) for actions, digest in zip(paths[:2], ("d", "d"), strict=True)]
     report = _report(records, spawns, {"d": TEXT.encode()})
-    assert [[(one.cells, one.share is not None) for one in source.texts] for source in report.sources] == [
+    assert [[(one.variants, one.share is not None) for one in source.texts] for source in report.sources] == [
         [(("cell0", "cell1"), True), (("cell2",), False)],
         [(("cpp",), False)],
     ]
@@ -286,7 +288,7 @@ def test_page_escapes_and_needs_nothing() -> None:
 def test_same_build_gives_the_same_page() -> None:
     phases = [_phases(configuration, "80", "90") for configuration in ("1", "2")]
     records = [_record("x", *phases[0]), _record("y", *phases[1])]
-    spawns = [_spawn(path, seconds=1.0) for steps in phases for path in steps]
+    spawns = [_spawn(path, seconds=1.0) for actions in phases for path in actions]
     pages = {_page(_report(records, order)) for order in (spawns, spawns[::-1])}
     assert len(pages) == 1
     _parsed(pages.pop())

@@ -1,4 +1,4 @@
-"""How much memory there is for compile steps."""
+"""How much memory there is for compile actions."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_the_smallest_limit_counts(tmp_path: Path, group: str, limits: dict[str,
 
 
 def test_some_is_left_to_others() -> None:
-    assert memory.step_memory(8) == 7 * 1024
-    assert memory.step_memory(1) == 512
-    assert memory.step_memory() == max(memory.machine_memory() - 1024, memory.machine_memory() // 2)
+    assert memory.action_memory(8) == 7 * 1024
+    assert memory.action_memory(1) == 512
+    assert memory.action_memory() == max(memory.machine_memory() - 1024, memory.machine_memory() // 2)
 
 
 def test_this_machine_has_what_its_page_says() -> None:

@@ -12,7 +12,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.pip_settings import PipSettings
 from py_driver.fetch.prefetch import fill_mirror
-from py_driver.fetch.resolution import resolve, resolve_sdist, resolve_slim
+from py_driver.fetch.resolution import resolve, resolve_members, resolve_sdist
 from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
 
@@ -41,7 +41,7 @@ def record_of(body: bytes) -> bytes:
         return archive.read("demo-1.0.dist-info/RECORD")
 
 
-def slim(body: bytes = BODY) -> Entry:
+def members(body: bytes = BODY) -> Entry:
     return pinned(
         body,
         record_sha256=hashlib.sha256(record_of(body)).hexdigest(),
@@ -55,32 +55,32 @@ def files_below(root: Path) -> dict[str, bytes]:
 
 
 def test_fetches_what_is_wanted_and_little_else(server: Server, fetcher: Fetcher, tmp_path: Path) -> None:
-    fetched = fetcher.fetch(slim())
+    fetched = fetcher.fetch(members())
     assert len(server.spans(FILE)) == 3, "the end with the directory and RECORD; the headers before and after the gap"
     assert all(server.spans(FILE))
     assert fetched.bytes_fetched == server.sent < 64 * 1024 + sum(map(len, WANTED.values())) + 10_000
-    unpack(fetched.path, slim(), tmp_path / "out")
+    unpack(fetched.path, members(), tmp_path / "out")
     assert files_below(tmp_path / "out") == WANTED
-    again = fetcher.fetch(slim())
+    again = fetcher.fetch(members())
     assert (again.source, again.bytes_fetched) == ("store", 0)
 
 
 def test_the_bundle_is_the_same_each_time(server: Server, fetcher: Fetcher, tmp_path: Path) -> None:
     other = Fetcher(Store(tmp_path / "other"), None, PipSettings(indexes=(f"{server.url}/simple",)))
-    assert fetcher.fetch(slim()).path.read_bytes() == other.fetch(slim()).path.read_bytes()
+    assert fetcher.fetch(members()).path.read_bytes() == other.fetch(members()).path.read_bytes()
 
 
 def test_a_server_without_ranges_gives_the_whole_wheel(server: Server, fetcher: Fetcher, tmp_path: Path) -> None:
     server.pages[FILE].ranges = False
-    fetched = fetcher.fetch(slim())
-    unpack(fetched.path, slim(), tmp_path / "out")
+    fetched = fetcher.fetch(members())
+    unpack(fetched.path, members(), tmp_path / "out")
     assert files_below(tmp_path / "out") == WANTED
-    assert fetcher.store.archive(slim().sha256).read_bytes() == BODY
+    assert fetcher.store.archive(members().sha256).read_bytes() == BODY
 
 
 def test_a_broken_range_is_asked_for_again(server: Server, fetcher: Fetcher) -> None:
     server.pages[FILE].script = ["cut:100", "503", "reset"]
-    fetcher.fetch(slim())
+    fetcher.fetch(members())
     assert len(server.spans(FILE)) == 6
 
 
@@ -99,35 +99,35 @@ def test_a_member_that_differs_from_record_is_refused(server: Server, fetcher: F
         archive.writestr("demo-1.0.dist-info/RECORD", record_of(BODY))
     server.offer("demo", {NAME: stream.getvalue()})
     with pytest.raises(DriverError, match=r"demo/include/3\.h does not match") as caught:
-        fetcher.fetch(slim(stream.getvalue()))
+        fetcher.fetch(members(stream.getvalue()))
     assert caught.value.diagnostics[0].code is Code.BAD_DIGEST
 
 
 def test_spoilt_bytes_are_refused(server: Server, fetcher: Fetcher) -> None:
     server.pages[FILE].script = ["wrong"]
     with pytest.raises(DriverError) as caught:
-        fetcher.fetch(slim())
+        fetcher.fetch(members())
     assert caught.value.diagnostics[0].code is Code.BAD_DIGEST
 
 
 def test_a_bundle_in_the_mirror_serves_a_machine_without_network(fetcher: Fetcher, tmp_path: Path) -> None:
-    fill_mirror([fetcher.fetch(slim())], tmp_path / "mirror")
-    assert [p.name for p in (tmp_path / "mirror").iterdir()] == [slim().mirror_name]
+    fill_mirror([fetcher.fetch(members())], tmp_path / "mirror")
+    assert [p.name for p in (tmp_path / "mirror").iterdir()] == [members().mirror_name]
     offline = Fetcher(Store(tmp_path / "other"), tmp_path / "mirror", PipSettings(indexes=()))
-    assert offline.fetch(slim()).source == "mirror"
+    assert offline.fetch(members()).source == "mirror"
 
 
 def test_a_whole_wheel_in_the_mirror_does_too(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(BODY)
     offline = Fetcher(Store(tmp_path / "other"), tmp_path, PipSettings(indexes=()))
-    unpack(offline.fetch(slim()).path, slim(), tmp_path / "out")
+    unpack(offline.fetch(members()).path, members(), tmp_path / "out")
     assert files_below(tmp_path / "out") == WANTED
 
 
 def test_resolve_writes_the_entry(server: Server, fetcher: Fetcher) -> None:
     entry = resolve(fetcher, "Demo", "1.0")
     assert entry == pinned(BODY)
-    assert resolve_slim(fetcher, entry, slim().include, slim().exclude) == slim()
+    assert resolve_members(fetcher, entry, members().include, members().exclude) == members()
     assert server.sent < 200_000
 
 
@@ -153,7 +153,13 @@ def test_resolve_prefers_the_wheel_for_the_python(server: Server, fetcher: Fetch
 def test_resolve_a_source_archive(server: Server, fetcher: Fetcher, filename: str) -> None:
     server.offer("some-demo", {filename: b"tar", "some_demo-1.0.1.tar.gz": b"", "some_demo-1.0-py3-none-any.whl": BODY})
     entry = resolve_sdist(fetcher, "some-demo", "1.0")
-    assert (entry.name, entry.filename, entry.size, entry.sdist, entry.slim) == ("some-demo", filename, 3, True, False)
+    assert (entry.name, entry.filename, entry.size, entry.sdist, entry.members_only) == (
+        "some-demo",
+        filename,
+        3,
+        True,
+        False,
+    )
     with pytest.raises(DriverError) as caught:
         resolve_sdist(fetcher, "some-demo", "2.0")
     assert caught.value.diagnostics[0].code is Code.NOT_FOUND_UPSTREAM

@@ -74,7 +74,7 @@ def read_record(wheel: IO[bytes] | RangedFile) -> bytes:
         return _read_record(wheel, archive)
 
 
-def write_slim(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter: Meter) -> None:
+def write_members(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter: Meter) -> None:
     """Write the wanted members of a wheel, and its RECORD, as a zip that depends on nothing else.
 
     Args:
@@ -107,7 +107,7 @@ def write_slim(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter
                 meter.check()
 
 
-def check_slim(path: Path, entry: Entry) -> None:
+def check_members(path: Path, entry: Entry) -> None:
     """Make sure that a bundle which `write_slim` wrote once is what it was: all that is wanted, and nothing else.
 
     Args:

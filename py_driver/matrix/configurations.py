@@ -1,4 +1,4 @@
-"""A cell of the matrix and its identifier, e.g. `torch213-cxx11-cu130-x86_64-linux`: the model and its spelling."""
+"""A variant of the matrix and its identifier, e.g. `torch213-cxx11-cu130-x86_64-linux`: the model and its spelling."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from py_driver.errors import Code, error
 from py_driver.matrix.backends import BACKENDS, BUILT, UNIVERSAL, backend_of
 
 # Compiled when they are first used, which `driver check` never does.
-_BACKEND = "|".join(one.spelling for one in BUILT.values())
-_CELL = (
+_BACKEND = "|".join(family.spelling for family in BUILT.values())
+_TORCH = (
     rf"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>{_BACKEND})"
     r"-(?P<cpu>x86_64|aarch64)-(?P<os>linux)"
 )
@@ -29,19 +29,19 @@ USUAL_CPU = CPUS[0]
 """The CPU of variants where nobody names one."""
 
 ALL = "all_variants"
-"""The name of the target that bundles every default cell."""
+"""The name of the target that bundles every default variant."""
 
 
-class Cell(NamedTuple):
-    """One cell of the matrix.
+class Configuration(NamedTuple):
+    """One variant of the matrix.
 
-    A noarch cell, which has Python files only, has a backend and nothing else.
+    A noarch variant, which has Python files only, has a backend and nothing else.
 
     Attributes:
-        backend: `cpu`, `cu130`, `rocm72`, ...; in a noarch cell `cpu`, `cuda`, ... or `universal`.
-        torch: the torch release as `2.13`, or None; in a stable cell the first one that it fits.
-        stable: whether the cell is for torch's stable ABI, and so for all later releases as well.
-        abi: the C++ ABI, `cxx11` or `cxx98`, or None; a stable cell has none.
+        backend: `cpu`, `cu130`, `rocm72`, ...; in a noarch variant `cpu`, `cuda`, ... or `universal`.
+        torch: the torch release as `2.13`, or None; in a stable variant the first one that it fits.
+        stable: whether the variant is for torch's stable ABI, and so for all later releases as well.
+        abi: the C++ ABI, `cxx11` or `cxx98`, or None; a stable variant has none.
         cpu: the processor architecture, or None.
         os: the operating system, or None.
         tvm_ffi: the release of tvm-ffi as `0.1`, for what is bound with that and not with torch; else None.
@@ -57,7 +57,7 @@ class Cell(NamedTuple):
 
     @property
     def is_noarch(self) -> bool:
-        """Whether the cell has Python files only."""
+        """Whether the variant has Python files only."""
         return self.torch is None and self.tvm_ffi is None
 
     @property
@@ -67,37 +67,38 @@ class Cell(NamedTuple):
         return known.family if known else self.backend
 
 
-def spell(cell: Cell) -> str:
-    """The identifier of a cell, as the `kernels` client reads it."""
-    if cell.tvm_ffi:
-        return f"tvm-ffi{cell.tvm_ffi.replace('.', '')}-{cell.backend}-{cell.cpu}-{cell.os}"
-    if cell.torch is None:
-        return f"torch-{cell.backend}"
-    number = cell.torch.replace(".", "")
-    framework = f"torch-stable-abi{number}" if cell.stable else f"torch{number}-{cell.abi}"
-    return f"{framework}-{cell.backend}-{cell.cpu}-{cell.os}"
+def spell(configuration: Configuration) -> str:
+    """The identifier of a variant, as the `kernels` client reads it."""
+    if configuration.tvm_ffi:
+        number = configuration.tvm_ffi.replace(".", "")
+        return f"tvm-ffi{number}-{configuration.backend}-{configuration.cpu}-{configuration.os}"
+    if configuration.torch is None:
+        return f"torch-{configuration.backend}"
+    number = configuration.torch.replace(".", "")
+    framework = f"torch-stable-abi{number}" if configuration.stable else f"torch{number}-{configuration.abi}"
+    return f"{framework}-{configuration.backend}-{configuration.cpu}-{configuration.os}"
 
 
 def is_identifier(text: str) -> bool:
-    """Whether a text is the identifier of some cell."""
-    return any(re.fullmatch(pattern, text) for pattern in (_CELL, _STABLE, _TVM_FFI, _NOARCH))
+    """Whether a text is the identifier of some variant."""
+    return any(re.fullmatch(pattern, text) for pattern in (_TORCH, _STABLE, _TVM_FFI, _NOARCH))
 
 
-def parse(identifier: str) -> Cell:
-    """The cell that an identifier spells.
+def parse(identifier: str) -> Configuration:
+    """The variant that an identifier spells.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if it spells none.
     """
     if found := re.fullmatch(_NOARCH, identifier):
-        return Cell(backend=found["backend"])
-    if found := re.fullmatch(_CELL, identifier) or re.fullmatch(_STABLE, identifier):
+        return Configuration(backend=found["backend"])
+    if found := re.fullmatch(_TORCH, identifier) or re.fullmatch(_STABLE, identifier):
         parts = found.groupdict()
         torch = f"{parts.pop('major')}.{parts.pop('minor')}"
-        return Cell(torch=torch, stable="abi" not in parts, **parts)
+        return Configuration(torch=torch, stable="abi" not in parts, **parts)
     if found := re.fullmatch(_TVM_FFI, identifier):
         version = f"{found['major']}.{found['minor']}"
-        return Cell(tvm_ffi=version, backend=found["backend"], cpu=found["cpu"], os=found["os"])
+        return Configuration(tvm_ffi=version, backend=found["backend"], cpu=found["cpu"], os=found["os"])
     raise error(
         Code.NO_SUCH_VARIANT,
         f"`{identifier}` is not the identifier of a variant",
