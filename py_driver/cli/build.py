@@ -252,7 +252,7 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
                 "directory": str(directory),
                 "variant": variant.name,
                 "archs": list(variant.archs or ()),
-                "steps": {"run": part.run, "shared": part.shared, "cached": part.cached},
+                "actions": {"run": part.run, "shared": part.shared, "cached": part.cached},
                 "seconds": round(part.seconds, 1),
             }
             for directory, variant, part in rows
@@ -384,7 +384,7 @@ def _as_json(done: Build) -> dict[str, Any]:
                 "path": str(variant.path),
                 "size": variant.size,
                 "archs": list(variant.variant.archs or ()),
-                "steps": {
+                "actions": {
                     "run": variant.actions.run,
                     "shared": variant.actions.shared,
                     "cached": variant.actions.cached,

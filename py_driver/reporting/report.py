@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Read = Callable[[str], bytes | None]
     Group = list[tuple[Place, VariantAction]]
 
-VERSION = 1
+VERSION = 2
 """Of the shape of `as_json`; another one where a key has gone or means something else."""
 
 _HEADERS = "/headers.txt"

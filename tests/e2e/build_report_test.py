@@ -103,7 +103,7 @@ def _text(page: str) -> str:
 
 
 def test_counts_are_those_of_the_build(reported: Reported) -> None:
-    built = {one["variant"]: (one["steps"], one["seconds"]) for one in reported.result["variants"]}
+    built = {one["variant"]: (one["actions"], one["seconds"]) for one in reported.result["variants"]}
     told = {one["variant"]: ({key: one[key] for key in _COUNTS}, one["seconds"]) for one in reported.facts["variants"]}
     assert told == built
     assert list(told) == _NAMES

@@ -53,13 +53,13 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         [variant] = results[str(one)]["variants"]
         assert variant["variant"] == CPU
         assert (one / "build" / CPU / "metadata.json").is_file()
-    assert results[str(twin)]["variants"][0]["steps"]["run"] == 0
+    assert results[str(twin)]["variants"][0]["actions"]["run"] == 0
     # What is right now is built, and nothing else.
     unseen = f'#include "one.h"\n\nint one() {{ return {time.time_ns() % 2**31}; }}\n'  # no cache has it
     (fails / "csrc" / "one.cpp").write_text(unseen)
     words = ("--torch=2.13", "--backend=cpu")
     again, _ = driver(capsys, "build", fails, works, *words, code=0)
-    assert [one["variants"][0]["steps"]["run"] > 0 for one in again["projects"]] == [True, False]
+    assert [one["variants"][0]["actions"]["run"] > 0 for one in again["projects"]] == [True, False]
 
 
 @pytest.mark.slow

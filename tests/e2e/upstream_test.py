@@ -48,10 +48,10 @@ def test_a_project_as_upstream_takes_it(clone: Driver, base: Path) -> None:
     assert _load(project, "twice_and_one", "20") == "41"
     # What the other sections list, and the section does not reach, is no input of it.
     (project / "csrc" / "sum.h").write_text("#pragma once\n\nint sum(int count);  // changed\n", encoding="utf-8")
-    actions = clone.build(project, CU130)["variants"][0]["steps"]
+    actions = clone.build(project, CU130)["variants"][0]["actions"]
     assert actions["run"] > 0
     (project / "lib" / "scale.cpp").write_text('#include "scale.hpp"\n\nint scale(int c) { return 2 * c; }\n')
-    assert clone.build(project, CU130)["variants"][0]["steps"]["run"] == 0
+    assert clone.build(project, CU130)["variants"][0]["actions"]["run"] == 0
 
 
 def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path
     assert made[CU130]["archs"] == ["8.0", "9.0"]
     # The binding, and host.cpp in one action; for CUDA the binding, and two sources for two architectures.
     cuda = BINDING + cuda_actions(2) + torch_actions(2)
-    assert [sum(one["steps"].values()) for one in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
+    assert [sum(one["actions"].values()) for one in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
     assert _load(project, "sum") == "42"
     checked = clone.run("abi-check", project / "build" / CU130, "--json")
     [library] = json.loads(checked.stdout)["libraries"]
@@ -80,7 +80,7 @@ def test_nested_projects_share_sources_by_a_link_within_one_repository(clone: Dr
         subprocess.run(["git", "-C", str(repository), *words], check=True)
     for project in projects:
         result = clone.build(project, CPU)
-        assert result["variants"][0]["steps"]["run"] == BINDING + 1
+        assert result["variants"][0]["actions"]["run"] == BINDING + 1
         assert _load(project, "nothing") == "0"
     subprocess.run(["git", "-C", str(repository), "rm", "--quiet", "--cached", "-r", "common"], check=True)
     wrong = clone.run("check", projects[1], code=2)

@@ -223,7 +223,7 @@ def digests(directory: Path, variants: Iterable[str] | None = None) -> dict[str,
 
 def action_counts(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
     """How many actions ran, were shared and were cached, in a build's JSON."""
-    counts = [variant["steps"] for variant in result["variants"]]
+    counts = [variant["actions"] for variant in result["variants"]]
     return (sum(c["run"] for c in counts), sum(c["shared"] for c in counts), sum(c["cached"] for c in counts))
 
 

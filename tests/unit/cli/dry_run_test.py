@@ -49,9 +49,9 @@ def test_a_plan_as_json(project: Path) -> None:
     told = json.loads(out)
     first, second = told["variants"]
     assert [first["variant"], second["variant"]] == VARIANTS
-    assert first["steps"]["run"] > second["steps"]["run"] > 0
-    assert second["steps"]["shared"] > 0
-    assert told["plan"]["run"] == first["steps"]["run"] + second["steps"]["run"]
+    assert first["actions"]["run"] > second["actions"]["run"] > 0
+    assert second["actions"]["shared"] > 0
+    assert told["plan"]["run"] == first["actions"]["run"] + second["actions"]["run"]
     assert told["plan"]["seconds"] > 0
 
 

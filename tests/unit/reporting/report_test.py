@@ -118,11 +118,13 @@ def test_counts_agree_with_each_other() -> None:
     report = _report(records, spawns)
     value = as_json(report)
     for key in ("run", "shared", "cached", "seconds"):
-        assert sum(total[key] for total in value["totals"].values()) == sum(variant[key] for variant in value["cells"])
+        assert sum(total[key] for total in value["totals"].values()) == sum(
+            variant[key] for variant in value["variants"]
+        )
     for key in ("run", "shared", "cached"):
-        parts = [part for action in value["steps"] for part in action["cells"]]
-        assert sum(part["did"] == key for part in parts) == sum(variant[key] for variant in value["cells"])
-    counts = [(variant["run"], variant["shared"], variant["cached"]) for variant in value["cells"]]
+        parts = [part for action in value["actions"] for part in action["variants"]]
+        assert sum(part["did"] == key for part in parts) == sum(variant[key] for variant in value["variants"])
+    counts = [(variant["run"], variant["shared"], variant["cached"]) for variant in value["variants"]]
     assert counts == [(10, 0, 0), (0, 10, 0), (0, 4, 3)]
     assert value["totals"]["CudaAssemble"] == {"run": 2, "shared": 3, "cached": 0, "seconds": 3.0}
 
@@ -166,17 +168,17 @@ def test_it_says_with_which_headers_of_torch_a_source_was_compiled() -> None:
 def test_json_has_the_documented_shape() -> None:
     phases = _phases("1", "80")
     value = as_json(_report([_record("x", *phases)], [_spawn(phases[0], digest="d")], {"d": TEXT.encode()}))
-    assert list(value) == ["version", "name", "cells", "steps", "sources", "totals", "timeline"]
-    assert value["version"] == 1
-    assert list(value["cells"][0]) == ["variant", "run", "shared", "cached", "seconds"]
-    assert list(value["steps"][0]) == ["source", "section", "mnemonic", "arch", "cells"]
-    assert list(value["steps"][0]["cells"][0]) == ["variant", "did", "seconds", "how", "why"]
+    assert list(value) == ["version", "name", "variants", "actions", "sources", "totals", "timeline"]
+    assert value["version"] == 2
+    assert list(value["variants"][0]) == ["variant", "run", "shared", "cached", "seconds"]
+    assert list(value["actions"][0]) == ["source", "section", "mnemonic", "arch", "variants"]
+    assert list(value["actions"][0]["variants"][0]) == ["variant", "did", "seconds", "how", "why"]
     [source] = value["sources"]
     assert list(source) == ["source", "texts", "ptx", "torch"]
-    assert list(source["texts"][0]) == ["section", "cells", "share"]
+    assert list(source["texts"][0]) == ["section", "variants", "share"]
     assert list(source["texts"][0]["share"]) == ["lines", "size", "source", "compiler", "headers", "advice"]
     assert list(source["texts"][0]["share"]["headers"][0]) == ["name", "lines", "size", "percent"]
-    assert list(source["ptx"][0]) == ["section", "cells", "archs", "unknown", "equal"]
+    assert list(source["ptx"][0]) == ["section", "variants", "archs", "unknown", "equal"]
     assert list(value["totals"]["CudaAssemble"]) == ["run", "shared", "cached", "seconds"]
     assert value["timeline"] is None
     spawns = [replace(_spawn(phases[0], seconds=1.0), start=5.0)]
@@ -189,7 +191,7 @@ def test_json_has_the_documented_shape() -> None:
         *line,
         *line["bars"][0],
         *value,
-        *value["steps"][0],
+        *value["actions"][0],
         *source,
         *source["texts"][0]["share"],
         *source["ptx"][0],
@@ -198,7 +200,7 @@ def test_json_has_the_documented_shape() -> None:
         "percent",
     }
     assert {key for key in keys if f"`{key}`" not in page} == set()
-    assert json.loads(json.dumps(value))["steps"][0]["cells"][0]["did"] == "cached"
+    assert json.loads(json.dumps(value))["actions"][0]["variants"][0]["did"] == "cached"
 
 
 def test_variants_that_share_stand_beside_each_other() -> None:
