@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from py_driver.actions.estimate import History
 
-_VERSION = 1
+_VERSION = 2
 _KIND = ".begun.json"
 
 
@@ -120,8 +120,8 @@ def _read(module: str) -> dict[str, Any] | None:
         said = json.loads((cache_root() / "history" / f"{module}{_KIND}").read_text(encoding="utf-8"))
         if said["version"] != _VERSION:
             return None
-        actions = [_action(*row) for row in said["steps"]]
-        return {"log": str(said["log"]), "base": str(said["base"]), "package": str(said["package"]), "steps": actions}
+        actions = [_action(*row) for row in said["actions"]]
+        return {"log": str(said["log"]), "base": str(said["base"]), "package": str(said["package"]), "actions": actions}
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -144,7 +144,7 @@ def _action(*row: Any) -> ExpectedAction:  # noqa: ANN401  (JSON)
 
 def _with(history: History, begun: dict[str, Any]) -> History:
     """A history with the actions of a build that have a record in its log."""
-    actions: list[ExpectedAction] = begun["steps"]
+    actions: list[ExpectedAction] = begun["actions"]
     spawns = [*read_spawns(Path(begun["log"]))]
     made = {path for spawn in spawns for path in spawn.outputs}
     records = []

@@ -64,7 +64,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "base"
 
 
-_OTHER = '{"version": 1, "steps": [[]], "log": "", "base": ""}'
+_OTHER = '{"version": 1, "steps": [], "log": "", "base": "", "package": ""}'
 _PROJECT = Beginning("p", "projects/p", [_action(source) for source in _SOURCES])
 
 
@@ -110,7 +110,7 @@ def test_a_driver_that_is_killed(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", '{"version": 1}', '{"version": 1, "steps": [[]], "log": "", "base": ""}']
+    "content", ["", "[]", '{"version": 2}', '{"version": 2, "actions": [[]], "log": "", "base": ""}', _OTHER]
 )
 def test_what_is_none_of_ours_is_ignored(base: Path, content: str) -> None:
     (base.parent / "cache" / "history").mkdir(parents=True)
