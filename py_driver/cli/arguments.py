@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.output import Output
+
 if TYPE_CHECKING:
     from py_driver.cli import ArgumentGroup, Parser
     from py_driver.matrix.releases import Releases
@@ -33,7 +35,7 @@ def releases_of(args: argparse.Namespace) -> Releases:
     from py_driver.matrix.releases import Releases
 
     named = getattr(args, "matrix", None) or os.environ.get(MATRIX_VARIABLE)
-    return Releases(Path(named) if named else None)
+    return Releases(Path(named) if named else None, Output().warn)
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:

@@ -142,8 +142,8 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
                 release=release["release"],
                 abis=tuple(release["abis"]),
                 backends=tuple(release["backends"]),
-                on_request=tuple(release.get("named", ())),
-                default=release["bundled"],
+                on_request=tuple(release.get("on-request", ())),
+                default=release["default"],
                 cross={
                     cpu: tuple(name for name in backends if name == _CPU or name in compiled.get(cpu, ()))
                     for cpu, backends in release.get("cross", {}).items()
@@ -160,6 +160,6 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
         tvm_ffi=TvmFfi(
             version=table["tvm-ffi"]["version"],
             backends=tuple(table["tvm-ffi"]["backends"]),
-            on_request=tuple(table["tvm-ffi"]["named"]),
+            on_request=tuple(table["tvm-ffi"]["on-request"]),
         ),
     )

@@ -17,7 +17,7 @@ from py_driver.matrix.user_matrix import Extension, extended, read_extension
 from py_driver.system.machine import machine_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from py_driver.matrix.lock import Lock
@@ -57,11 +57,12 @@ class Releases:
     Each file is read when it is first needed, and once.
 
     Attributes:
-        user: the matrix of the user's own, if there is one.
+        user: the matrix of the user's own, if there is one; what is out of date in it is said to `warn`, once.
     """
 
-    def __init__(self, user: Path | None = None) -> None:
+    def __init__(self, user: Path | None = None, warn: Callable[[str], None] | None = None) -> None:
         self.user = user.absolute() if user else None
+        self._warn = warn
 
     @cached_property
     def extension(self) -> Extension:
@@ -70,7 +71,11 @@ class Releases:
         Raises:
             DriverError: see `read_extension`.
         """
-        return read_extension(self.user) if self.user else Extension({})
+        extension = read_extension(self.user) if self.user else Extension({})
+        if self._warn:
+            for text in extension.old_keys:
+                self._warn(text)
+        return extension
 
     @property
     def own(self) -> Mapping[str, list[Table]]:

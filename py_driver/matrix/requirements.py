@@ -155,7 +155,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "gcc": gcc,
             "cross": {cpu: _packages(cc["gcc"], "cc", cpu) for cpu in table["platform"]["cross"]},
             "glibc": cc["glibc"],
-            "floors": cc["floors"],
+            "max_symbol_versions": cc["max-symbol-versions"],
         },
         **toolkits,
         "cutlass": {release["version"]: _cutlass(release, table) for release in table["cutlass"]},
@@ -244,7 +244,7 @@ def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[s
     version, need = near[1], _need(archive, near, table)
     component = need.name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
     words = {"component": component, "release": _release(near, table)}
-    include = tuple(prefix.format(**words) for prefix in archive.get("slim", ()))
+    include = tuple(prefix.format(**words) for prefix in archive.get("members", ()))
     if include:
         need = Requirement(origin=need.origin, name=need.name, version=need.version, include=include)
     return _unpacked(archive, need, near, table, **words)

@@ -37,8 +37,8 @@ _TORCH: Final[Mapping[str, type]] = {
     "cxx-standard": int,
     "abis": list,
     "backends": list,
-    "named": list,
-    "bundled": bool,
+    "on-request": list,
+    "default": bool,
 }
 _TOOLKIT: Final[Mapping[str, type]] = {
     "version": str,
@@ -69,7 +69,9 @@ _LIBRARY: Final[Mapping[str, type]] = {
 _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
-_OPTIONAL: Final = {"named", "wheel", "sdist", "root", "sha256", "libraries"}
+_OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries"}
+_OLD_KEYS: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
+"""Keys of 0.1 that are still read, and their names."""
 _LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
@@ -99,10 +101,12 @@ class Extension(NamedTuple):
     Attributes:
         tables: its releases and libraries, by kind.
         cpus: those of the variants that are built by default; empty if it does not say.
+        old_keys: a warning for each key that has another name now.
     """
 
     tables: Mapping[str, list[Table]]
     cpus: tuple[str, ...] = ()
+    old_keys: tuple[str, ...] = ()
 
 
 def extended(table: Table, extension: Extension, file: str) -> Table:
@@ -151,10 +155,29 @@ def read_extension(path: Path) -> Extension:
         raise error(Code.TOML_SYNTAX, f"{path}: {problem}") from None
     except ValueError:  # of more than 4300 digits
         raise error(Code.TOML_SYNTAX, f"{path}: an integer is larger than TOML allows") from None
+    old_keys = tuple(_with_new_keys(table, str(path)))
     if wrong := list(_faults(table, str(path))):
         raise DriverError(wrong)
     cpus = tuple(table.get(_PLATFORM, {}).get(_DEFAULT_CPUS, ()))
-    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus)
+    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus, old_keys=old_keys)
+
+
+def _with_new_keys(table: Table, file: str) -> Iterator[str]:
+    """Give keys their new names, in place; a warning for each name that had to change."""
+    renamed = set()
+    for kind in _TABLES:
+        releases = table.get(kind)
+        for release in releases if isinstance(releases, list) else ():
+            if not isinstance(release, dict):
+                continue
+            archives = (release[key] for key in _ARCHIVE_LISTS if isinstance(release.get(key), list))
+            for part in (release, *(archive for listed in archives for archive in listed)):
+                for old, new in _OLD_KEYS.items():
+                    if isinstance(part, dict) and old in part and new not in part:
+                        part[new] = part.pop(old)
+                        renamed.add(old)
+    for old in sorted(renamed):
+        yield f"{file}: `{old}` is called `{_OLD_KEYS[old]}` now; the next release does not know the old name"
 
 
 def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
@@ -213,7 +236,7 @@ def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diag
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be of the type {kind.__name__}")
         elif kind is list and name not in _ARCHIVE_LISTS and not all(isinstance(one, str) for one in release[name]):
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be a list of strings")
-        elif kind is list and name != "named" and not release[name]:
+        elif kind is list and name != "on-request" and not release[name]:
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` is empty")
         elif kind is list and name not in _ARCHIVE_LISTS and len(set(release[name])) < len(release[name]):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` has a duplicate")
@@ -287,7 +310,7 @@ def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
     """What is wrong with a torch release."""
     backends = {name for name, family in BUILT.items() if not family.prefix}
     backends |= {backend.name_of(one["version"]) for backend in TOOLKITS for one in merged[backend.family]}
-    for name in [*release["backends"], *release.get("named", ())]:
+    for name in [*release["backends"], *release.get("on-request", ())]:
         if name not in backends:
             advice = f"the backends are {', '.join(sorted(backends))}"
             titles = " or ".join(one.title for one in TOOLKITS)
@@ -295,8 +318,8 @@ def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
         elif problem := _too_early(release["version"], name):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help="see docs/toolchains.md")
-    if twice := set(release["backends"]) & set(release.get("named", ())):
-        message = f"{place}: `{min(twice)}` is both in `backends` and in `named`"
+    if twice := set(release["backends"]) & set(release.get("on-request", ())):
+        message = f"{place}: `{min(twice)}` is both in `backends` and in `on-request`"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
@@ -318,10 +341,10 @@ def _archive(archive: object, more: Collection[str], merged: Table, place: str) 
         message = f"{place}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
         return
-    texts = all(isinstance(value, str) for key, value in archive.items() if key not in ("slim", "size"))
-    members = archive.get("slim", [])
+    texts = all(isinstance(value, str) for key, value in archive.items() if key not in ("members", "size"))
+    members = archive.get("members", [])
     if not texts or not isinstance(members, list) or not all(isinstance(member, str) for member in members):
-        message = f"{place}: the values of an archive are strings, and `slim` is a list of strings"
+        message = f"{place}: the values of an archive are strings, and `members` is a list of strings"
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
     missing = _ARCHIVES[kind].union(more) - archive.keys()
@@ -331,7 +354,7 @@ def _archive(archive: object, more: Collection[str], merged: Table, place: str) 
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
     elif wrong := [member for member in members if re.search("[{}]", _BRACES.sub("", member))]:
         advice = "known are {component}, {stem} and {release}"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown word in `slim`: `{wrong[0]}`", help=advice)
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown word in `members`: `{wrong[0]}`", help=advice)
     elif more and archive["layout"] not in merged["layouts"]:
         advice = f"the layouts are {', '.join(merged['layouts'])}"
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown layout `{archive['layout']}`", help=advice)

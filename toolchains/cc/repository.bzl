@@ -185,9 +185,9 @@ def _link_inputs(rctx, zig, lock, cpu):
     run(rctx, ["mv"] + [gcc + name for name in kept] + ["lib"], "Keeping libstdc++.a")
     _glibc_stubs(rctx, zig, lock["glibc"], cpu)
     library = "work/gcc/usr/lib/%s/libstdc++.so.6.0.30" % triple(cpu)
-    versioned_stub(rctx, zig, library, "lib/libstdc++.so.6", lock["floors"], cpu)
+    versioned_stub(rctx, zig, library, "lib/libstdc++.so.6", lock["max_symbol_versions"], cpu)
     library = "work/gcc/lib/%s/libgcc_s.so.1" % triple(cpu)
-    versioned_stub(rctx, zig, library, "lib/libgcc_s.so.1", lock["floors"], cpu)
+    versioned_stub(rctx, zig, library, "lib/libgcc_s.so.1", lock["max_symbol_versions"], cpu)
     rctx.file("work/single_threaded.s", _SINGLE_THREADED)
     run(
         rctx,

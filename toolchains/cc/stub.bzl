@@ -62,15 +62,15 @@ def symbol_stubs(rctx, zig, table, without, cpu = CPU):
             made.append(_stub(rctx, zig, soname, source, cpu))
     return made
 
-def versioned_stub(rctx, zig, library, stub, floors, cpu = CPU):
-    """Makes a stub of a library with the symbols whose versions are no newer than the floors.
+def versioned_stub(rctx, zig, library, stub, max_symbol_versions, cpu = CPU):
+    """Makes a stub of a library with the symbols whose versions are no newer than these.
 
     Args:
         rctx: repository_ctx.
         zig: Label or path of the program that compiles and links.
         library: string, the library; below `work`, parts are made that are of no use afterwards.
         stub: string, the file to make, which is called as the library is.
-        floors: dict of string, the newest version allowed of each family, e.g. `{"GLIBCXX": "3.4.24"}`.
+        max_symbol_versions: dict of string, the newest version allowed of each family, e.g. `{"GLIBCXX": "3.4.24"}`.
         cpu: string, that the library is for.
     """
     soname = stub.rpartition("/")[2]
@@ -81,7 +81,7 @@ def versioned_stub(rctx, zig, library, stub, floors, cpu = CPU):
     run(
         rctx,
         [host_python(rctx), "-I", rctx.path(_STUBS), rctx.path(library), "work/stub.s", "work/stub.map"] +
-        ["%s=%s" % (family, floor) for family, floor in floors.items()],
+        ["%s=%s" % (family, newest) for family, newest in max_symbol_versions.items()],
         "Reading the symbols of " + soname,
     )
     run(rctx, [program, "clang", "--target=" + triple(cpu), "-c", "work/stub.s", "-o", "work/stub.o"], what)

@@ -1,6 +1,6 @@
 """Write the assembly and version script of a stub for a shared library, limited to old symbol versions.
 
-A library that is linked against the stub can only ask for symbols that every system since the floor has. Run by the
+A library that is linked against the stub can only ask for symbols that every system with these versions has. Run by the
 repository rule of the C++ toolchain with the host's Python; uses the standard library alone.
 
     python3 stubs.py LIBRARY OUT.s OUT.map NAME=FLOOR...     e.g. GLIBCXX=3.4.24 CXXABI=1.3.11
@@ -95,7 +95,7 @@ def symbols(elf: bytes) -> Iterator[Symbol]:
 
 
 def allowed(version: str, max_symbol_versions: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether a version, e.g. `GLIBCXX_3.4.21`, is one of a family and no newer than its floor."""
+    """Whether a version, e.g. `GLIBCXX_3.4.21`, is one of a family and not too new."""
     family, _, number = version.partition("_")
     parts = number.split(".")
     return (
@@ -106,7 +106,7 @@ def allowed(version: str, max_symbol_versions: Mapping[str, tuple[int, ...]]) ->
 
 
 def stub(elf: bytes, max_symbol_versions: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
-    """Assembly and version script of a stub with the symbols whose default version is at most the floor.
+    """Assembly and version script of a stub with the symbols whose default version is allowed.
 
     Args:
         elf: the whole shared library.

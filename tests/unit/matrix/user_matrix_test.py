@@ -36,7 +36,7 @@ release = "2.15.9"
 cxx-standard = 20
 abis = ["cxx11"]
 backends = ["cpu"]
-bundled = true
+default = true
 """
 CUDA = """[[cuda]]
 version = "12.7"
@@ -46,7 +46,9 @@ host = "0.12.1"
 max-clang = 18
 runtime = "libcudart.so.12"
 run-here = true
-archives = [{ layout = "headers", wheel = "nvidia-cuda-runtime-cu12==12.7.1", slim = ["nvidia/{component}/include/"] }]
+archives = [
+    { layout = "headers", wheel = "nvidia-cuda-runtime-cu12==12.7.1", members = ["nvidia/{component}/include/"] },
+]
 """
 CUTLASS = """[[cutlass]]
 version = "4.5"
@@ -367,7 +369,7 @@ def test_the_option_names_the_file(
         (CUDA.replace('["8.0"]', '["nope"]'), [Code.BAD_VALUE]),
         (CUDA.replace("libcudart.so.12", "a')"), [Code.BAD_VALUE]),
         (CUDA.replace("18", str(10**23)), [Code.BAD_VALUE]),
-        (CUDA.replace('slim = ["nvidia/{component}/include/"]', "slim = 5"), [Code.WRONG_TYPE]),
+        (CUDA.replace('members = ["nvidia/{component}/include/"]', "members = 5"), [Code.WRONG_TYPE]),
         (CUDA.replace('layout = "headers"', "layout = []"), [Code.WRONG_TYPE]),
         (CUDA.replace("0.12.1", "0.14.1"), [Code.BAD_VALUE]),
         (CUDA.replace("0.12.1", "0.1"), [Code.BAD_VALUE]),
@@ -378,8 +380,8 @@ def test_the_option_names_the_file(
         (CUDA.replace("nvidia-cuda-runtime-cu12==", "=="), [Code.MISSING_KEY]),
         (CUDA.replace("{component}", "{foo}"), [Code.BAD_VALUE]),
         (CUDA.replace("{component}", "{"), [Code.BAD_VALUE]),
-        (TORCH.replace("bundled", 'named = ["cpu"]\nbundled'), [Code.BAD_VALUE]),
-        (re.sub(r"archives = .*", 'archives = ["x"]', CUDA), [Code.BAD_VALUE]),
+        (TORCH.replace("default", 'on-request = ["cpu"]\ndefault'), [Code.BAD_VALUE]),
+        (re.sub(r"(?s)archives = .*", 'archives = ["x"]', CUDA), [Code.BAD_VALUE]),
     ],
 )
 def test_what_is_wrong_is_said(own: Callable[[str], Path], text: str, expected: list[Code]) -> None:
@@ -431,3 +433,22 @@ def test_a_matrix_that_is_a_directory(capsys: pytest.CaptureFixture[str]) -> Non
     for command in ("check", "build"):
         assert __main__.main([command, str(project), "--matrix", "/"]) == 2
         assert "cannot read the matrix /: Is a directory" in capsys.readouterr().err
+
+
+def test_keys_of_an_older_release_are_read_with_a_warning(own: Callable[[str], Path]) -> None:
+    new = TORCH.replace("default", 'on-request = ["cu130"]\ndefault') + CUDA
+    old = new.replace("default = true", "bundled = true").replace("on-request", "named").replace("members", "slim")
+    said: list[str] = []
+    path = own(old)
+    assert Releases(path, said.append).matrix == Releases(own(new)).matrix
+    assert [text.removeprefix(f"{path}: ").partition(";")[0] for text in said] == [
+        "`bundled` is called `default` now",
+        "`named` is called `on-request` now",
+        "`slim` is called `members` now",
+    ]
+
+
+def test_a_key_under_both_names_is_unknown(own: Callable[[str], Path]) -> None:
+    with pytest.raises(DriverError) as caught:
+        _ = Releases(own(TORCH + "bundled = false\n")).matrix
+    assert [one.code for one in caught.value.diagnostics] == [Code.UNKNOWN_KEY]
