@@ -18,9 +18,10 @@ from py_driver.system.cache import cache_root
 from py_driver.system.memory import action_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from py_driver.bazel.events import Events
     from py_driver.bazel.find import Bazel
     from py_driver.bazel.run import Completed, Explain
     from py_driver.output import Output
@@ -210,6 +211,7 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
     check: bool = True,
     explain: Explain | None = None,
     planned: float = 0.0,
+    watch: Callable[[Events], None] | None = None,
 ) -> Completed:
     """Let Bazel build targets.
 
@@ -223,6 +225,7 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
         check: raise the failure, instead of returning it.
         explain: says what actions that failed are about.
         planned: seconds that the actions are expected to take; 0 if that is not known.
+        watch: is called with what is built so far, now and then while Bazel runs.
 
     Raises:
         DriverError: see `py_driver.bazel.run`.
@@ -230,5 +233,14 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
     args = ["build", "--experimental_convenience_symlinks=ignore", *options, *labels]
     environment = {_PYTHON_VARIABLE: os.environ.get(_PYTHON_VARIABLE, sys.executable)}
     return run_bazel(
-        bazel, args, root, output, env=environment, title=title, check=check, explain=explain, planned=planned
+        bazel,
+        args,
+        root,
+        output,
+        env=environment,
+        title=title,
+        check=check,
+        explain=explain,
+        planned=planned,
+        watch=watch,
     )

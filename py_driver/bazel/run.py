@@ -8,9 +8,10 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -65,6 +66,8 @@ _OPTIONS = (
 _PLAIN = ("--curses=no",)
 _LIVE = ("--curses=yes", f"--ui_actions_shown={ACTIONS_SHOWN}", "--terminal_columns=1000")
 """Each action that runs has a line of its own, and none is cut."""
+_WATCH_SECONDS = 20
+"""How often the events are read while Bazel runs: those of ten thousand actions take a tenth of a second."""
 _LABELS_SHOWN = 5
 _LINES_SHOWN = 6
 _REMOTE = (34, _LOST)
@@ -135,6 +138,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     check: bool = True,
     explain: Explain | None = None,
     planned: float = 0.0,
+    watch: Callable[[Events], None] | None = None,
 ) -> Completed:
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
@@ -151,6 +155,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         check: raise the failure, instead of returning it.
         explain: says what actions that failed are about; without it, their errors are shown as Bazel wrote them.
         planned: seconds that the actions are expected to take; 0 if that is not known.
+        watch: is called with what is built so far, now and then while Bazel runs.
 
     Returns:
         What came of it.
@@ -172,8 +177,9 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         events, tried = Events(), 0
         while True:
             console = Console(output, task, planned, workers)
+            lines = _Lines(console, events_file, watch)
             try:
-                exit_code = _called(bazel, command, cwd, environment, stdout_file, console, output)
+                exit_code = _called(bazel, command, cwd, environment, stdout_file, lines, output)
             except KeyboardInterrupt:
                 raise Stopped(merged(events, read_events(events_file))) from None
             events = merged(events, read_events(events_file))
@@ -197,7 +203,7 @@ def _called(  # noqa: PLR0913  (what is called, where, and who reads it)
     cwd: Path,
     environment: Mapping[str, str],
     stdout_file: Path,
-    console: Console,
+    lines: _Lines,
     output: Output,
 ) -> int:
     """Call Bazel, and read what it writes until it ends; its exit code."""
@@ -214,7 +220,7 @@ def _called(  # noqa: PLR0913  (what is called, where, and who reads it)
             )
         except OSError as problem:
             raise error(Code.NO_BAZEL, f"{bazel.path} cannot be run: {problem.strerror}") from problem
-        return _follow(process, console, output, let_signals_come)
+        return _follow(process, lines, output, let_signals_come)
 
 
 def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
@@ -266,7 +272,7 @@ def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:
 
 
 def _follow(
-    process: subprocess.Popen[bytes], console: Console, output: Output, let_signals_come: Callable[[], None]
+    process: subprocess.Popen[bytes], lines: _Lines, output: Output, let_signals_come: Callable[[], None]
 ) -> int:
     """Read what Bazel writes until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL.
 
@@ -280,7 +286,7 @@ def _follow(
         while True:
             try:
                 let_signals_come()
-                _read(process, console)
+                lines.read(process)
                 exit_code = process.wait()
             except KeyboardInterrupt:
                 interrupted = True
@@ -293,10 +299,29 @@ def _follow(
                 return exit_code
 
 
-def _read(process: subprocess.Popen[bytes], console: Console) -> None:
-    if process.stderr is not None:
-        for line in process.stderr:
-            console.feed(line.decode(errors="replace").rstrip("\r\n"))
+@dataclass(slots=True)
+class _Lines:
+    """Reads what Bazel writes.
+
+    Attributes:
+        console: shows it.
+        events_file: where Bazel writes its events meanwhile.
+        watch: see `run`.
+        last: when that was called, in seconds of `time.monotonic`.
+    """
+
+    console: Console
+    events_file: Path
+    watch: Callable[[Events], None] | None
+    last: float = field(default_factory=time.monotonic)
+
+    def read(self, process: subprocess.Popen[bytes]) -> None:
+        """Read all that a process writes to stderr."""
+        for line in process.stderr or ():
+            self.console.feed(line.decode(errors="replace").rstrip("\r\n"))
+            if self.watch is not None and time.monotonic() - self.last > _WATCH_SECONDS:
+                self.watch(read_events(self.events_file))
+                self.last = time.monotonic()
 
 
 def _failure(exit_code: int, console: Console, events: Events, output: Output, explain: Explain | None) -> DriverError:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.actions.begun import Beginning, known_history, remembered
-from py_driver.actions.estimate import Estimate, Work, describe, doubt, estimate, learned, together, without_load
+from py_driver.actions.begun import Beginning, remembered
+from py_driver.actions.estimate import Estimate, Work, learned, together, without_load
 from py_driver.actions.executed import VariantActions, places_of
-from py_driver.actions.expected import Settings, expected_actions
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
-from py_driver.bazel.invocation import HEADERS, Choices, Headers, kept_results
+from py_driver.bazel.invocation import Choices
+from py_driver.building.ahead import look_ahead, say_plan, say_untested
 from py_driver.building.batches import batches, free_first, placed
 from py_driver.building.collect import check_place, collect
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.selection import choose, made_from, other_openmp, unsplit
+from py_driver.building.selection import choose, made_from, other_openmp
 from py_driver.building.session import session
 from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
 from py_driver.errors import DriverError
-from py_driver.matrix.installation import rules_digest
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
 from py_driver.output import counted
@@ -31,11 +31,10 @@ from py_driver.plan.plan import plan_directory
 from py_driver.reporting.report_page import check_page, write_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from py_driver.actions.estimate import History
     from py_driver.actions.executed import Place, VariantAction
-    from py_driver.actions.expected import ExpectedAction
+    from py_driver.building.ahead import Ahead
     from py_driver.building.batches import Placed
     from py_driver.building.session import Batch, Outcome
     from py_driver.matrix.lock import Lock
@@ -70,21 +69,6 @@ class Options:
     change: Callable[[Plan], Plan] | None = None
     checked: str = ""
     choices: Choices = field(default_factory=Choices)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ahead:
-    """What is expected of the build of a project.
-
-    Attributes:
-        actions: its compile actions.
-        history: what its earlier builds did.
-        estimate: what this one will do.
-    """
-
-    actions: Sequence[ExpectedAction]
-    history: History
-    estimate: Estimate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +186,7 @@ def build_all(projects: Sequence[Prepared], releases: Releases, output: Output, 
         DriverError: what is wrong for all of them: there is no Bazel, say; INTERRUPTED.
     """
     results: dict[Path, Result] = {}
-    say_untested([variant for project in projects for variant in project.chosen], releases, output, options)
+    say_untested([variant for project in projects for variant in project.chosen], releases, output, options.choices)
     for batch in (part for every in batches(projects) for part in free_first(every)):
         with placed(batch, releases, output, gcc=lambda _: options.choices.gcc) as (groups, failures):
             results |= failures
@@ -241,13 +225,6 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     )
 
 
-def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, options: Options) -> None:
-    """Say which nvccs compile monolithically although the others do not."""
-    whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
-    if whole:
-        output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
-
-
 def _build(
     group: Sequence[Placed[Prepared]], releases: Releases, output: Output, options: Options
 ) -> dict[Path, Result]:
@@ -259,7 +236,10 @@ def _build(
             output.say(
                 f"{bazel.running} builds run now; the actions of this one get {memory / 1000:.1f} GB (see --ram)"
             )
-        ahead = [look_ahead(entry.task, releases, choices, memory) for entry in group]
+        ahead = [
+            look_ahead(entry.task.directory, entry.task.plan, entry.task.chosen, releases, choices, memory)
+            for entry in group
+        ]
         modules = [entry.project.plan.module for entry in group]
         works = [Work(module, own.actions, own.history) for module, own in zip(modules, ahead, strict=True)]
         expected = ahead[0].estimate if len(works) == 1 else together(works, jobs=jobs, memory=memory)
@@ -278,6 +258,9 @@ def _build(
                 calls=any(entry.task.report for entry in group),
                 planned=expected.seconds,
                 checked=options.checked,
+                finished=lambda project, directories: _put_early(
+                    next(entry.task for entry in group if entry.project is project), releases.lock, directories, output
+                ),
             )
             for entry, own, outcome in zip(group, ahead, batch.outcomes(), strict=True):
                 try:
@@ -310,29 +293,6 @@ def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, 
     )
 
 
-def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
-    """Say what is expected of a build of some variants, and whether the machine may have too little memory for it."""
-    output.say(describe(ahead, variants, jobs))
-    if note := doubt(ahead, jobs, memory):
-        output.say(note)
-
-
-def look_ahead(prepared: Prepared, releases: Releases, choices: Choices, memory: int | None) -> Ahead:
-    """What is expected of a build.
-
-    Args:
-        prepared: what is to be built.
-        releases: to build for.
-        choices: how.
-        memory: what its actions may take together, in megabytes; None if that is not known.
-    """
-    actions = _expected(prepared.directory, prepared.plan, prepared.chosen, releases, choices)
-    history = known_history(prepared.plan.module) if kept_results().is_dir() else {}
-    return Ahead(
-        actions=actions, history=history, estimate=estimate(actions, history, jobs=choices.at_once(), memory=memory)
-    )
-
-
 def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[VariantActions]) -> tuple[Built, ...]:
     """Bring what was built of a project into its `build/`, or into the directory of builds for this machine alone.
 
@@ -345,14 +305,27 @@ def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[V
     Raises:
         DriverError: see `collect` and `true_names`.
     """
-    counts = {one.variant: one for one in counted}
+    counts = {own.variant: own for own in counted}
     variants = []
     for variant in prepared.chosen:
-        with true_names(root / counts[variant.name].directory, prepared.plan) as made:
-            remember(made, made_from(prepared.plan, variant, read_metadata(made) or {}, lock))
-            path, size = collect(made, prepared.place_of(made), variant.name)
+        path, size = _put(prepared, lock, variant, root / counts[variant.name].directory)
         variants.append(Built(variant=variant, path=path, size=size, actions=counts[variant.name]))
     return tuple(variants)
+
+
+def _put(prepared: Prepared, lock: Lock, variant: Variant, directory: Path) -> tuple[Path, int]:
+    """Bring one variant into its place: its directory there, and its size in bytes."""
+    with true_names(directory, prepared.plan) as named:
+        remember(named, made_from(prepared.plan, variant, read_metadata(named) or {}, lock))
+        return collect(named, prepared.place_of(named), variant.name)
+
+
+def _put_early(prepared: Prepared, lock: Lock, directories: Mapping[str, Path], output: Output) -> None:
+    """Bring a project into its place while Bazel builds others; what fails then is told at the end."""
+    with suppress(DriverError, OSError):
+        for variant in prepared.chosen:
+            _put(prepared, lock, variant, directories[variant.name])
+        output.say(f"{prepared.directory} is built")
 
 
 def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, VariantAction]]) -> None:
@@ -388,21 +361,3 @@ def _report(
     earlier = read_calls(plan.module)
     write_report(prepared.report, plan.name, counted, [action for _, action in placed], earlier, output)
     write_calls(plan.module, calls_of(placed, earlier, plan.sources))
-
-
-def _expected(
-    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices
-) -> list[ExpectedAction]:
-    """The compile actions that a build will need."""
-    chosen_settings = Settings(
-        split=choices.split,
-        whole=unsplit(chosen, releases.matrix),
-        needed=(choices.headers or HEADERS) is Headers.NEEDED,
-        gcc=choices.gcc,
-        standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
-        toolchains=releases.toolchain_digests,
-        rules=rules_digest(),
-    )
-    return expected_actions(
-        plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.actions.estimate import Estimate, Part, Work, by_variant, together
-from py_driver.building.build import look_ahead, say_plan, say_untested
+from py_driver.building.ahead import look_ahead, say_plan, say_untested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +43,12 @@ def dry_run(
     Returns:
         What is expected of all together, and of each project.
     """
-    say_untested([variant for project in projects for variant in project.chosen], releases, output, options)
+    say_untested([variant for project in projects for variant in project.chosen], releases, output, options.choices)
     choices = options.choices
     jobs, memory = choices.at_once(), choices.memory(running=1)
     works = []
     for project in projects:
-        ahead = look_ahead(project, releases, choices, memory)
+        ahead = look_ahead(project.directory, project.plan, project.chosen, releases, choices, memory)
         works.append(Work(str(project.directory), ahead.actions, ahead.history))
     expected = together(works, jobs=jobs, memory=memory)
     say_plan(expected, sum(len(project.chosen) for project in projects), jobs, memory, output)

@@ -19,9 +19,10 @@ from py_driver.diagnosing.messages import Messages
 from py_driver.errors import Code, Diagnostic, DriverError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from py_driver.actions.author_paths import BuiltProject
+    from py_driver.bazel.events import Events
     from py_driver.bazel.find import Bazel
     from py_driver.bazel.servers import Server
     from py_driver.bazel.spawns import Spawn
@@ -179,6 +180,7 @@ class Session:
         calls: bool = False,
         planned: float = 0.0,
         checked: str = "",
+        finished: Callable[[BuiltProject, Mapping[str, Path]], None] | None = None,
     ) -> Batch:
         """Build all variants of projects; of several, one that fails does not stop the others.
 
@@ -190,6 +192,8 @@ class Session:
             calls: whether to keep how each process was called.
             planned: seconds that the actions are expected to take; 0 if that is not known.
             checked: name of the session that looked just before this one whether files of toolchains have changed.
+            finished: is called with each project whose variants are all built while Bazel goes on with others, and
+                with the directories of these variants, by name.
 
         Raises:
             DriverError: Bazel could not be started; what fails later is in the result.
@@ -210,6 +214,7 @@ class Session:
                     check=False,
                     explain=messages.explain,
                     planned=planned,
+                    watch=_Finished(projects, self.root, finished) if finished and len(projects) > 1 else None,
                 )
             except Stopped as stopped:
                 failure = DriverError([Diagnostic(code=Code.INTERRUPTED, message="interrupted")])
@@ -236,6 +241,31 @@ class Session:
             return verifying(choices, self.running, self.output)
         options = building(choices, self.running, scratch, log, self.output)
         return [*options, *(without_check(self.bazel) if checked and checked == self.name else [])]
+
+
+@dataclass(slots=True)
+class _Finished:
+    """Finds projects whose variants are all built.
+
+    Attributes:
+        left: those of which some variant is not.
+        root: of the workspace.
+        tell: is called with each that is found, once.
+    """
+
+    left: Sequence[BuiltProject]
+    root: Path
+    tell: Callable[[BuiltProject, Mapping[str, Path]], None]
+
+    def __call__(self, events: Events) -> None:
+        """Look at what is built so far."""
+        records = read_records(events.groups.get("steps", ()))
+        root = events.exec_root or self.root
+        built = records.keys() - {label.lstrip("@") for label in events.failed}
+        done = [project for project in self.left if built >= project.variants.keys()]
+        self.left = [project for project in self.left if project not in done]
+        for project in done:
+            self.tell(project, {name: root / records[label]["directory"] for label, name in project.variants.items()})
 
 
 @contextmanager

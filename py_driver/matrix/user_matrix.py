@@ -70,7 +70,7 @@ _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
 _OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries"}
-_OLD_KEYS: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
+_OLD_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
 """Keys of 0.1 that are still read, and their names."""
 _LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
@@ -172,12 +172,12 @@ def _with_new_keys(table: Table, file: str) -> Iterator[str]:
                 continue
             archives = (release[key] for key in _ARCHIVE_LISTS if isinstance(release.get(key), list))
             for part in (release, *(archive for listed in archives for archive in listed)):
-                for old, new in _OLD_KEYS.items():
+                for old, new in _OLD_NAMES.items():
                     if isinstance(part, dict) and old in part and new not in part:
                         part[new] = part.pop(old)
                         renamed.add(old)
     for old in sorted(renamed):
-        yield f"{file}: `{old}` is called `{_OLD_KEYS[old]}` now; the next release does not know the old name"
+        yield f"{file}: `{old}` is called `{_OLD_NAMES[old]}` now; the next release does not know the old name"
 
 
 def _faults(table: Table, file: str) -> Iterator[Diagnostic]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).parents[2] / "py_driver"
 TEMPLATES = PACKAGE / "resources"
 
-LOOPS = {"one": 252, "some": 3, "made": 2, "given": 0, "place": 42, "said": 1, "those": 5, "whole": 0}
+LOOPS = {"one": 251, "some": 3, "made": 2, "given": 0, "place": 42, "said": 1, "those": 5, "whole": 0}
 """How many loops and comprehensions still run with a variable of that name; may only sink."""
 
-OTHERS = {"one": 69, "some": 4, "made": 76, "given": 5, "place": 106, "said": 48, "those": 2, "whole": 16}
+OTHERS = {"one": 69, "some": 4, "made": 75, "given": 5, "place": 106, "said": 48, "those": 2, "whole": 16}
 """How many other variables and parameters still have that name; may only sink."""
 
 
@@ -48,7 +48,7 @@ def test_vague_names_get_fewer(allowed: dict[str, int], loops: bool) -> None:  #
         if not path.is_relative_to(TEMPLATES):
             found += _counts(ast.parse(path.read_text(encoding="utf-8")), loops=loops)
     counts = {name: found[name] for name in allowed}
-    assert counts == allowed, "name what it is (CONTRIBUTING.md, Words); if fewer are left, lower the number"
+    assert counts == allowed, "name what it is (STYLE.md, Names); if fewer are left, lower the number"
 
 
 def test_every_way_to_bind_a_name_is_counted() -> None:

@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sections import CPU, GENERAL, TORCH, make
@@ -41,6 +41,7 @@ class Said:
         failure: what a build in which some do ends with.
         unanalysed: whether those that fail have no record either.
         content: of each metadata.json; empty for the name of the package.
+        early: the projects that have a variant in `build/` each time that Bazel has finished a target.
     """
 
     def __init__(self, place: Path) -> None:
@@ -50,8 +51,16 @@ class Said:
         self.failure = [Diagnostic(code=Code.BUILD_FAILED, message="the build failed", help="less at once")]
         self.unanalysed = False
         self.content = ""
+        self.early: list[list[str]] = []
 
-    def build(self, _bazel: Bazel, _root: Path, labels: list[str], _output: Output, **options: object) -> Completed:
+    def build(
+        self,
+        _bazel: Bazel,
+        _root: Path,
+        labels: list[str],
+        _output: Output,
+        **options: Any,  # noqa: ANN401  (as it has)
+    ) -> Completed:
         """As `invocation.build`."""
         assert options["check"] is False
         several = len({label.partition(":")[0] for label in labels}) > 1
@@ -71,6 +80,11 @@ class Said:
         failed = tuple(f"@@{label}" for label in labels if label in self.failing)
         ran = {f"bazel-out/k8/bin/projects/{name}/c.objects/c.cpp.o": () for name in ("one", "three")}
         events = Events(failed=failed, groups={"steps": tuple(records)}, exec_root=self.place, completed=ran)
+        watch = options["watch"]
+        assert (watch is not None) is several
+        for count in range(len(records)) if watch else ():
+            watch(replace(events, groups={"steps": tuple(records[: count + 1])}))
+            self.early.append(sorted(path.parts[-3] for path in self.place.parent.glob("*/build/*")))
         failure = DriverError(self.failure) if failed else None
         return Completed(stdout="", events=events, failure=failure)
 
@@ -145,6 +159,17 @@ def test_one_call_for_all(bazel: Said, project: Callable[..., Prepared], capsys:
         assert json.loads((variant.path / "metadata.json").read_text()) == f"projects/{name}"
         assert (variant.actions.run, variant.actions.cached) == ((0, 1) if name == "two" else (1, 0))
     assert "plan: 3 variants, " in capsys.readouterr().err
+
+
+def test_a_project_need_not_wait_for_others(
+    bazel: Said, project: Callable[..., Prepared], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bazel.failing = {f"//projects/two:{CPU213}"}
+    projects = [project(name) for name in ("one", "two", "three")]
+    build(*projects)
+    assert bazel.early == [["one"], ["one"], ["one", "three"]]
+    err = capsys.readouterr().err
+    assert [err.count(f"{prepared.directory} is built\n") for prepared in projects] == [1, 0, 1]
 
 
 @pytest.mark.parametrize("unanalysed", [True, False])

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from py_driver import __main__
-from py_driver.building import batches, build
+from py_driver.building import ahead, batches, build
 from py_driver.errors import Code, error
 from py_driver.fetch import prefetch
 
@@ -44,7 +44,7 @@ def no_bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(batches, "find_bazel", lambda *_: None)
     monkeypatch.setattr(build, "session", lambda *_: nullcontext(SimpleNamespace(running=1)))
-    monkeypatch.setattr(build, "estimate", enough)
+    monkeypatch.setattr(ahead, "estimate", enough)
     for module in (batches, prefetch):
         monkeypatch.setattr(module, "fetch_all", lambda *_, **__: [])
 

@@ -1,0 +1,91 @@
+"""The expectations of a build, before Bazel runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from py_driver.actions.begun import known_history
+from py_driver.actions.estimate import Estimate, describe, doubt, estimate
+from py_driver.actions.expected import Settings, expected_actions
+from py_driver.bazel.invocation import HEADERS, Choices, Headers, kept_results
+from py_driver.building.selection import unsplit
+from py_driver.matrix.installation import rules_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.actions.estimate import History
+    from py_driver.actions.expected import ExpectedAction
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan, Variant
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ahead:
+    """What is expected of the build of a project.
+
+    Attributes:
+        actions: its compile actions.
+        history: what its earlier builds did.
+        estimate: what this one will do.
+    """
+
+    actions: Sequence[ExpectedAction]
+    history: History
+    estimate: Estimate
+
+
+def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, choices: Choices) -> None:
+    """Say which nvccs compile monolithically although the others do not."""
+    whole = unsplit(chosen, releases.matrix) if choices.split else ()
+    if whole:
+        output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
+
+
+def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
+    """Say what is expected of a build of some variants, and whether the machine may have too little memory for it."""
+    output.say(describe(ahead, variants, jobs))
+    if note := doubt(ahead, jobs, memory):
+        output.say(note)
+
+
+def look_ahead(  # noqa: PLR0913  (what, for whom and how)
+    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices, memory: int | None
+) -> Ahead:
+    """What is expected of a build.
+
+    Args:
+        directory: of the project.
+        plan: of it.
+        chosen: the variants to build.
+        releases: to build for.
+        releases: to build for.
+        choices: how.
+        memory: what its actions may take together, in megabytes; None if that is not known.
+    """
+    actions = _expected(directory, plan, chosen, releases, choices)
+    history = known_history(plan.module) if kept_results().is_dir() else {}
+    return Ahead(
+        actions=actions, history=history, estimate=estimate(actions, history, jobs=choices.at_once(), memory=memory)
+    )
+
+
+def _expected(
+    directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices
+) -> list[ExpectedAction]:
+    """The compile actions that a build will need."""
+    chosen_settings = Settings(
+        split=choices.split,
+        whole=unsplit(chosen, releases.matrix),
+        needed=(choices.headers or HEADERS) is Headers.NEEDED,
+        gcc=choices.gcc,
+        standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
+        toolchains=releases.toolchain_digests,
+        rules=rules_digest(),
+    )
+    return expected_actions(
+        plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings
+    )
