@@ -147,15 +147,15 @@ class Prepared:
     local: bool = False
     into: str = ""
 
-    def place_of(self, made: Path) -> Path:
+    def place_of(self, variant: Path) -> Path:
         """The directory that a variant goes into.
 
         Args:
-            made: the variant, as Bazel has it.
+            variant: the variant, as Bazel has it.
         """
         if not self.local:
             return self.directory / BUILD
-        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, made)
+        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, variant)
 
 
 Result = Build | DriverError
@@ -243,9 +243,11 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
 
 def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, options: Options) -> None:
     """Say which nvccs compile monolithically although the others do not."""
-    whole = unsplit(chosen, releases.matrix) if options.choices.split else ()
-    if whole:
-        output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
+    untested = unsplit(chosen, releases.matrix) if options.choices.split else ()
+    if untested:
+        output.say(
+            f"note: nvcc {', '.join(untested)} compiles monolithically: it is untested, and its phases are unknown"
+        )
 
 
 def _build(
@@ -345,12 +347,12 @@ def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[V
     Raises:
         DriverError: see `collect` and `true_names`.
     """
-    counts = {one.variant: one for one in counted}
+    counts = {counts.variant: counts for counts in counted}
     variants = []
     for variant in prepared.chosen:
-        with true_names(root / counts[variant.name].directory, prepared.plan) as made:
-            remember(made, made_from(prepared.plan, variant, read_metadata(made) or {}, lock))
-            path, size = collect(made, prepared.place_of(made), variant.name)
+        with true_names(root / counts[variant.name].directory, prepared.plan) as named:
+            remember(named, made_from(prepared.plan, variant, read_metadata(named) or {}, lock))
+            path, size = collect(named, prepared.place_of(named), variant.name)
         variants.append(Built(variant=variant, path=path, size=size, actions=counts[variant.name]))
     return tuple(variants)
 
