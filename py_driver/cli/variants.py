@@ -119,7 +119,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         }
         for variant in plan.variants
     ]
-    excluded = [{"variant": spell(pair.configuration), "reason": pair.reason} for pair in plan.excluded]
+    excluded = [{"variant": spell(exclusion.configuration), "reason": exclusion.reason} for exclusion in plan.excluded]
     return {"name": plan.name, "variants": variants, "left": excluded, "notes": [note.as_json() for note in plan.notes]}
 
 

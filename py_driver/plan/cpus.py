@@ -80,11 +80,11 @@ def sections_for(manifest: Manifest, sections: Sequence[Kernel], cpu: str | None
     of_torch = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
     bound = {section.title: _bound_section(section) for section in sections}
     foreign = [
-        section
-        for section in [*of_torch, *(section for listed in bound.values() for section in listed)]
-        if section.cpu != cpu
+        bound_flag
+        for bound_flag in [*of_torch, *(bound_flag for listed in bound.values() for bound_flag in listed)]
+        if bound_flag.cpu != cpu
     ]
-    kept = tuple(section for section in sections if all(by_name.cpu == cpu for by_name in bound[section.title]))
+    kept = tuple(section for section in sections if all(bound_flag.cpu == cpu for bound_flag in bound[section.title]))
     is_replaced = any(bound[section.title] for section in kept)
     if foreign and (foreign[0] in of_torch or not is_replaced):
         first = foreign[0]

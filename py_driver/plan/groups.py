@@ -164,5 +164,5 @@ def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ..
 def _archs(manifest: Manifest, group: SourceGroup, configuration: Configuration, matrix: Matrix) -> Archs | None:
     """The GPU architectures of a group in a variant: of the sections that list its sources, or of all."""
     found = chosen_archs(manifest, configuration, group.sections or sections_of(manifest, configuration), matrix)
-    archs = [archs for archs in found if archs is not None]
+    archs = [choice for choice in found if choice is not None]
     return united(archs) if archs else None

@@ -151,7 +151,9 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
     manifest = project.manifest
     variants, excluded = _variants(manifest, matrix)
     if not variants:
-        reasons = "; ".join(dict.fromkeys(pair.reason for pair in excluded)) or "none of its backends is built yet"
+        reasons = (
+            "; ".join(dict.fromkeys(exclusion.reason for exclusion in excluded)) or "none of its backends is built yet"
+        )
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
     families = tuple(dict.fromkeys(variant.configuration.family for variant in variants))
@@ -202,7 +204,7 @@ def _place(span: Span | None) -> tuple[int, int]:
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Excluded, ...]]:
     """The variants that are built, default ones first and noarch ones last, and those that are not."""
     variants, excluded = [], []
-    aot = {section for section in manifest.built if compiles(manifest, section)}
+    aot = {backend for backend in manifest.built if compiles(manifest, backend)}
     chosen_for: dict[tuple[str, str | None], list[Archs | None]] = {}
     compiled: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
