@@ -104,7 +104,7 @@ def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: in
             told, shown = 0.0, None
             before, found = _look(queue, number, places)
             while found is None:
-                now = [(turn.process, turn.place) for turn in before]
+                now = [(earlier.process, earlier.place) for earlier in before]
                 if now != shown or time.monotonic() - told >= _AGAIN_SECONDS:
                     waiting(before)
                     told, shown = time.monotonic(), now
