@@ -241,13 +241,13 @@ class _Reader:
     def _constraints(self, known: set[str]) -> Iterator[Expression]:
         for name, text in self._mapping("constraints", {}).items():
             try:
-                made = Expression(text if isinstance(text, str) else repr(text))
+                condition = Expression(text if isinstance(text, str) else repr(text))
             except ValueError as problem:
                 raise self._wrong(Code.BAD_VALUE, f"`{name}` in [constraints]: {problem}") from None
-            if unknown := sorted(made.names - known):
+            if unknown := sorted(condition.names - known):
                 message = f"`{name}` in [constraints] has the unknown name `{unknown[0]}`"
                 raise self._wrong(Code.BAD_VALUE, message, did_you_mean(unknown[0], sorted(known)))
-            yield made
+            yield condition
 
     def _cases(self) -> tuple[tuple[str, ...], tuple[Case, ...]]:
         shapes = self._mapping("cases").get("shapes")
