@@ -179,16 +179,16 @@ def as_json(diagnostic: Diagnostic) -> dict[str, Any]:
     `line` and `column` are 0 where it told none.
     """
     span = diagnostic.span
-    place: dict[str, Any] = {}
+    location: dict[str, Any] = {}
     if span is not None:
-        place = {"file": span.file, "line": span.line, "column": span.column, "length": span.length}
+        location = {"file": span.file, "line": span.line, "column": span.column, "length": span.length}
     if diagnostic.text:
-        place |= {"text": diagnostic.text, "variants": list(diagnostic.variants)}
+        location |= {"text": diagnostic.text, "variants": list(diagnostic.variants)}
     return {
         "code": diagnostic.code.number,
         "name": diagnostic.code.name.lower().replace("_", "-"),
         "message": diagnostic.message,
-        **place,
+        **location,
         "label": diagnostic.label,
         "help": diagnostic.help,
     }

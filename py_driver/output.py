@@ -63,9 +63,9 @@ def _wants_color(stream: IO[str], environ: Mapping[str, str]) -> bool:
 
 def terminal_width() -> int:
     """How many columns the terminal has; 80 where there is none. COLUMNS wins, as elsewhere."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given):
-        return int(given)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or _NO_TERMINAL
     except (OSError, ValueError):
@@ -125,12 +125,14 @@ def annotation(
     if span is not None and os.path.lexists(span.file):
         properties = {"file": _in_repository(span.file), "line": span.line, "col": span.column}
     elif span is not None:
-        message = ":".join(str(one) for one in (span.file, span.line, span.column) if one) + f": {message}"
+        message = ":".join(str(part) for part in (span.file, span.line, span.column) if part) + f": {message}"
     # The runner undoes this. A carriage return is no printable character, and `:` and `,` end a property.
     data = "%0A".join(printable(line).replace("%", "%25") for line in message.split("\n"))
     ends = str.maketrans({"%": "%25", ":": "%3A", ",": "%2C"})
-    known = {name: printable(str(one)).translate(ends) for name, one in {**properties, "title": title}.items() if one}
-    return f"::{level}{' ' if known else ''}{','.join(f'{name}={one}' for name, one in known.items())}::{data}"
+    known = {
+        name: printable(str(value)).translate(ends) for name, value in {**properties, "title": title}.items() if value
+    }
+    return f"::{level}{' ' if known else ''}{','.join(f'{name}={value}' for name, value in known.items())}::{data}"
 
 
 def _annotated(d: Diagnostic) -> str:
@@ -315,9 +317,9 @@ class Output:
     def _compiler_line(self, line: str) -> str:
         """A line of a compiler, coloured by its form."""
         if match := _COMPILER_HEAD.match(line):
-            place, word, message = match.groups()
+            location, word, message = match.groups()
             style = "red" if "error" in word or "fatal" in word else _SEVERITY_STYLES.get(word.split()[0], "blue")
-            return self._style(self._err, place, "bold") + self._style(self._err, word, style) + message
+            return self._style(self._err, location, "bold") + self._style(self._err, word, style) + message
         return self._style(self._err, line, "green") if _COMPILER_CARET.match(line) else line
 
     def fail(self, failure: DriverError) -> None:

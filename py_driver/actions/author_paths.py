@@ -157,7 +157,7 @@ class AuthorPaths:
             before, name = match["before"] or "", match["path"]
             if self.file(name, own):
                 return before + self.shown(name, own) + path[match.end() :]
-        return _ANYWHERE.sub(lambda one: self._translated(one[0]), path)
+        return _ANYWHERE.sub(lambda match: self._translated(match[0]), path)
 
     def _translated(self, path: str) -> str:
         """A path in the middle of a text, where only what names the workspace or a toolchain is one for sure."""
@@ -165,8 +165,8 @@ class AuthorPaths:
         if inside.startswith("external/") or any(
             project.prefix and inside.startswith(project.prefix) for project in self.projects
         ):
-            if made := self.made(path):
-                return made.source
+            if origin := self.made(path):
+                return origin.source
             return self.shown(path, None)
         return path
 
@@ -181,13 +181,14 @@ class AuthorPaths:
 
     def source_of(self, output: str) -> str:
         """What an object is made from: `relu/cpu.cpp, of [kernel.cpu]`; empty if that is unknown."""
-        made = self.made(output)
+        origin = self.made(output)
         project = next(
-            (built_project for built_project in self.projects if made and made.source in built_project.plan.files), None
+            (built_project for built_project in self.projects if origin and origin.source in built_project.plan.files),
+            None,
         )
-        if made is None or project is None:
+        if origin is None or project is None:
             return ""
-        return f"{project.directory / made.source}, of {section_of(project, made.section)}"
+        return f"{project.directory / origin.source}, of {section_of(project, origin.section)}"
 
     def text_of(self, project: BuiltProject, name: str, line: int) -> str | None:
         """A line of a file of a project; None if there is no such line."""
@@ -196,11 +197,12 @@ class AuthorPaths:
 
     def lines_with(self, output: str, word: str) -> list[int]:
         """The lines with a word in the source that an object is made from; none of an unknown one."""
-        made = self.made(output)
+        origin = self.made(output)
         project = next(
-            (built_project for built_project in self.projects if made and made.source in built_project.plan.files), None
+            (built_project for built_project in self.projects if origin and origin.source in built_project.plan.files),
+            None,
         )
-        return [] if made is None or project is None else self.lines_of(project, made.source, word)
+        return [] if origin is None or project is None else self.lines_of(project, origin.source, word)
 
     def lines_of(self, project: BuiltProject, name: str, word: str) -> list[int]:
         """The lines with a word in a file of a project."""

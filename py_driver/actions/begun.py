@@ -67,23 +67,23 @@ def remembered(projects: Sequence[Beginning], base: Path | None) -> Iterator[Log
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    place = cache_root() / "history"
-    log = Log(place / f"{os.getpid()}-{secrets.token_hex(4)}.log", set())
-    with storage_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
+    directory = cache_root() / "history"
+    log = Log(directory / f"{os.getpid()}-{secrets.token_hex(4)}.log", set())
+    with storage_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
         for project in projects:
             _recover(project.module)
-            said = {"version": _VERSION, "log": str(log.path), "base": str(base or ""), **project._asdict()}
-            write(place / f"{project.module}{_KIND}", json.dumps(said).encode())
+            content = {"version": _VERSION, "log": str(log.path), "base": str(base or ""), **project._asdict()}
+            write(directory / f"{project.module}{_KIND}", json.dumps(content).encode())
     try:
         yield log
     finally:
         for project in projects:
             if project.module in log.known:
-                (place / f"{project.module}{_KIND}").unlink(missing_ok=True)
+                (directory / f"{project.module}{_KIND}").unlink(missing_ok=True)
             else:
                 _recover(project.module)
-        for part in place.glob(f"{log.path.name}*"):
+        for part in directory.glob(f"{log.path.name}*"):
             part.unlink(missing_ok=True)
 
 
@@ -106,22 +106,27 @@ def _recover(module: str) -> None:
         known = _with(history, begun)
         if known != history:
             write_history(module, known)
-        place = cache_root() / "history"
-        (place / f"{module}{_KIND}").unlink(missing_ok=True)
-        others = (_read(path.name.removesuffix(_KIND)) for path in place.glob(f"*{_KIND}"))
+        directory = cache_root() / "history"
+        (directory / f"{module}{_KIND}").unlink(missing_ok=True)
+        others = (_read(path.name.removesuffix(_KIND)) for path in directory.glob(f"*{_KIND}"))
         if not any(other and other["log"] == begun["log"] for other in others):
-            for part in place.glob(f"{glob.escape(Path(begun['log']).name)}*"):
+            for part in directory.glob(f"{glob.escape(Path(begun['log']).name)}*"):
                 part.unlink(missing_ok=True)
 
 
 def _read(module: str) -> dict[str, Any] | None:
     """What was written of a build that has begun; None if there is none, or it is none of ours."""
     try:
-        said = json.loads((cache_root() / "history" / f"{module}{_KIND}").read_text(encoding="utf-8"))
-        if said["version"] != _VERSION:
+        content = json.loads((cache_root() / "history" / f"{module}{_KIND}").read_text(encoding="utf-8"))
+        if content["version"] != _VERSION:
             return None
-        actions = [_action(*row) for row in said["actions"]]
-        return {"log": str(said["log"]), "base": str(said["base"]), "package": str(said["package"]), "actions": actions}
+        actions = [_action(*row) for row in content["actions"]]
+        return {
+            "log": str(content["log"]),
+            "base": str(content["base"]),
+            "package": str(content["package"]),
+            "actions": actions,
+        }
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -146,7 +151,7 @@ def _with(history: History, begun: dict[str, Any]) -> History:
     """A history with the actions of a build that have a record in its log."""
     actions: list[ExpectedAction] = begun["actions"]
     spawns = [*read_spawns(Path(begun["log"]))]
-    made = {path for spawn in spawns for path in spawn.outputs}
+    written = {path for spawn in spawns for path in spawn.outputs}
     records = []
     for variant in dict.fromkeys(action.variant for action in actions):
         pattern = f"execroot/*/bazel-out/*/bin/{glob.escape(begun['package'])}/{glob.escape(variant)}.steps.json"
@@ -156,9 +161,9 @@ def _with(history: History, begun: dict[str, Any]) -> History:
                 found.append(json.loads(path.read_text(encoding="utf-8")))
         # Of other configurations there may be records of earlier builds.
         if found:
-            records.append(max(found, key=lambda record: sum(path in made for path in record["steps"])))
+            records.append(max(found, key=lambda record: sum(path in written for path in record["steps"])))
     traced = trace_actions(records, {}, spawns)
-    done = [placed for placed in places_of(count_actions(records, traced), traced) if placed[1].path in made]
+    done = [placed for placed in places_of(count_actions(records, traced), traced) if placed[1].path in written]
     sources = {(place.split("|")[0], place.split("|")[1]) for place in history}
     new = learned(history, actions, done, sources | {(action.section, action.source) for action in actions})
     # How busy the machine was meanwhile, nobody knows.

@@ -122,19 +122,19 @@ def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimat
             runs alone.
     """
     judged = [*_judged(works)]
-    counts = Counter(one.did for one in judged)
-    priced = [one for one in judged if one.did is Did.RUN]
-    measured = sum(one.seconds for one in priced if one.measured)
+    counts = Counter(entry.did for entry in judged)
+    priced = [entry for entry in judged if entry.did is Did.RUN]
+    measured = sum(entry.seconds for entry in priced if entry.measured)
     seconds, peak = _simulate(priced, jobs, memory)
-    most = max((_most(one.action) for one in priced if _is_large(one.action)), default=0)
+    most = max((_most(entry.action) for entry in priced if _is_large(entry.action)), default=0)
     return Estimate(
         run=counts[Did.RUN],
         shared=counts[Did.SHARED],
         cached=counts[Did.CACHED],
         seconds=seconds,
         memory=peak if memory is not None else None,
-        measured=2 * measured >= sum(one.seconds for one in priced),
-        templates=sum(_is_large(one.action) and _most(one.action) == most for one in priced),
+        measured=2 * measured >= sum(entry.seconds for entry in priced),
+        templates=sum(_is_large(entry.action) and _most(entry.action) == most for entry in priced),
         most=most,
     )
 
@@ -235,8 +235,8 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     count = ahead.run + ahead.shared + ahead.cached
     actions = counted(count, "compile action")
     if not ahead.run:
-        said = f"{actions}: none has to run" if count else "nothing to compile"
-        return f"plan: {names}, {said}"
+        summary = f"{actions}: none has to run" if count else "nothing to compile"
+        return f"plan: {names}, {summary}"
     minutes, seconds = divmod(round(ahead.seconds), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
@@ -316,7 +316,7 @@ def _order(actions: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
             every = makers.get((project, action.variant, action.section, action.source, mnemonic), ())
             # Of a kind that has one for the source and one for each architecture, its own alone.
             own = [maker for maker in every if actions[maker].action.arch == action.arch]
-            for maker in own or [one for one in every if None in {action.arch, actions[one].action.arch}]:
+            for maker in own or [maker for maker in every if None in {action.arch, actions[maker].action.arch}]:
                 followers[maker].append(at)
                 waiting[at] += 1
     return followers, waiting

@@ -111,18 +111,18 @@ def trace_actions(
     Returns:
         The actions of the first variant, those of the second, and so on, in the order of the records.
     """
-    made: dict[str, Spawn] = {}
+    spawn_of: dict[str, Spawn] = {}
     for spawn in spawns:
         for path in spawn.outputs:
             # Of a build that was tried again, a process that ran may be found in a cache after that.
-            if spawn.seconds is not None or path not in made:
-                made[path] = spawn
-    ran = {spawn.key for spawn in made.values() if spawn.key and spawn.seconds is not None}
+            if spawn.seconds is not None or path not in spawn_of:
+                spawn_of[path] = spawn
+    ran = {spawn.key for spawn in spawn_of.values() if spawn.key and spawn.seconds is not None}
     seen: set[str] = set()
     traced = []
     for record in records:
         for path in record["steps"]:
-            own = made.get(path)
+            own = spawn_of.get(path)
             key = (own.key if own else "") or path
             seconds = own.seconds if own else 0.0 if path in completed else None
             did = Did.CACHED if seconds is None else Did.RUN
@@ -177,17 +177,21 @@ def place_of(action: VariantAction, directory: str, paths: Container[str]) -> Pl
     package = directory.partition("/bin/")[2].rpartition("/")[0]
     path = action.path.partition("/bin/")[2].removeprefix(f"{package}/" if package else "")
     section, _, rest = path.partition(".objects/")
-    made = {file: mnemonic for mnemonic, phase in phases().items() for file in phase.makes.values()}
-    if (found := _PHASE.fullmatch(rest)) and found[3] in made:
-        source, arch, mnemonic = found[1], found[2], made[found[3]]
+    mnemonics = {file: mnemonic for mnemonic, phase in phases().items() for file in phase.makes.values()}
+    if (found := _PHASE.fullmatch(rest)) and found[3] in mnemonics:
+        source, arch, mnemonic = found[1], found[2], mnemonics[found[3]]
     else:
         source, arch = rest.removesuffix(".o"), None
-        begun = (made[file] for file in made if f"{action.path.removesuffix('.o')}.phases/{file}" in paths)
-        whole = [way_of(source, owner_of(source) or BUILT["cpu"], whole=True)]
-        ways = set(next((phases()[one].ways for one in begun), whole))
-        mnemonic = next(one for one, phase in phases().items() if ways.intersection(phase.ways) and not phase.makes)
+        begun = (mnemonics[file] for file in mnemonics if f"{action.path.removesuffix('.o')}.phases/{file}" in paths)
+        unsplit = [way_of(source, owner_of(source) or BUILT["cpu"], monolithic=True)]
+        ways = set(next((phases()[mnemonic].ways for mnemonic in begun), unsplit))
+        mnemonic = next(
+            mnemonic for mnemonic, phase in phases().items() if ways.intersection(phase.ways) and not phase.makes
+        )
     named = action.spawn.mnemonic if action.spawn else ""
-    backend = next((one for one in TOOLKITS if arch and phases()[mnemonic].ways[0].startswith(one.way)), None)
+    backend = next(
+        (backend for backend in TOOLKITS if arch and phases()[mnemonic].ways[0].startswith(backend.way)), None
+    )
     return Place(
         source=source,
         section=section,

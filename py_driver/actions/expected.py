@@ -178,23 +178,25 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{configuration.torch}" if configuration.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
-    whole = not settings.split or version_of(backend) in settings.whole
+    monolithic = not settings.split or version_of(backend) in settings.whole
     archs = group.archs[backend].kept if backend in group.archs else ()
     names = tuple(map(BUILT[group.backend].label, archs))
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
     compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
     other = {TORCH: needs.torch or "", OPENMP: "gcc"}
     pinned = [other.get(depend, f"library {depend}") for depend in group.depends]
-    headers = [settings.toolchains.get(one) for one in pinned]
+    headers = [settings.toolchains.get(name) for name in pinned]
     gcc = settings.gcc or group.openmp
     narrow = settings.needed and not BUILT[group.backend].rewriter
     for source in group.sources:
         content = contents.of(group, source)
         seen = TorchHeaders.NONE
         if TORCH in group.depends and not configuration.stable:
-            by_other = whole if source.endswith(BUILT[group.backend].sources) else gcc or source.endswith(OTHER_SOURCES)
+            by_other = (
+                monolithic if source.endswith(BUILT[group.backend].sources) else gcc or source.endswith(OTHER_SOURCES)
+            )
             seen = TorchHeaders.NEEDED if narrow and not by_other else TorchHeaders.FULL
-        way = way_of(source, BUILT[group.backend], whole=whole, headers=seen)
+        way = way_of(source, BUILT[group.backend], monolithic=monolithic, headers=seen)
         is_cxx = way == "cxx" and not source.endswith(OTHER_SOURCES)
         used = [*compilers, settings.toolchains.get("gcc")] if gcc and is_cxx else compilers
         at_once = way == "cxx" and not (is_cxx and group.identity)
@@ -237,8 +239,8 @@ def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[s
                 continue
             phase = phases()[before]
             only = arch if "arch" in phase.makes and way not in phase.joined else None
-            for one in [only] if only or "source" in phase.makes else archs:
-                yield from until(before, one)
+            for input_arch in [only] if only or "source" in phase.makes else archs:
+                yield from until(before, input_arch)
         yield mnemonic, arch
 
     return dict.fromkeys(action for mnemonic in last_of(way) for action in until(mnemonic, None))

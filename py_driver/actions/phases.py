@@ -105,20 +105,20 @@ def has_text(text: str, mnemonic: str) -> bool:
     return any(way.partition("-")[0] in families for way in kind(mnemonic).ways)
 
 
-def way_of(source: str, backend: Backend, *, whole: bool, headers: TorchHeaders = TorchHeaders.NONE) -> str:
+def way_of(source: str, backend: Backend, *, monolithic: bool, headers: TorchHeaders = TorchHeaders.NONE) -> str:
     """How a source is compiled.
 
     Args:
         source: its path.
         backend: that it is for.
-        whole: whether compilers that could be split are not.
+        monolithic: whether compilers that could be split are not.
         headers: which of torch's it reads.
     """
     if not source.endswith(backend.sources):
         return "cxx"
     if not backend.in_phases:
         return backend.way
-    if whole:
+    if monolithic:
         return f"{backend.way}-monolithic"
     return f"{backend.way}-{headers.name.lower()}" if headers else backend.way
 

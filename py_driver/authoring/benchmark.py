@@ -62,19 +62,19 @@ def scripts_of(directory: Path) -> list[Path]:
     Raises:
         DriverError: FILE_MISSING if there is none.
     """
-    place = directory / BENCHMARKS
-    found = sorted(place.glob("benchmark*.py")) if place.is_dir() else []
+    scripts = directory / BENCHMARKS
+    found = sorted(scripts.glob("benchmark*.py")) if scripts.is_dir() else []
     if not found:
         advice = "write one with subclasses of kernels.benchmark.Benchmark, as `driver init` does"
-        raise error(Code.FILE_MISSING, f"{place} has no benchmark*.py", help=advice)
+        raise error(Code.FILE_MISSING, f"{scripts} has no benchmark*.py", help=advice)
     return [path.absolute() for path in found]
 
 
-def titles_of(made: DevBuild, scripts: Sequence[Path], python: str) -> list[str]:
+def titles_of(build: DevBuild, scripts: Sequence[Path], python: str) -> list[str]:
     """What the workloads of a project are called, in the order in which they run.
 
     Args:
-        made: a build of it.
+        build: a build of it.
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
 
@@ -84,20 +84,20 @@ def titles_of(made: DevBuild, scripts: Sequence[Path], python: str) -> list[str]
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         results = Path(name, "results")
         results.touch()
-        code, said = _worker(python, made, {**_asked([made], scripts, results, []), "list": True})
+        code, text = _worker(python, build, {**_asked([build], scripts, results, []), "list": True})
         values = _values(results)
     titles = next((value["titles"] for value in values if "titles" in value), None)
     if titles is None:
-        raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(said, code)}", help=_again(made))
+        raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(text, code)}", help=_again(build))
     if not titles:
-        raise _empty(made)
+        raise _empty(build)
     return [*titles]
 
 
-def _asked(made: Sequence[DevBuild], scripts: Sequence[Path], results: Path, done: Sequence[str]) -> dict[str, Any]:
+def _asked(builds: Sequence[DevBuild], scripts: Sequence[Path], results: Path, done: Sequence[str]) -> dict[str, Any]:
     """What the worker is told."""
     return {
-        "variants": [dev_build.as_json() for dev_build in made],
+        "variants": [dev_build.as_json() for dev_build in builds],
         "scripts": [str(script) for script in scripts],
         "results": str(results),
         "done": [*done],
@@ -117,16 +117,16 @@ def _values(results: Path) -> list[dict[str, Any]]:
     return values
 
 
-def _empty(made: DevBuild) -> DriverError:
-    message = f"{made.directory / BENCHMARKS} has no class with a benchmark_NAME"
+def _empty(build: DevBuild) -> DriverError:
+    message = f"{build.directory / BENCHMARKS} has no class with a benchmark_NAME"
     return error(Code.FILE_MISSING, message, help="write subclasses of kernels.benchmark.Benchmark there")
 
 
-def run_benchmarks(made: Sequence[DevBuild], scripts: Sequence[Path], python: str, output: Output) -> Benchmarks:
+def run_benchmarks(builds: Sequence[DevBuild], scripts: Sequence[Path], python: str, output: Output) -> Benchmarks:
     """Run benchmarks: every workload with each of the builds, side by side.
 
     Args:
-        made: the build in question, and others to compare it with.
+        builds: the build in question, and others to compare it with.
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
         output: where progress is shown.
@@ -141,8 +141,8 @@ def run_benchmarks(made: Sequence[DevBuild], scripts: Sequence[Path], python: st
         results = Path(name, "results")
         while True:
             results.write_bytes(b"")
-            asked = _asked(made, scripts, results, done)
-            code, said = _worker(python, made[0], asked)
+            asked = _asked(builds, scripts, results, done)
+            code, text = _worker(python, builds[0], asked)
             started, finished = "", None
             for value in _values(results):
                 machine = machine or value.get("machine", {})
@@ -153,24 +153,24 @@ def run_benchmarks(made: Sequence[DevBuild], scripts: Sequence[Path], python: st
             if finished is not None:
                 break
             if started in done or not started:
-                raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(said, code)}", help=_again(made[0]))
+                raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(text, code)}", help=_again(builds[0]))
             # A failure of the GPU is for good in that process; the workloads that are left get another one.
-            found.setdefault(started, {"workload": started, "verified": False, "problem": _last(said, code)})
+            found.setdefault(started, {"workload": started, "verified": False, "problem": _last(text, code)})
             done = [*found]
             task.update(f"{started} failed; going on with the next one")
         task.done(counted(len(found), "workload"))
     if not found:
-        raise _empty(made[0])
-    return Benchmarks(machine=machine, unique_id=made[0].unique_id, workloads=tuple(found.values()))
+        raise _empty(builds[0])
+    return Benchmarks(machine=machine, unique_id=builds[0].unique_id, workloads=tuple(found.values()))
 
 
-def _worker(python: str, made: DevBuild, asked: Mapping[str, Any]) -> tuple[int, str]:
+def _worker(python: str, build: DevBuild, asked: Mapping[str, Any]) -> tuple[int, str]:
     """Run the worker; its exit code, and what it wrote to stderr."""
     done = subprocess.run(
         [python, "-m", _WORKER],
         input=json.dumps(asked) + "\n",
-        env=environment(made, python),
-        cwd=made.directory,
+        env=environment(build, python),
+        cwd=build.directory,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -180,15 +180,15 @@ def _worker(python: str, made: DevBuild, asked: Mapping[str, Any]) -> tuple[int,
     return done.returncode, done.stderr
 
 
-def _last(said: str, code: int) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last(text: str, code: int) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     ended = f"the process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
     return f"{ended}; its last output: {lines[-1]}" if lines else ended
 
 
-def _again(made: DevBuild) -> str:
-    directory = shlex.quote(str(made.directory))
-    return f"check the import: driver run {directory} -- python -c 'import {made.module}'"
+def _again(build: DevBuild) -> str:
+    directory = shlex.quote(str(build.directory))
+    return f"check the import: driver run {directory} -- python -c 'import {build.module}'"
 
 
 def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Benchmarks:
@@ -229,12 +229,12 @@ def times_of(path: Path) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _client_form(one: Mapping[str, Any]) -> dict[str, Any]:
+def _client_form(workload: Mapping[str, Any]) -> dict[str, Any]:
     """A workload as the client writes it, milliseconds, with ours beside it."""
-    own = {key: value for key, value in one.items() if key not in {"samples_us", "trace"}}
-    if "times" not in one:
+    own = {key: value for key, value in workload.items() if key not in {"samples_us", "trace"}}
+    if "times" not in workload:
         return own
-    samples = sorted(value / 1000 for value in one["samples_us"])
+    samples = sorted(value / 1000 for value in workload["samples_us"])
     mean = sum(samples) / len(samples)
     quarter = len(samples) // 4
     low, high = samples[quarter], samples[-quarter - 1]

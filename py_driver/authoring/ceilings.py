@@ -26,18 +26,18 @@ _WORKER: Final = "rules_torch_kernels.ceilings"
 _TERA: Final = 1e12
 
 
-def ceilings(made: DevBuild, python: str, output: Output) -> Mapping[str, float]:
+def ceilings(build: DevBuild, python: str, output: Output) -> Mapping[str, float]:
     """The ceilings of this machine's GPU; none if the variant is for the CPU.
 
     Args:
-        made: what is compared with them.
+        build: what is compared with them.
         python: the interpreter, with torch.
         output: where progress is shown.
 
     Raises:
         DriverError: see `measured`.
     """
-    return {} if made.backend == "cpu" else measured(python, output)
+    return {} if build.backend == "cpu" else measured(python, output)
 
 
 def measured(python: str, output: Output, *, again: bool = False) -> Mapping[str, float]:
@@ -106,22 +106,22 @@ def _ask(python: str, *options: str) -> dict[str, Any]:
     return found
 
 
-def rate_of(one: Mapping[str, Any]) -> str:
+def rate_of(workload: Mapping[str, Any]) -> str:
     """What a workload achieves, e.g. `3.91 TB/s`; empty if it does not say how much it does."""
-    seconds = one["times"]["median_us"] / 1e6
-    if "flops" in one:
-        return _shown(one["flops"] / seconds, "FLOP/s")
-    return _shown(one["bytes"] / seconds, "B/s") if "bytes" in one else ""
+    seconds = workload["times"]["median_us"] / 1e6
+    if "flops" in workload:
+        return _shown(workload["flops"] / seconds, "FLOP/s")
+    return _shown(workload["bytes"] / seconds, "B/s") if "bytes" in workload else ""
 
 
 def _shown(value: float, unit: str) -> str:
     return f"{value / _TERA:.2f} T{unit}" if value >= _TERA / 10 else f"{value / _TERA * 1000:.2f} G{unit}"
 
 
-def share_of(one: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
+def share_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
     """Which share of the GPU's ceiling a workload achieves, e.g. `93 %`; empty if either is not known."""
-    seconds = one["times"]["median_us"] / 1e6
-    work, peak = ("flops", one.get("dtype")) if "flops" in one else ("bytes", COPY)
-    if work not in one or not peaks.get(str(peak)):
+    seconds = workload["times"]["median_us"] / 1e6
+    work, peak = ("flops", workload.get("dtype")) if "flops" in workload else ("bytes", COPY)
+    if work not in workload or not peaks.get(str(peak)):
         return ""
-    return f"{one[work] / seconds / peaks[str(peak)]:.0%}"
+    return f"{workload[work] / seconds / peaks[str(peak)]:.0%}"

@@ -220,14 +220,14 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     done = build(directory, [variant.name], releases, output, options)
     [built] = done.variants
     root = directory / DEV
-    made = replace(_made(directory, project, plan, built, done.seconds), kind=kind, server=done.server)
+    result = replace(_made(directory, project, plan, built, done.seconds), kind=kind, server=done.server)
     with writing(root):
         keep_from_git(root)
         if into:
-            return made
-        write(made.pointer, json.dumps(made.as_json(), indent=2).encode() + b"\n")
-        _prune(root, made.path.parent)
-    return made
+            return result
+        write(result.pointer, json.dumps(result.as_json(), indent=2).encode() + b"\n")
+        _prune(root, result.path.parent)
+    return result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,7 +258,7 @@ def local(directory: Path, machine: Machine, releases: Releases) -> Local:
     variant = local_variant(plan, machine.torch, machine.archs, machine.family)
     if machine.archs and _has_device_code(plan, variant):
         plan = narrowed(plan, machine.archs)
-        variant = next(one for one in plan.variants if one.configuration == variant.configuration)
+        variant = next(planned for planned in plan.variants if planned.configuration == variant.configuration)
     return Local(directory=directory, project=project, plan=plan, variant=variant)
 
 
@@ -307,11 +307,11 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
                         raise batch.completed.failure or AssertionError(label)
                     found[variant.suffix.removeprefix("-")] = why
                     continue
-                counts, place = built[variant.name], root / into / variant.suffix.removeprefix("-")
-                check_place(place)
+                counts, target = built[variant.name], root / into / variant.suffix.removeprefix("-")
+                check_place(target)
                 with true_names(batch.root / counts.directory, of.plan) as named:
-                    path, size = collect(named, place, spell(variant.configuration))
-                found[place.name] = Built(variant=variant, path=path, size=size, actions=counts)
+                    path, size = collect(named, target, spell(variant.configuration))
+                found[target.name] = Built(variant=variant, path=path, size=size, actions=counts)
     seconds = time.monotonic() - start
     with writing(root):
         keep_from_git(root)
@@ -327,13 +327,13 @@ def python_for(of: Local, machine: Machine, releases: Releases, output: Output) 
     return _python([of.variant.configuration], machine, releases, output)
 
 
-def python_of(made: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
+def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
     """An interpreter that has the machine's torch, the `kernels` client and pytest.
 
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
-    return _python([made.variant.configuration], machine, releases, output)
+    return _python([build.variant.configuration], machine, releases, output)
 
 
 def _python(configurations: Sequence[Configuration], machine: Machine, releases: Releases, output: Output) -> str:

@@ -90,9 +90,9 @@ def tools() -> dict[str, dict[str, str]]:
     """The tools that are on PATH, each with its place and version; the version is empty where the tool says none."""
     found = {}
     for name, use in _TOOLS.items():
-        if place := shutil.which(name):
+        if path := shutil.which(name):
             version = re.search(r"\d+(?:\.\d+)+", _said(name, "--version"))
-            found[name] = {"path": place, "version": version[0] if version else "", "use": use}
+            found[name] = {"path": path, "version": version[0] if version else "", "use": use}
     return found
 
 

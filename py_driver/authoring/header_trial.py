@@ -160,7 +160,7 @@ def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Trie
     before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
     after: dict[str, Seconds] = {}
     left = {name: [*way] for name, way in ways.items()}
-    edits = {name: those[0] for name, those in left.items()}
+    edits = {name: proposed[0] for name, proposed in left.items()}
     while edits:
         title = f"trying other headers in {counted(len(edits), 'file')}"
         outcome = trial.compiled(edits, newest, title)
@@ -172,9 +172,9 @@ def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Trie
         guilty = {name for source in failed for name in trial.reads(source)} & edits.keys()
         for name in guilty or edits.keys():
             left[name].pop(0)
-        edits = {name: those[0] for name, those in left.items() if those}
-    other = {one for one in before.keys() & after.keys() if trial.reads(one) & edits.keys()}
-    gains = (Gain(one, before[one], after[one]) for one in sorted(other))
+        edits = {name: proposed[0] for name, proposed in left.items() if proposed}
+    other = {source for source in before.keys() & after.keys() if trial.reads(source) & edits.keys()}
+    gains = (Gain(source, before[source], after[source]) for source in sorted(other))
     pays = tuple(gain for gain in gains if gain.pays)
     worth = {name for pay in pays for name in trial.reads(pay.source)}
     kept = {name: edit for name, edit in edits.items() if name in worth}
@@ -244,24 +244,24 @@ def _variants(plan: Plan, untested: set[str]) -> tuple[list[Variant], list[Varia
     """
     found: list[list[Variant]] = []
     for group in plan.groups:
-        those = [
+        variants = [
             variant
             for variant in plan.variants
             if group.name in variant.groups and variant.configuration.torch and not variant.configuration.stable
         ]
-        if TORCH in group.depends and those:
-            found.append([variant for variant in those if variant.configuration.backend not in untested] or those)
+        if TORCH in group.depends and variants:
+            found.append([variant for variant in variants if variant.configuration.backend not in untested] or variants)
 
-    def age(one: Variant) -> tuple[object, ...]:
+    def age(variant: Variant) -> tuple[object, ...]:
         return (
-            numbers(one.configuration.torch or "0"),
-            one.configuration.abi == "cxx11",
-            len(one.configuration.backend),
-            one.configuration.backend,
+            numbers(variant.configuration.torch or "0"),
+            variant.configuration.abi == "cxx11",
+            len(variant.configuration.backend),
+            variant.configuration.backend,
         )
 
-    ends = [(max(those, key=age), min(those, key=age)) for those in found]
-    newest, oldest = ({end[place].name: end[place] for end in ends} for place in (0, 1))
+    ends = [(max(variants, key=age), min(variants, key=age)) for variants in found]
+    newest, oldest = ({end[side].name: end[side] for end in ends} for side in (0, 1))
     return [*newest.values()], [*oldest.values()]
 
 
@@ -303,9 +303,9 @@ class _Trial:
 
         A file stays as it is, too, if it has several names, or another file has its name: it is not clear who reads it.
         """
-        files = sorted({one for group in self.plan.groups if TORCH in group.depends for one in _files(group)})
-        names = Counter(posixpath.basename(one) for one in self.plan.files)
-        places = Counter((self.directory / one).resolve() for one in self.plan.files)
+        files = sorted({file for group in self.plan.groups if TORCH in group.depends for file in _files(group)})
+        names = Counter(posixpath.basename(file) for file in self.plan.files)
+        places = Counter((self.directory / file).resolve() for file in self.plan.files)
         groups = [group for group in self.plan.groups if TORCH in group.depends]
         flags = {flag for group in groups for flag in (*group.cxx_flags, *group.cuda_flags, *group.hip_flags)}
         defined = {flag[2:].partition("=")[0] for flag in flags if flag.startswith("-D")}
@@ -316,7 +316,7 @@ class _Trial:
                 continue
             if file not in asked and names[posixpath.basename(file)] > 1:
                 continue
-            macros = {one for source, those in asked.items() if file in self.reads(source) for one in those}
+            macros = {name for source, names in asked.items() if file in self.reads(source) for name in names}
             if unknown := unknown_macro(macros):
                 left[file] = unknown
             else:

@@ -84,9 +84,9 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
     )
     asked = order.index(numbers(torch.version))
 
-    def distance(one: Variant) -> tuple[bool, int]:
-        at = order.index(numbers(one.configuration.torch)) if one.configuration.torch else asked
-        return one.configuration.family != (family or _family(gpu)), abs(at - asked)
+    def distance(variant: Variant) -> tuple[bool, int]:
+        at = order.index(numbers(variant.configuration.torch)) if variant.configuration.torch else asked
+        return variant.configuration.family != (family or _family(gpu)), abs(at - asked)
 
     here = [variant for variant in plan.variants if variant.configuration.cpu in (None, machine_cpu())]
     nearest = [variant.name for variant in sorted(here, key=distance)[:3]]

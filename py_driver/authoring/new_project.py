@@ -59,8 +59,10 @@ def templates() -> dict[str, Template]:
     """All templates, by name, in the order of the list."""
     table = tomli.loads(resource(f"{_ROOT}/templates.toml"))
     return {
-        name: Template(name, one["summary"], tuple(one["backends"]), tuple(one.get("skips", ())), one.get("like", ""))
-        for name, one in table.items()
+        name: Template(
+            name, entry["summary"], tuple(entry["backends"]), tuple(entry.get("skips", ())), entry.get("like", "")
+        )
+        for name, entry in table.items()
     }
 
 
@@ -101,7 +103,7 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
         "owner": owner,
         "repo_id": f"{owner or _NO_OWNER}/{name}",
         "title": f"{template.summary[0].upper()}{template.summary[1:]}.",
-        "backends": "[" + ", ".join(f'"{one}"' for one in chosen) + "]",
+        "backends": "[" + ", ".join(f'"{backend}"' for backend in chosen) + "]",
         **{family: family in chosen for family in BUILT},
         "gpu": any(backend.family in chosen for backend in TOOLKITS),
     }
@@ -121,9 +123,9 @@ def rendered(template: Template, name: str, owner: str, backends: Sequence[str])
         autoescape=False,  # noqa: S701  (no HTML)
     )
     places = {path: file for path, file in _files(_COMMON).items() if path not in template.skips}
-    for one in filter(None, (template.like, template.name)):
-        places |= _files(one)
-    texts = {path: environment.get_template(place).render(values) for path, place in sorted(places.items())}
+    for base in filter(None, (template.like, template.name)):
+        places |= _files(base)
+    texts = {path: environment.get_template(file).render(values) for path, file in sorted(places.items())}
     files = {path.replace(_NAME, module): text for path, text in texts.items() if text.strip()}
     if len(files) < sum(bool(text.strip()) for text in texts.values()):
         advice = "choose another name: the template has a file with this name"
@@ -153,8 +155,8 @@ def create(directory: Path, files: Mapping[str, str], releases: Releases) -> Non
         message = f"{directory / there[0]}{more} would be overwritten"
         raise error(Code.FOREIGN_FILE, message, help="name another directory, or move the file away")
     _check_places(directory, {directory / path for path in files})
-    with tempfile.TemporaryDirectory(prefix="driver-") as place:
-        trial = Path(place)
+    with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
+        trial = Path(scratch)
         _write(trial, files)
         try:
             plan_directory(trial, releases)

@@ -26,7 +26,7 @@ def picture(done: Benchmarks) -> str:
     """
     rows = [workload for workload in done.workloads if "times" in workload]
     ratios = [verdict(row["times"], row["reference"]) if "reference" in row else None for row in rows]
-    scale = (_WIDTH - _LEFT - _RIGHT) / max([1.5, *(one[0] for one in ratios if one)])
+    scale = (_WIDTH - _LEFT - _RIGHT) / max([1.5, *(ratio[0] for ratio in ratios if ratio)])
     height = _TOP + _ROW * len(rows) + 16
     on = done.machine.get("gpu") if done.machine.get("gpu") != "none" else done.machine.get("cpu")
     title = f"{on}, torch {done.machine.get('pytorchVersion')}: speed against the reference"
@@ -36,10 +36,10 @@ def picture(done: Benchmarks) -> str:
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="16" y="28" font-size="16">{escape(title)}</text>',
     ]
-    for number, (one, ratio) in enumerate(zip(rows, ratios, strict=True)):
+    for number, (row, ratio) in enumerate(zip(rows, ratios, strict=True)):
         y = _TOP + number * _ROW
-        lines.append(f'<text x="{_LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(one["workload"])}</text>')
-        said = f"{one['times']['median_us']:.1f} us"
+        lines.append(f'<text x="{_LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(row["workload"])}</text>')
+        label = f"{row['times']['median_us']:.1f} us"
         end = float(_LEFT)
         if ratio:
             end = _LEFT + ratio[0] * scale
@@ -47,8 +47,8 @@ def picture(done: Benchmarks) -> str:
                 f'<rect x="{_LEFT}" y="{y + 2}" width="{ratio[0] * scale:.1f}" height="{_ROW - 10}" '
                 f'fill="{_COLOURS[ratio[1]]}"/>'
             )
-            said = f"{ratio[0]:.2f}x, {said}"
-        lines.append(f'<text x="{end + 8:.1f}" y="{y + 16}">{said}</text>')
+            label = f"{ratio[0]:.2f}x, {label}"
+        lines.append(f'<text x="{end + 8:.1f}" y="{y + 16}">{label}</text>')
     line = _LEFT + scale
     lines.append(f'<line x1="{line:.1f}" x2="{line:.1f}" y1="{_TOP - 6}" y2="{height - 12}" stroke="#000" />')
     return "\n".join([*lines, "</svg>", ""])

@@ -36,25 +36,25 @@ TAKEN: Final = frozenset(
 """Names of Python packages that a command needs; a project of such a name is only to be had from the client."""
 
 
-def environment(made: DevBuild, python: str) -> dict[str, str]:
+def environment(build: DevBuild, python: str) -> dict[str, str]:
     """The variables of a command that uses a variant.
 
     `kernels.get_kernel("OWNER/NAME")` and `import NAME` give the variant; `python`, `pip` and `pytest` are those of its
     environment.
 
     Args:
-        made: the variant.
+        build: the variant.
         python: the interpreter of that environment.
 
     Raises:
         DriverError: USAGE if the project's path has a colon; PERMISSION or NO_SPACE.
     """
-    if ":" in str(made.path.absolute()):
-        message = f"the path {made.path.parent.absolute()} has a `:`, which separates the paths of a list"
+    if ":" in str(build.path.absolute()):
+        message = f"the path {build.path.parent.absolute()} has a `:`, which separates the paths of a list"
         raise error(Code.USAGE, message, help="move the project to another directory")
-    local = ":".join(f"{repository}={made.path.parent.absolute()}" for repository in made.repositories)
+    local = ":".join(f"{repository}={build.path.parent.absolute()}" for repository in build.repositories)
     theirs = os.environ.get("LOCAL_KERNELS", "")
-    paths = [CLIENT, *([] if made.module in TAKEN else [_importable(made)])]
+    paths = [CLIENT, *([] if build.module in TAKEN else [_importable(build)])]
     return {
         **os.environ,
         "PATH": os.pathsep.join(filter(None, [str(Path(python).parent), os.environ.get("PATH", "")])),
@@ -63,7 +63,7 @@ def environment(made: DevBuild, python: str) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         # The client takes the last of two entries for one repository.
         "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
-        "RULES_TORCH_KERNELS_LIVE": str(made.pointer.absolute()),
+        "RULES_TORCH_KERNELS_LIVE": str(build.pointer.absolute()),
         "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
     }
 
@@ -74,20 +74,20 @@ def _own_command() -> list[str]:
     return [str(launcher)] if launcher.is_file() else [sys.executable, "-m", "py_driver"]
 
 
-def _importable(made: DevBuild) -> Path:
+def _importable(build: DevBuild) -> Path:
     """A directory from which `import NAME` gives the variant: with a link of that name to it."""
-    place = made.path.parent / "import"
-    link = place / made.module
-    with writing(place):
-        place.mkdir(exist_ok=True)
+    directory = build.path.parent / "import"
+    link = directory / build.module
+    with writing(directory):
+        directory.mkdir(exist_ok=True)
         if not link.is_symlink():
-            link.symlink_to(Path("..", made.path.name), target_is_directory=True)
-    return place.absolute()
+            link.symlink_to(Path("..", build.path.name), target_is_directory=True)
+    return directory.absolute()
 
 
 def start(
     command: Sequence[str],
-    made: DevBuild,
+    build: DevBuild,
     python: str,
     *,
     more: Mapping[str, str] | None = None,
@@ -97,7 +97,7 @@ def start(
 
     Args:
         command: what to run; its first word is looked up on the PATH that it sees.
-        made: the variant.
+        build: the variant.
         python: see `environment`.
         more: further variables.
         alone: in a process group of its own, which `stop` ends as a whole, and without stdin: a terminal lets only one
@@ -107,7 +107,7 @@ def start(
         DriverError: SET_UP if it cannot be started.
         KeyboardInterrupt: Ctrl-C while it started; if it is `alone`, it has ended then.
     """
-    environ = {**environment(made, python), **(more or {})}
+    environ = {**environment(build, python), **(more or {})}
     with held() as let_signals_come:
         try:
             process = subprocess.Popen(

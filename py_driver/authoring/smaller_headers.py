@@ -70,7 +70,7 @@ def asked_macros(text: str) -> set[str]:
     code = code_of(text)
     asked = {word for line in _CONDITION.findall(code) for word in re.findall(r"[A-Za-z_]\w*", line)}
     own = set(_DEFINITION.findall(code)) | {"defined", "true", "false", *_OF_THE_RULES}
-    return {one for one in asked - own if not one.startswith("_") and not one.endswith("_KERNEL")}
+    return {macro for macro in asked - own if not macro.startswith("_") and not macro.endswith("_KERNEL")}
 
 
 def unknown_macro(macros: Iterable[str]) -> str:
@@ -99,7 +99,7 @@ def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], 
     lines, includes = text.split("\n"), scan(text)
     places = {include: text.count("\n", 0, include.start) for include in includes if include.path in _facts().umbrellas}
     umbrellas = [
-        include for include, place in places.items() if _LINE.fullmatch(lines[place]) and not include.conditional
+        include for include, number in places.items() if _LINE.fullmatch(lines[number]) and not include.conditional
     ]
     if not umbrellas:
         return ()
@@ -143,7 +143,7 @@ def _choices(header: str, code: str, words: set[str]) -> list[list[str]]:
         if smaller == _TYPES:
             found.append([smaller])
         elif not of_torch:
-            found.append([smaller, *(one for one in of_names if one == _LIBRARY)])
+            found.append([smaller, *(header for header in of_names if header == _LIBRARY)])
     return found
 
 
@@ -158,7 +158,7 @@ def _is_in(name: str, words: Iterable[str]) -> bool:
 
 def _is_known(name: str) -> bool:
     """Whether a function of namespace `at` is one that a header of names declares."""
-    return any(_is_in(one, [name]) for headers in _facts()[1:] for names in headers.values() for one in names)
+    return any(_is_in(known, [name]) for headers in _facts()[1:] for names in headers.values() for known in names)
 
 
 def rewritten(text: str, edits: Iterable[Edit]) -> str:

@@ -59,12 +59,12 @@ def watch(
         DriverError: INTERRUPTED, and what keeps the command from being started.
     """
     running = _Command(directory / DEV / _FOLLOWERS, start, output)
-    made: DevBuild | None = None
+    latest: DevBuild | None = None
     try:
         for changed in _changes(directory):
             if changed:
-                made = _built(build, made, output)
-                running.take(made)
+                latest = _built(build, latest, output)
+                running.take(latest)
             else:
                 running.look()
     finally:
@@ -94,13 +94,13 @@ def _changes(directory: Path) -> Iterator[bool]:
     while True:
         with ExitStack() as opened, suppress(FileNotFoundError):
             try:
-                place = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+                descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
             except OSError:
                 yield False
                 time.sleep(_LOOK_MS / 1000)
                 continue
             # As long as it is open, no other directory gets its number.
-            opened.callback(os.close, place)
+            opened.callback(os.close, descriptor)
             known, is_quiet = _sources(root, is_lasting), False
             # The watch begins before a build, so that no edit meanwhile is missed.
             for changes in watchfiles.watch(
@@ -113,7 +113,7 @@ def _changes(directory: Path) -> Iterator[bool]:
                     is_quiet = not changes
                 yield changed
                 changed = False
-                if not _is_at(place, root):
+                if not _is_at(descriptor, root):
                     break
         # It was removed, and perhaps made again, as by another checkout: of that the watch sees nothing.
         changed = True
@@ -122,12 +122,12 @@ def _changes(directory: Path) -> Iterator[bool]:
 def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[int, ...]]:
     """The sources of a project, and links to directories, each with what the system says of its content."""
     found: dict[str, tuple[int, ...]] = {}
-    for place, directories, files in os.walk(root):
-        inner = Path(place).relative_to(root).parts
+    for directory, directories, files in os.walk(root):
+        inner = Path(directory).relative_to(root).parts
         directories[:] = [name for name in directories if _may_have_sources((*inner, name))]
-        links = [name for name in directories if Path(place, name).is_symlink()]
+        links = [name for name in directories if Path(directory, name).is_symlink()]
         own = [name for name in files if _is_source((*inner, name))]
-        for path in (Path(place, name) for name in (*links, *own)):
+        for path in (Path(directory, name) for name in (*links, *own)):
             if is_lasting(str(path)):
                 with suppress(OSError):  # an editor's
                     about = path.lstat()
@@ -135,10 +135,10 @@ def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[i
     return found
 
 
-def _is_at(place: int, root: Path) -> bool:
+def _is_at(descriptor: int, root: Path) -> bool:
     """Whether a path leads to a directory that is open."""
     try:
-        return os.path.samestat(os.fstat(place), root.stat())
+        return os.path.samestat(os.fstat(descriptor), root.stat())
     except OSError:
         return False
 
@@ -180,15 +180,15 @@ class _Command:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_over = False
 
-    def take(self, made: DevBuild | None) -> None:
+    def take(self, build: DevBuild | None) -> None:
         """Let the command have a build, if there is one: start it, unless it follows by itself."""
-        if made is None or self._start is None:
+        if build is None or self._start is None:
             return
         if self._process is not None:
             if self._process.poll() is None and self._follows(self._process):
                 return
             stop(self._process)
-        self._process, self._is_over = self._start(made), False
+        self._process, self._is_over = self._start(build), False
 
     def look(self) -> None:
         """Say it if the command has ended."""

@@ -68,20 +68,20 @@ def provide(cache_directory: Path, version: str, environ: Mapping[str, str], out
             BAD_DIGEST if npm has another package than the pinned one; NO_BAZEL if Bazelisk brings none; NO_SPACE,
             PERMISSION.
     """
-    place = place_of(cache_directory)
-    if (kept := place / "bazels" / version / "bazel").is_file():
+    root = place_of(cache_directory)
+    if (kept := root / "bazels" / version / "bazel").is_file():
         return kept
-    with storage_errors(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with scratch(place.parent) as work, output.task(f"Bazel {version}, by Bazelisk") as task:
-            if not (place / "bazelisk").is_file():
+    with storage_errors(root):
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with scratch(root.parent) as work, output.task(f"Bazel {version}, by Bazelisk") as task:
+            if not (root / "bazelisk").is_file():
                 _fetch(work, environ, output, task)
-                place.mkdir(exist_ok=True)
-                settle(work / "bazelisk", place / "bazelisk")
+                root.mkdir(exist_ok=True)
+                settle(work / "bazelisk", root / "bazelisk")
             task.update("fetching Bazel")
             fresh = work / version
             fresh.mkdir()
-            _bring(place / "bazelisk", version, work, environ).rename(fresh / "bazel")
+            _bring(root / "bazelisk", version, work, environ).rename(fresh / "bazel")
             kept.parent.parent.mkdir(exist_ok=True)
             settle(fresh, kept.parent)
             task.done(f"installed in {kept.parent}")

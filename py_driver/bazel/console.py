@@ -216,10 +216,10 @@ def own_diagnostics(blocks: Iterable[str]) -> tuple[Diagnostic, ...]:
 
 def _diagnostic(code: Code, message: str, following: list[str]) -> Diagnostic:
     """An error from the lines that Output.fail would write for it."""
-    place = source = caret = advice = None
+    position = source = caret = advice = None
     for line in following:
         if match := _PLACE.match(line):
-            place = match
+            position = match
         elif match := _HELP.match(line):
             advice = match
             break
@@ -230,11 +230,11 @@ def _diagnostic(code: Code, message: str, following: list[str]) -> Diagnostic:
         else:
             break
     span = None
-    if place is not None:
+    if position is not None:
         span = Span(
-            file=place[1],
-            line=int(place[2]),
-            column=int(place[3]),
+            file=position[1],
+            line=int(position[2]),
+            column=int(position[3]),
             length=len(caret[2]) if caret else 1,
             text=source[1] if source else "",
         )

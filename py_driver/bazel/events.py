@@ -94,8 +94,8 @@ def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for e
                 unfinished[label] = None
             elif not completed.get("success", False):
                 failed[label] = None
-                children = (one.get("actionCompleted", {}) for one in event.get("children", []))
-                causes[label] = tuple(one["primaryOutput"] for one in children if "primaryOutput" in one)
+                children = (child.get("actionCompleted", {}) for child in event.get("children", []))
+                causes[label] = tuple(child["primaryOutput"] for child in children if "primaryOutput" in child)
             for group in completed.get("outputGroup", []):
                 ids = [s["id"] for s in group.get("fileSets", [])]
                 groups.setdefault(group.get("name", ""), []).extend(ids)
@@ -146,16 +146,18 @@ def merged(first: Events, second: Events) -> Events:
     )
 
 
-def _action(output: str, said: Mapping[str, Any]) -> Action:
+def _action(output: str, completed: Mapping[str, Any]) -> Action:
     """An action, from what an event says of it."""
     return Action(
         output=output,
-        label=said.get("label", ""),
-        mnemonic=said.get("type", ""),
-        succeeded=said.get("success", False),
-        exit_code=said.get("failureDetail", {}).get("spawn", {}).get("spawnExitCode", said.get("exitCode", 0)),
-        command=tuple(said.get("commandLine", [])),
-        text="".join(_content(said[stream]) for stream in ("stdout", "stderr") if stream in said),
+        label=completed.get("label", ""),
+        mnemonic=completed.get("type", ""),
+        succeeded=completed.get("success", False),
+        exit_code=completed.get("failureDetail", {})
+        .get("spawn", {})
+        .get("spawnExitCode", completed.get("exitCode", 0)),
+        command=tuple(completed.get("commandLine", [])),
+        text="".join(_content(completed[stream]) for stream in ("stdout", "stderr") if stream in completed),
     )
 
 

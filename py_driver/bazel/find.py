@@ -118,8 +118,8 @@ def _provided(root: Path, wanted: str, output: Output, environ: Mapping[str, str
 
 def _startup(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Where Bazel is to keep its outputs, if not where it does by itself, which is in a home that may be read only."""
-    if place := environ.get(OUTPUT_VARIABLE):
-        return (f"--output_user_root={place}",)
+    if root := environ.get(OUTPUT_VARIABLE):
+        return (f"--output_user_root={root}",)
     base = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/", ".cache"))
     there = next(path for path in (base / "bazel", *(base / "bazel").parents) if path.is_dir())
     return () if os.access(there, os.W_OK) else (f"--output_user_root={cache_root(environ) / 'output'}",)

@@ -66,10 +66,10 @@ def picture(progress: Progress, size: Size) -> list[str]:
     return [*lines, _bar(progress, size.columns)]
 
 
-def _action(one: Running, columns: int) -> str:
+def _action(running: Running, columns: int) -> str:
     """A line for an action: its seconds stay where its name has to be cut."""
-    seconds = f"  {_duration(one.seconds)}"
-    return cut(f"{cut(f'  {printable(one.what)}', max(columns - len(seconds), 0))}{seconds}", columns)
+    seconds = f"  {_duration(running.seconds)}"
+    return cut(f"{cut(f'  {printable(running.what)}', max(columns - len(seconds), 0))}{seconds}", columns)
 
 
 def _bar(progress: Progress, columns: int) -> str:

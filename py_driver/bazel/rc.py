@@ -59,7 +59,7 @@ class Settings:
         ours = [str(path) for path in known]
         found = []
         for file, options in self._found.items():
-            said = [option for option in options if not _HARMLESS.match(option)]
-            if said and not any(file == our or file.startswith(f"{our}/") for our in ours):
-                found.append(f"note: {file} changes this build: {' '.join(said)}")
+            effective = [option for option in options if not _HARMLESS.match(option)]
+            if effective and not any(file == our or file.startswith(f"{our}/") for our in ours):
+                found.append(f"note: {file} changes this build: {' '.join(effective)}")
         return tuple(found)

@@ -84,36 +84,36 @@ def remote_of(cache: str | None, executor: str | None, file: Path | None = None)
     return found
 
 
-def _address(kind: str, text: str, place: str, code: Code) -> str:
+def _address(kind: str, text: str, origin: str, code: Code) -> str:
     """An address, checked; empty is none."""
     if not text:
         return ""
     if text.startswith(_UNIX):
-        return _socket(text, place, code)
+        return _socket(text, origin, code)
     try:
         parts = urlsplit(text)
         secret = parts.username is not None or parts.query or parts.fragment
-        whole = parts.hostname and (parts.port is None or parts.port > 0)
+        is_complete = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError as wrong:
-        raise error(code, f"{place}: invalid address: {wrong}") from None
-    if parts.scheme not in _SCHEMES[kind] or not whole or not text.isprintable() or " " in text:
+        raise error(code, f"{origin}: invalid address: {wrong}") from None
+    if parts.scheme not in _SCHEMES[kind] or not is_complete or not text.isprintable() or " " in text:
         forms = ", ".join(f"{scheme}://" for scheme in _SCHEMES[kind])
         advice = f"e.g. grpc://127.0.0.1:8980; schemes: {forms}, {_UNIX}"
         shown = re.split("[?#]", text.rpartition("@")[2])[0]
-        raise error(code, f"{place}: `{shown}` is not an address of a remote {kind}", help=advice)
+        raise error(code, f"{origin}: `{shown}` is not an address of a remote {kind}", help=advice)
     if secret:
         advice = "name a file with headers, or a credential helper, in the configuration: see docs/remote.md"
-        raise error(code, f"{place}: an address must not contain a user, password or token", help=advice)
+        raise error(code, f"{origin}: an address must not contain a user, password or token", help=advice)
     return text
 
 
-def _socket(text: str, place: str, code: Code) -> str:
+def _socket(text: str, origin: str, code: Code) -> str:
     """The address of a Unix socket, checked."""
     path = text.removeprefix(_UNIX)
     if not path.startswith("/") or not path.isprintable():
-        raise error(code, f"{place}: not the absolute path of a socket", help=f"e.g. {_UNIX}/run/cache/socket")
+        raise error(code, f"{origin}: not the absolute path of a socket", help=f"e.g. {_UNIX}/run/cache/socket")
     if len(os.fsencode(path)) > SOCKET_LENGTH:
-        message = f"{place}: the path of a socket may have at most {SOCKET_LENGTH} bytes"
+        message = f"{origin}: the path of a socket may have at most {SOCKET_LENGTH} bytes"
         raise error(code, message, help="make a symbolic link to its directory, and name the socket through that")
     return text
 
@@ -171,9 +171,9 @@ def _check_keys(remote: Mapping[str, Any], file: Path) -> None:
             advice = did_you_mean(name, _KEYS) or f"the keys are {', '.join(_KEYS)}"
             raise error(Code.UNKNOWN_KEY, f"{file}: [remote]: unknown key `{name}`", help=advice)
         if name == "exec-properties":
-            if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
                 raise error(Code.WRONG_TYPE, f"{file}: [remote] `{name}` must be a table of strings")
-            if wrong := [one for one in value if not _PROPERTY.fullmatch(one)]:
+            if wrong := [key for key in value if not _PROPERTY.fullmatch(key)]:
                 raise error(Code.BAD_VALUE, f"{file}: [remote] `{name}`: `{wrong[0]}` is not the name of a property")
         elif not isinstance(value, str):
             raise error(Code.WRONG_TYPE, f"{file}: [remote] `{name}` must be a string")

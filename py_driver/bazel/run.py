@@ -262,8 +262,8 @@ def output_base(bazel: Bazel, cwd: Path) -> Path | None:
     with suppress(OSError, subprocess.CalledProcessError):
         command = _command(bazel, ["info", "output_base"])
         asked = subprocess.run(command, cwd=cwd, env=curated(), check=True, capture_output=True, text=True)
-        if (place := Path(asked.stdout.strip())).is_absolute():
-            return place
+        if (base := Path(asked.stdout.strip())).is_absolute():
+            return base
     return None
 
 
@@ -352,8 +352,8 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
         if any(_NO_WORKER.search(block) for block in console.errors):
             message = "no worker of the executor accepts an action"
             advice = f"compare the properties of its workers with [remote.exec-properties] (docs/remote.md); {_ALONE}"
-    said = {diagnostic.code for diagnostic in explained.errors}
-    rest = [diagnostic for diagnostic in own if diagnostic.code not in said]
+    codes = {diagnostic.code for diagnostic in explained.errors}
+    rest = [diagnostic for diagnostic in own if diagnostic.code not in codes]
     return DriverError([*explained.errors, Diagnostic(code=code, message=message, help=advice), *rest])
 
 

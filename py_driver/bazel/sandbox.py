@@ -71,14 +71,14 @@ def worker_files() -> tuple[str, ...]:
         message = f"no locked compiler runs on this machine with the CPU {machine_cpu()}"
         raise error(Code.PLATFORM, message, help=f"build on one of {', '.join(_LOADERS)}")
     try:
-        said = subprocess.run([loader, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
+        listing = subprocess.run([loader, "--list", _SHELL], check=True, capture_output=True, text=True, env={}).stdout
     except (OSError, subprocess.CalledProcessError):
         raise error(Code.SET_UP, f"{loader} cannot list what {_SHELL} needs", help=_ADVICE) from None
-    of_shell = [word for word in said.split() if word.startswith("/")]
+    of_shell = [word for word in listing.split() if word.startswith("/")]
     places = list(dict.fromkeys(Path(path).parent for path in of_shell))
     libraries = []
     for name in _LIBRARIES:
-        found = [str(place / name) for place in places if (place / name).exists()]
+        found = [str(directory / name) for directory in places if (directory / name).exists()]
         if not found:
             raise error(Code.SET_UP, f"{name} is not in {' or '.join(map(str, places))}", help=_ADVICE)
         libraries.append(found[0])
@@ -118,21 +118,21 @@ def settings_file(cache: Path) -> Path:
     Raises:
         DriverError: SET_UP if this machine lacks one of them; NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    files, place = _files(), settings_place(cache)
-    root = place.parent
-    library = str(place / "lib").replace(":", "\\:")
+    files, directory = _files(), settings_place(cache)
+    root = directory.parent
+    library = str(directory / "lib").replace(":", "\\:")
     options = [f"build {shlex.quote(f'--sandbox_add_mount_pair={library}:{target}')}\n" for target in _MOUNTED]
-    with storage_errors(place):
-        if not place.is_dir():
+    with storage_errors(directory):
+        if not directory.is_dir():
             root.mkdir(parents=True, exist_ok=True)
             with scratch(root) as here:
-                fresh = here / place.name
+                fresh = here / directory.name
                 (fresh / "lib").mkdir(parents=True)
                 for path in files:
                     shutil.copy(path, fresh / "lib")
                 (fresh / "bazelrc").write_text("".join(options), encoding="utf-8")
-                settle(fresh, place)
-    return place / "bazelrc"
+                settle(fresh, directory)
+    return directory / "bazelrc"
 
 
 def toolchains(base: Path) -> list[str]:
@@ -152,8 +152,8 @@ def toolchains(base: Path) -> list[str]:
     unpacked = base / "external"
     with storage_errors(unpacked):
         unpacked.mkdir(parents=True, exist_ok=True)
-    place = str(unpacked).replace(":", "\\:")
-    return [f"--sandbox_add_mount_pair={place}:{TOOLCHAINS}"]
+    source = str(unpacked).replace(":", "\\:")
+    return [f"--sandbox_add_mount_pair={source}:{TOOLCHAINS}"]
 
 
 def isolation(output: Output) -> list[str]:

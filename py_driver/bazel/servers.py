@@ -134,13 +134,13 @@ def _share(theirs: Path, ours: Path) -> None:
     """
     for marker in theirs.glob(_TOOLCHAINS):
         with suppress(OSError):
-            own, made = ours / marker.name, marker.stat()
-            if own.exists() and own.stat().st_mtime_ns >= made.st_mtime_ns:
+            own, latest = ours / marker.name, marker.stat()
+            if own.exists() and own.stat().st_mtime_ns >= latest.st_mtime_ns:
                 continue
             name, content = marker.name[1:].removesuffix(".marker"), marker.read_bytes()
             own.unlink(missing_ok=True)
             if (ours / name).exists():
                 shutil.rmtree(ours / name)
             shutil.copytree(theirs / name, ours / name, symlinks=True, copy_function=os.link)
-            if marker.stat().st_mtime_ns == made.st_mtime_ns:
+            if marker.stat().st_mtime_ns == latest.st_mtime_ns:
                 own.write_bytes(content)

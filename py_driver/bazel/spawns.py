@@ -230,33 +230,33 @@ def _varint(content: bytes | bytearray, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _text(content: bytes, place: slice) -> str:
-    return content[place].decode(errors="replace")
+def _text(content: bytes, span: slice) -> str:
+    return content[span].decode(errors="replace")
 
 
-def _part(content: bytes, place: slice, number: int) -> slice | None:
+def _part(content: bytes, span: slice, number: int) -> slice | None:
     """Where in a message a field is, the last one of its number."""
     found = None
-    for one, value in _fields(content, place.start, place.stop):
-        if one == number and isinstance(value, slice):
+    for own, value in _fields(content, span.start, span.stop):
+        if own == number and isinstance(value, slice):
             found = value
     return found
 
 
-def _string(content: bytes, place: slice, *way: int) -> str:
+def _string(content: bytes, span: slice, *way: int) -> str:
     """A text in a message, or in one that it contains; empty if there is none."""
     for number in way:
-        inner = _part(content, place, number)
+        inner = _part(content, span, number)
         if inner is None:
             return ""
-        place = inner
-    return _text(content, place)
+        span = inner
+    return _text(content, span)
 
 
 def _seconds(content: bytes, metrics: slice, number: int) -> float | None:
     """A duration or a point in time; None if there is none."""
-    place = _part(content, metrics, number)
-    if place is None:
+    span = _part(content, metrics, number)
+    if span is None:
         return None
-    parts = {one: value for one, value in _fields(content, place.start, place.stop) if isinstance(value, int)}
+    parts = {own: value for own, value in _fields(content, span.start, span.stop) if isinstance(value, int)}
     return parts.get(_SECONDS, 0) + parts.get(_NANOSECONDS, 0) / 1e9

@@ -194,8 +194,10 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     command += [word for table in tables for word in ("--gpu-symbols", str(table))]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=curated())
     if done.returncode not in {_FOUND_NOTHING, _FOUND_SOMETHING}:
-        said = done.stderr.strip().removeprefix("step: ") or f"the ABI check of {library} ended with {done.returncode}"
-        return Checked(path=library, failure=said)
+        reason = (
+            done.stderr.strip().removeprefix("step: ") or f"the ABI check of {library} ended with {done.returncode}"
+        )
+        return Checked(path=library, failure=reason)
     result = json.loads(done.stdout)
     return Checked(
         path=library,

@@ -40,9 +40,11 @@ class Ahead:
 
 def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, choices: Choices) -> None:
     """Say which nvccs compile monolithically although the others do not."""
-    whole = unsplit(chosen, releases.matrix) if choices.split else ()
-    if whole:
-        output.say(f"note: nvcc {', '.join(whole)} compiles monolithically: it is untested, and its phases are unknown")
+    untested = unsplit(chosen, releases.matrix) if choices.split else ()
+    if untested:
+        output.say(
+            f"note: nvcc {', '.join(untested)} compiles monolithically: it is untested, and its phases are unknown"
+        )
 
 
 def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:

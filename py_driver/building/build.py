@@ -131,15 +131,15 @@ class Prepared:
     local: bool = False
     into: str = ""
 
-    def place_of(self, made: Path) -> Path:
+    def place_of(self, variant: Path) -> Path:
         """The directory that a variant goes into.
 
         Args:
-            made: the variant, as Bazel has it.
+            variant: the variant, as Bazel has it.
         """
         if not self.local:
             return self.directory / BUILD
-        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, made)
+        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, variant)
 
 
 Result = Build | DriverError

@@ -47,8 +47,8 @@ def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
     with storage_errors(build):
         build.mkdir(parents=True, exist_ok=True)
         sweep(build, _put_back)
-        with scratch(build) as place:
-            fresh, old = place / variant, place / _OLD / variant
+        with scratch(build) as work:
+            fresh, old = work / variant, work / _OLD / variant
             for name in sorted(names):
                 to = fresh / name
                 to.parent.mkdir(parents=True, exist_ok=True)
@@ -62,15 +62,15 @@ def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
                     target.rename(old)
                     fresh.rename(target)
             finally:
-                _put_back(place)
+                _put_back(work)
     return target, size
 
 
-def _put_back(place: Path) -> None:
+def _put_back(work: Path) -> None:
     """Put back a variant that had been moved away and not yet replaced."""
-    for old in (place / _OLD).glob("*"):
-        if not (place.parent / old.name).exists():
-            old.rename(place.parent / old.name)
+    for old in (work / _OLD).glob("*"):
+        if not (work.parent / old.name).exists():
+            old.rename(work.parent / old.name)
 
 
 def check_place(build: Path) -> None:
@@ -86,11 +86,11 @@ def check_place(build: Path) -> None:
         raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(path: Path, other: Path) -> bool:
     """Swap two directories in one step, so that both names are there all the time; False where that is impossible."""
     try:
         renameat2 = ctypes.CDLL(None).renameat2
     except AttributeError:
         return False
-    failed: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    failed: int = renameat2(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
     return not failed

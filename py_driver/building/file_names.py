@@ -21,11 +21,11 @@ _PLACE = "names"
 
 
 @contextmanager
-def true_names(made: Path, plan: Plan) -> Iterator[Path]:
+def true_names(variant: Path, plan: Plan) -> Iterator[Path]:
     """A variant with the names that its files have in the project, as long as this lasts.
 
     Args:
-        made: the directory that Bazel built.
+        variant: the directory that Bazel built.
         plan: of the project.
 
     Yields:
@@ -36,22 +36,22 @@ def true_names(made: Path, plan: Plan) -> Iterator[Path]:
     """
     names = plan.own_names
     if not names:
-        yield made
+        yield variant
         return
     places = cache_root() / _PLACE
     with ExitStack() as stack:
         with storage_errors(places):
             places.mkdir(parents=True, exist_ok=True)
             sweep(places)
-            copy = stack.enter_context(scratch(places)) / made.name
-            _copy(made, copy, names)
+            copy = stack.enter_context(scratch(places)) / variant.name
+            _copy(variant, copy, names)
         yield copy
 
 
-def _copy(made: Path, copy: Path, names: Mapping[str, str]) -> None:
+def _copy(variant: Path, copy: Path, names: Mapping[str, str]) -> None:
     """Copy a variant, with other names for some of its files."""
-    for path in (one for one in made.rglob("*") if one.is_file()):
-        name = path.relative_to(made).as_posix()
+    for path in (path for path in variant.rglob("*") if path.is_file()):
+        name = path.relative_to(variant).as_posix()
         to = copy / names.get(name, name)
         to.parent.mkdir(parents=True, exist_ok=True)
         if name == METADATA:

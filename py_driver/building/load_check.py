@@ -86,11 +86,11 @@ def check_loads(variants: Sequence[Built], output: Output) -> None:
         output.say(f"{counted(rest, 'variant')} not loaded here for lack of a matching torch; `driver demo` loads one")
 
 
-def _extensions(one: Built) -> Iterator[tuple[Path, Path]]:
+def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
     """The library of a variant that Python imports, if it has one, and the file that says that it was loaded."""
-    for extension in one.path.glob("*.abi3.so"):
+    for extension in built.path.glob("*.abi3.so"):
         digest = hashlib.sha256(extension.read_bytes())
-        for source in sorted(one.path.rglob("*.py")):
+        for source in sorted(built.path.rglob("*.py")):
             digest.update(source.read_bytes())
         yield extension, cache_root() / "loaded" / digest.hexdigest()
 
@@ -102,17 +102,17 @@ def _torches() -> Iterator[Torch]:
             yield torch
 
 
-def _fits(torch: Torch, one: Built) -> bool:
+def _fits(torch: Torch, built: Built) -> bool:
     """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too."""
-    configuration = one.variant.configuration
+    configuration = built.variant.configuration
     return fits(replace(torch, backend=_CPU) if configuration.backend == _CPU else torch, configuration)
 
 
-def _load(one: Built, extension: Path, torch: Torch) -> _Loaded:
+def _load(built: Built, extension: Path, torch: Torch) -> _Loaded:
     """Load a variant in a process of its own: its library, and the Python package if it is for the CPU."""
-    configuration = one.variant.configuration
-    whole = "package" if configuration.family == _CPU else "library"
-    command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), whole, configuration.abi or ""]
+    configuration = built.variant.configuration
+    part = "package" if configuration.family == _CPU else "library"
+    command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), part, configuration.abi or ""]
     environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
     try:
         done = subprocess.run(
@@ -141,7 +141,7 @@ def _load(one: Built, extension: Path, torch: Torch) -> _Loaded:
 
 def _thrown(lines: Sequence[str]) -> list[str]:
     """What the exception says that ended a process, without where in torch it was thrown."""
-    start = next((place for place, line in enumerate(lines) if line.lstrip().startswith(_WHAT)), len(lines))
+    start = next((number for number, line in enumerate(lines) if line.lstrip().startswith(_WHAT)), len(lines))
     texts = [line.strip().removeprefix(_WHAT).strip() for line in lines[start:]]
-    end = next((place for place, text in enumerate(texts) if text.startswith(_THROWN_IN)), len(texts))
+    end = next((number for number, text in enumerate(texts) if text.startswith(_THROWN_IN)), len(texts))
     return texts[:end]

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 _NAME: Final = "made"
 
 
-def remember(made: Path, archives: Iterable[Entry]) -> None:
+def remember(variant: Path, archives: Iterable[Entry]) -> None:
     """Keep what a build made.
 
     Args:
-        made: the directory of a variant as Bazel has made it, or that was found to be the same.
+        variant: the directory of a variant as Bazel has made it, or that was found to be the same.
         archives: all that it was made from.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
     """
-    line = _line(hashlib.sha256((made / METADATA).read_bytes()).hexdigest(), archives)
+    line = _line(hashlib.sha256((variant / METADATA).read_bytes()).hexdigest(), archives)
     path = cache_root() / _NAME
     if line in _known():
         return

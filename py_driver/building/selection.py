@@ -120,11 +120,12 @@ def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:
     wrong = [
         Diagnostic(
             code=Code.UNSUPPORTED,
-            message=f"the lock has no compiler for `{one.name}` that runs on this machine with the CPU {lock.machine}",
+            message=f"the lock has no compiler for `{variant.name}` "
+            f"that runs on this machine with the CPU {lock.machine}",
             help=f"build it on a machine with {USUAL_CPU}",
         )
-        for one in chosen
-        if one.needs.backend in missing
+        for variant in chosen
+        if variant.needs.backend in missing
     ]
     if wrong:
         raise DriverError(wrong)

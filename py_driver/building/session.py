@@ -113,20 +113,20 @@ class Batch:
             return failure
         if not (wrong := self.failed(project)):
             return None
-        whole = next((diagnostic for diagnostic in failure.diagnostics if not diagnostic.text), None)
-        if whole is None or whole.code is not Code.BUILD_FAILED:
+        general = next((diagnostic for diagnostic in failure.diagnostics if not diagnostic.text), None)
+        if general is None or general.code is not Code.BUILD_FAILED:
             return failure
         others = [f"/{other.workspace.package}/" for other in self.projects if other is not project]
         rest = [
             diagnostic
             for diagnostic in failure.diagnostics
             if not diagnostic.text
-            and diagnostic is not whole
+            and diagnostic is not general
             and not any(package in diagnostic.message for package in others)
         ]
         errors, summary = self.messages.failure(project, self.completed.events)
         message = summary or f"the build of {project.directory} failed: {', '.join(wrong.values())}"
-        return DriverError([*errors, Diagnostic(code=whole.code, message=message, help=whole.help), *rest])
+        return DriverError([*errors, Diagnostic(code=general.code, message=message, help=general.help), *rest])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

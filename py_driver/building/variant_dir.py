@@ -94,34 +94,34 @@ def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
     return chosen
 
 
-def dev_directory(directory: Path, made: Path) -> Path:
+def dev_directory(directory: Path, variant: Path) -> Path:
     """Where a variant goes that is for use on this machine alone: a directory for each id.
 
     The `kernels` client remembers what it has loaded by its path, so another version must have another one.
 
     Args:
         directory: of the project.
-        made: what was built.
+        variant: what was built.
     """
-    return directory / DEV / str((read_metadata(made) or {})["id"])
+    return directory / DEV / str((read_metadata(variant) or {})["id"])
 
 
-def files_of(place: Path) -> dict[str, Path]:
+def files_of(directory: Path) -> dict[str, Path]:
     """What a variant has, by path within it: files, and links to anything."""
-    found = (path for path in place.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {path.relative_to(place).as_posix(): path for path in found}
+    found = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
+    return {path.relative_to(directory).as_posix(): path for path in found}
 
 
-def remove_bytecode(place: Path) -> None:
+def remove_bytecode(directory: Path) -> None:
     """Remove what Python has left in a variant: it says by itself whether it is of the sources there.
 
     Args:
-        place: the directory of the variant, on this machine.
+        directory: the directory of the variant, on this machine.
 
     Raises:
         DriverError: PERMISSION if it cannot be removed.
     """
-    for cache in sorted(place.rglob(BYTECODE)):
+    for cache in sorted(directory.rglob(BYTECODE)):
         if cache.is_symlink() or not cache.is_dir():
             continue  # Python has not made it, and it is told as any other file
         try:
@@ -138,9 +138,9 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
         source: what was built.
         target: what is compared with it; a signature does not count.
     """
-    made, there = ({*files_of(path)} - {SIGNATURE} for path in (source, target))
-    found = [f"{name} is missing" for name in made - there] + [f"{name} was not built" for name in there - made]
-    for name in made & there:
+    built, there = ({*files_of(path)} - {SIGNATURE} for path in (source, target))
+    found = [f"{name} is missing" for name in built - there] + [f"{name} was not built" for name in there - built]
+    for name in built & there:
         if (target / name).is_symlink():
             found.append(f"{name} is a link")
         elif (source / name).read_bytes() != (target / name).read_bytes():
@@ -148,30 +148,30 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def read_metadata(place: Path) -> dict[str, Any] | None:
+def read_metadata(variant: Path) -> dict[str, Any] | None:
     """What the metadata.json of a variant says; None if none can be read, or it is no object."""
     try:
-        value = json.loads((place / METADATA).read_text(encoding="utf-8"))
+        value = json.loads((variant / METADATA).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def changed(place: Path, metadata: Mapping[str, Any], digests: Mapping[str, str]) -> Iterator[str]:
+def changed(variant: Path, metadata: Mapping[str, Any], digests: Mapping[str, str]) -> Iterator[str]:
     """What of a variant is not as its metadata.json says.
 
     Args:
-        place: its directory.
+        variant: its directory.
         metadata: what that says.
         digests: SHA-256 of its regular files in hexadecimal, by path within it.
     """
-    yield from (f"{path.relative_to(place)} is a link" for path in sorted(place.rglob("*")) if path.is_symlink())
+    yield from (f"{path.relative_to(variant)} is a link" for path in sorted(variant.rglob("*")) if path.is_symlink())
     digest = metadata.get("digest")
     stated = digest.get("files") if isinstance(digest, dict) and digest.get("algorithm") == "sha256" else None
     if METADATA not in digests or not isinstance(stated, dict):
         yield f"{METADATA} lists no files"
         return
-    if SIGNATURE in digests and not _signs(place / SIGNATURE, digests[METADATA]):
+    if SIGNATURE in digests and not _signs(variant / SIGNATURE, digests[METADATA]):
         yield f"{SIGNATURE} is not a sigstore bundle of {METADATA}"
     for name in sorted({*stated, *digests} - {METADATA, SIGNATURE}):
         if name not in digests:

@@ -77,9 +77,9 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         lock: the archives that are pinned now, with those of the user's matrix.
     """
     workspaces, left = _workspaces(root)
-    bases = {base: place for base in _bases(root) if (place := _workspace_of(base)) is not None}
-    ours = [base for base, place in bases.items() if place in workspaces]
-    lost = [base for base, place in bases.items() if place in left or not place.is_dir()]
+    bases = {base: workspace for base in _bases(root) if (workspace := _workspace_of(base)) is not None}
+    ours = [base for base, workspace in bases.items() if workspace in workspaces]
+    lost = [base for base, workspace in bases.items() if workspace in left or not workspace.is_dir()]
     links = [link for link in _links(root) if not link.exists() or link.resolve() in lost]
     sandbox = root / "sandbox"
     settings = _others(sandbox, settings_place(root)) if sandbox.is_dir() else []

@@ -72,32 +72,37 @@ def programs(name: str, output: Output) -> Path:
     table = tomli.loads(resource("buildbox.toml"))[name]
     inside = table.pop("inside")
     entry = parse_entry(table)
-    place = cache_root() / "tools" / f"{name}-{entry.sha256[:12]}"
-    if not place.is_dir():
-        with output.task(f"fetching {name}") as task, storage_errors(place):
+    directory = cache_root() / "tools" / f"{name}-{entry.sha256[:12]}"
+    if not directory.is_dir():
+        with output.task(f"fetching {name}") as task, storage_errors(directory):
             archive = Fetcher().fetch(entry).path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with scratch(place.parent) as here:
-                fresh = here / place.name
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            with scratch(directory.parent) as here:
+                fresh = here / directory.name
                 unpack(archive, entry, fresh, Selection(include=(inside,), strip_prefix=inside))
                 for program in fresh.iterdir():
                     program.chmod(0o755)
-                settle(fresh, place)
+                settle(fresh, directory)
             task.done("done")
-    return place
+    return directory
 
 
-def command(serving: Serving, place: Path) -> list[str]:
+def command(serving: Serving, directory: Path) -> list[str]:
     """The server's command line.
 
     Args:
         serving: how to serve.
-        place: where the programs are.
+        directory: where the programs are.
     """
     path = serving.directory / _SOCKET
-    found = [str(place / _SERVER), f"--bind=unix:{path}", "--unix-socket-mode=0600", f"--quota-high={serving.size}G"]
+    found = [
+        str(directory / _SERVER),
+        f"--bind=unix:{path}",
+        "--unix-socket-mode=0600",
+        f"--quota-high={serving.size}G",
+    ]
     if serving.execute:
-        found += [f"--jobs={serving.jobs}", f"--buildbox-run={place / 'buildbox-run'}"]
+        found += [f"--jobs={serving.jobs}", f"--buildbox-run={directory / 'buildbox-run'}"]
         found += [f"--runner-arg=--ro-bind-mount={os.path.realpath(path)}:{path}" for path in worker_files()]
     return [*found, str(serving.directory)]
 
@@ -123,12 +128,12 @@ def serve(serving: Serving, output: Output) -> int:
         path.unlink(missing_ok=True)  # of a server that was killed
         if serving.port is not None:
             _listen(stack, path, serving.port)
-        place = programs("buildbox", output)
-        search = f"{place}:{os.environ.get('PATH', os.defpath)}"
+        directory = programs("buildbox", output)
+        search = f"{directory}:{os.environ.get('PATH', os.defpath)}"
         if serving.execute and not shutil.which("bwrap"):
             search = f"{programs('bubblewrap', output)}:{search}"
         stack.callback(path.unlink, missing_ok=True)
-        line, environment = command(serving, place), {"PATH": search, "HOME": str(Path.home())}
+        line, environment = command(serving, directory), {"PATH": search, "HOME": str(Path.home())}
         with subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, pass_fds=[lock]) as process:
             try:
                 _wait(process, path)
@@ -180,5 +185,5 @@ def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
             if probe.connect_ex(str(path)) == 0:
                 return
         time.sleep(_POLL_SECONDS)
-    said = "ended" if process.poll() is not None else f"took no connection in {_START_SECONDS:.0f} s"
-    raise error(Code.SET_UP, f"the server {said}", help="its output is above")
+    problem = "ended" if process.poll() is not None else f"took no connection in {_START_SECONDS:.0f} s"
+    raise error(Code.SET_UP, f"the server {problem}", help="its output is above")

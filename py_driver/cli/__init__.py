@@ -108,8 +108,8 @@ def with_command(name: str | None, arguments: Sequence[str]) -> tuple[Sequence[s
     """
     if name not in WITH_COMMAND or "--" not in arguments:
         return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
+    end = arguments.index("--")
+    return arguments[:end], arguments[end + 1 :]
 
 
 class _Formatter(argparse.HelpFormatter):

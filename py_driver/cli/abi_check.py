@@ -27,7 +27,7 @@ def _matching(pattern: str, what: str, text: str) -> str:
 
 def _archs(text: str) -> str:
     """A list of GPU architectures from the command line."""
-    lists = (rf"{one}(,{one})*" for one in filter(None, (known.arch for known in BUILT.values())))
+    lists = (rf"{arch}(,{arch})*" for arch in filter(None, (known.arch for known in BUILT.values())))
     return _matching(rf"none|{'|'.join(lists)}", "a list like 8.0,9.0a,12.0+PTX or gfx90a,gfx942, or none", text)
 
 
@@ -74,14 +74,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.building.abi_check import build_program, check, expectations, find_libraries
 
-    given = {
+    flags = {
         "--cpu": args.cpu,
         "--torch": args.torch,
         "--cxx-abi": args.cxx_abi,
         "--archs": args.archs,
         "--torch-stable-abi": args.torch_stable_abi,
     }
-    chosen = {flag: value for flag, value in given.items() if value is not None}
+    chosen = {flag: value for flag, value in flags.items() if value is not None}
     wanted = {library: {**expectations(library), **chosen} for library in find_libraries(args.paths)}
     if args.archs is not None:
         for options in wanted.values():
@@ -116,8 +116,8 @@ def _show(checked: Checked, output: Output) -> None:
         return
     notes = [f"  note: {note}" for note in checked.notes]
     if not checked.findings:
-        said = [f"{checked.path}: passes the ABI check; device code: {' '.join(checked.gpu_code) or 'none'}", *notes]
-        output.data("\n".join(said))
+        lines = [f"{checked.path}: passes the ABI check; device code: {' '.join(checked.gpu_code) or 'none'}", *notes]
+        output.data("\n".join(lines))
         return
     output.data("\n".join([f"{checked.path}:", *notes]))
     following = [*(finding["help"] for finding in checked.findings[1:]), None]

@@ -82,24 +82,24 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "no FUNCTION is given to show", help="list the functions: driver asm DIR")
     if args.diff is not None and args.ptx:
         raise error(Code.USAGE, "--diff compares machine code; it cannot be combined with --ptx")
-    made = _built(args, args.directory, output)
+    build = _built(args, args.directory, output)
     tools = Disassembler(output)
-    kernels = tools.kernels(made.path, lines=args.source)
+    kernels = tools.kernels(build.path, lines=args.source)
     chosen = matching(kernels, args.function) if args.function is not None else kernels
     if not chosen:
         advice = f"there are {', '.join(dict.fromkeys(kernel.plain for kernel in kernels))}"
         raise error(Code.USAGE, f"no function has `{args.function}` in its name", help=advice)
     if args.diff is not None:
         return _compare(args, chosen, tools, output)
-    text = _text(args, made, chosen, tools) if args.function is not None else []
+    text = _text(args, build, chosen, tools) if args.function is not None else []
     if args.json:
         found = [section.as_json() for section in chosen]
         for value, code in zip(found, text, strict=False):
             value["code"] = code
-        output.json({"variant": made.variant, "archs": [*made.archs], "functions": found})
+        output.json({"variant": build.variant, "archs": [*build.archs], "functions": found})
     elif args.function is None or len({section.plain for section in chosen}) > 1:
         output.table(_HEADER, [_row(section) for section in chosen], right=_NUMBERS)
-        output.say(f"{made.variant}; for its code name one function")
+        output.say(f"{build.variant}; for its code name one function")
     else:
         for section, code in zip(chosen, text, strict=True):
             output.data(f"// {section.name}, {section.arch}: {_summary(section)}")
@@ -125,12 +125,12 @@ def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBui
     )
 
 
-def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], tools: Disassembler) -> list[str]:
+def _text(args: argparse.Namespace, build: CodeBuild, chosen: Sequence[Kernel], tools: Disassembler) -> list[str]:
     """The code of functions, in the form that is asked for."""
     from py_driver.inspecting.assembly import ptx_of, with_source
 
     if args.ptx:
-        texts = tools.ptx(made.path)
+        texts = tools.ptx(build.path)
         seen = Counter[tuple[str, str]]()
         found = []
         for section in chosen:
@@ -140,7 +140,7 @@ def _text(args: argparse.Namespace, made: CodeBuild, chosen: Sequence[Kernel], t
     if args.source:
         lines = {
             name: (args.directory / name).read_text(encoding="utf-8", errors="replace").splitlines()
-            for name in made.sources
+            for name in build.sources
             if (args.directory / name).is_file()
         }
         return [with_source(section.sass, lines) for section in chosen]
@@ -165,14 +165,14 @@ def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassem
         old = matching(old, args.function)
     rows, code = [], []
     for before, after in pairs(old, chosen):
-        one = after or before
-        assert one is not None  # noqa: S101  (one of the two is there)
+        kernel = after or before
+        assert kernel is not None  # noqa: S101  (one of the two is there)
         changes = _changes(before, after)
         if before and after and not args.ptx:
             text = difference(before.sass, after.sass, (f"{args.diff}:{before.name}", after.name))
             code += [text] if text and args.function is not None else []
             changes = changes or (["other instructions"] if text else [])
-        rows.append([one.plain, one.arch, ", ".join(changes) or "same"])
+        rows.append([kernel.plain, kernel.arch, ", ".join(changes) or "same"])
     differs = any(row[2] != "same" for row in rows)
     if args.json:
         output.json({"functions": [dict(zip(("name", "arch", "change"), row, strict=True)) for row in rows]})
@@ -200,18 +200,18 @@ def _changes(before: Kernel | None, after: Kernel | None) -> list[str]:
     return found
 
 
-def _row(one: Kernel) -> list[str]:
+def _row(kernel: Kernel) -> list[str]:
     """A function as a row of the table."""
-    numbers = (one.registers, one.shared, one.stack, one.spills, one.instructions)
-    return [one.plain, one.arch, *map(str, numbers), _mix(one)]
+    numbers = (kernel.registers, kernel.shared, kernel.stack, kernel.spills, kernel.instructions)
+    return [kernel.plain, kernel.arch, *map(str, numbers), _mix(kernel)]
 
 
-def _summary(one: Kernel) -> str:
+def _summary(kernel: Kernel) -> str:
     """A function in a line."""
-    used = f"{one.registers} registers, {one.shared} bytes of shared memory, {one.stack} of stack, {one.spills} spills"
-    return f"{used}, {one.instructions} instructions"
+    memory = f"{kernel.shared} bytes of shared memory, {kernel.stack} of stack, {kernel.spills} spills"
+    return f"{kernel.registers} registers, {memory}, {kernel.instructions} instructions"
 
 
-def _mix(one: Kernel) -> str:
-    shown = (f"{name} {count}" for kind in _KINDS for name, count in one.mix.get(kind, {}).items())
+def _mix(kernel: Kernel) -> str:
+    shown = (f"{name} {count}" for kind in _KINDS for name, count in kernel.mix.get(kind, {}).items())
     return ", ".join(shown)

@@ -83,12 +83,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         there = None
         if against is not None and earlier is None:
             there = places.enter_context(checked_out(args.directory, against))
-        made = [built(args, args.directory, machine, releases, output)]
+        builds = [built(args, args.directory, machine, releases, output)]
         if there is not None:
-            made.append(_built_from(args, there, machine, releases, output))
-        python = python_of(made[0], machine, releases, output)
-        peaks = ceilings(made[0], python, output)
-        done = run_benchmarks(made, scripts, python, output)
+            builds.append(_built_from(args, there, machine, releases, output))
+        python = python_of(builds[0], machine, releases, output)
+        peaks = ceilings(builds[0], python, output)
+        done = run_benchmarks(builds, scripts, python, output)
     if earlier is not None:
         done = compared(done, earlier)
         if not any("base" in workload for workload in done.workloads):
@@ -168,24 +168,29 @@ def _write(path: Path, done: Benchmarks) -> None:
     """Write the result and its picture."""
     from py_driver.authoring.picture import picture
 
-    for place, text in ((path, json.dumps(done.as_json(), indent=2) + "\n"), (path.with_suffix(".svg"), picture(done))):
-        with writing(place):
-            write(place, text.encode())
+    for target, text in (
+        (path, json.dumps(done.as_json(), indent=2) + "\n"),
+        (path.with_suffix(".svg"), picture(done)),
+    ):
+        with writing(target):
+            write(target, text.encode())
 
 
-def _row(one: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
+def _row(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
     """A workload as a row of the table."""
     from py_driver.authoring.ceilings import rate_of, share_of
 
-    if "times" not in one:
-        return [one["workload"], "failed", *[""] * (len(_HEADER) - 2)]
-    times = one["times"]
+    if "times" not in workload:
+        return [workload["workload"], "failed", *[""] * (len(_HEADER) - 2)]
+    times = workload["times"]
     low, high = times["interval_us"]
-    row = [one["workload"], f"{times['median_us']:.2f}", f"{(high - low) / 2 / times['median_us']:.1%}"]
+    row = [workload["workload"], f"{times['median_us']:.2f}", f"{(high - low) / 2 / times['median_us']:.1%}"]
     row.append(f"{times['host_us']:.1f}" if "host_us" in times else "")
-    row += [rate_of(one), share_of(one, peaks)]
+    row += [rate_of(workload), share_of(workload, peaks)]
     for other in ("reference", "base"):
-        row += [f"{one[other]['median_us']:.2f}", _speed(times, one[other])] if other in one else ["", ""]
+        row += (
+            [f"{workload[other]['median_us']:.2f}", _speed(times, workload[other])] if other in workload else ["", ""]
+        )
     return row
 
 

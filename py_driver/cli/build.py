@@ -213,7 +213,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if projects is not None:
         built = build_projects(projects, args, output)
         if args.json:
-            output.json({"projects": [one.as_json(_as_json) for one in built]})
+            output.json({"projects": [outcome.as_json(_as_json) for outcome in built]})
         else:
             show_several(built, output)
         return exit_code(built)
@@ -240,12 +240,12 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
 
     releases, options = releases_of(args), replace(options_of(args, several=not alone), report=None)
 
-    def prepared(one: Path) -> Prepared:
-        return prepare(one, args.variant, releases, output, options)
+    def prepared(directory: Path) -> Prepared:
+        return prepare(directory, args.variant, releases, output, options)
 
     outcomes = [Outcome(projects[0], prepared(projects[0]))] if alone else for_each(projects, prepared, output)
     expected, planned = dry_run([outcome.value for outcome in outcomes if outcome.value], releases, output, options)
-    rows = [(one.directory, variant, part) for one in planned for variant, part in one.variants]
+    rows = [(plan.directory, variant, part) for plan in planned for variant, part in plan.variants]
     if args.json:
         variants = [
             {
@@ -285,15 +285,15 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     check_user_lock(releases)
     page, pages = options.report, set[Path]()
 
-    def prepared(one: Path) -> Prepared:
-        ready = prepare(one, args.variant, releases, output, replace(options, report=None))
+    def prepared(directory: Path) -> Prepared:
+        ready = prepare(directory, args.variant, releases, output, replace(options, report=None))
         return replace(ready, report=own_page(page, ready.plan.module, pages) if page else None)
 
     planned = for_each(projects, prepared, output)
-    results = build_all([one.value for one in planned if one.value], releases, output, options)
+    results = build_all([outcome.value for outcome in planned if outcome.value], releases, output, options)
 
-    def loaded(one: Prepared) -> Build:
-        done = _built(results[one.directory])
+    def loaded(ready: Prepared) -> Build:
+        done = _built(results[ready.directory])
         check_loads(done.variants, output)
         return done
 

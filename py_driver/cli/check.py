@@ -163,8 +163,8 @@ def _show(checked: Checked, output: Output) -> None:
     default = sum(variant.default for variant in variants)
     named = f", {len(variants) - default} more on request" if len(variants) > default else ""
     advice = "" if manifest.edition >= CURRENT else f"; `driver upgrade` writes edition {CURRENT}"
-    said = f"{manifest.file} is valid: edition {manifest.edition}, {counted(default, 'variant')}{named}{advice}"
-    output.say(printable(said))
+    summary = f"{manifest.file} is valid: edition {manifest.edition}, {counted(default, 'variant')}{named}{advice}"
+    output.say(printable(summary))
 
 
 def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
@@ -181,12 +181,12 @@ def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool)
         return
     for name, edits in tried.edits.items():
         for edit in edits:
-            instead = ", ".join(f"<{one}>" for one in edit.instead) or "nothing: no name in the file needs it"
+            instead = ", ".join(f"<{header}>" for header in edit.instead) or "nothing: no name in the file needs it"
             output.say(printable(f"{directory / name}:{edit.line}: <{edit.header}> -> {instead}"))
     for gain in tried.gains:
         both = zip(gain.before, gain.after, ("for each architecture", "for the rest"), strict=True)
         alone = not gain.before.arch
         parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {what}'}" for old, new, what in both if old]
         output.say(printable(f"    {gain.source}: {', '.join(parts)}"))
-    said = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
-    output.say(f"{said}. Compiled for {', '.join(tried.variants)}, each header with all its includes.")
+    advice = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
+    output.say(f"{advice}. Compiled for {', '.join(tried.variants)}, each header with all its includes.")

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
     outcomes = then(
         build_projects(projects, args, output),
-        lambda one: _run_example(one, releases, output, title=f"{printable(str(one.directory))}:"),
+        lambda outcome: _run_example(outcome, releases, output, title=f"{printable(str(outcome.directory))}:"),
         output,
     )
     show_several(outcomes, output, "built, and their examples run")
@@ -72,8 +72,8 @@ def _run_example(done: Build, releases: Releases, output: Output, title: str = "
         raise error(Code.UNSUPPORTED, message, help="run it on a machine with such a CPU; `driver build` builds it")
     python = python_for([built.variant.configuration for built in done.variants], releases, output)
     with output.task(f"running the example of {done.plan.name}") as task:
-        said = run_example(done.directory, python)
+        printed = run_example(done.directory, python)
         task.done("done")
-    for text in (*filter(None, [title]), said, ""):
+    for text in (*filter(None, [title]), printed, ""):
         output.data(text)
     return done

@@ -83,8 +83,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     fetched = fetch_all(list({entry.key: entry for entry in wanted}.values()), output, check=True)
     if args.mirror is not None:
         fill_mirror(fetched, args.mirror)
-    sizes = [one.path.stat().st_size for one in fetched]
-    network = sum(one.bytes_fetched for one in fetched)
+    sizes = [archive.path.stat().st_size for archive in fetched]
+    network = sum(archive.bytes_fetched for archive in fetched)
     if args.json:
         output.json(
             {
@@ -94,20 +94,20 @@ def run(args: argparse.Namespace, output: Output) -> int:
                 "bytes-fetched": network,
                 "archives": [
                     {
-                        "name": one.entry.name,
-                        "version": one.entry.version,
-                        "file": one.entry.mirror_name,
+                        "name": archive.entry.name,
+                        "version": archive.entry.version,
+                        "file": archive.entry.mirror_name,
                         "bytes": size,
-                        "from": one.source,
+                        "from": archive.source,
                     }
-                    for one, size in zip(fetched, sizes, strict=True)
+                    for archive, size in zip(fetched, sizes, strict=True)
                 ],
             }
         )
         return ExitCode.OK
-    place = "in the store" if args.mirror is None else f"in {args.mirror}"
+    location = "in the store" if args.mirror is None else f"in {args.mirror}"
     output.data(
-        f"{counted(len(names), 'variant')}: {counted(len(fetched), 'archive')}, {sum(sizes) / 1e6:.1f} MB {place}; "
+        f"{counted(len(names), 'variant')}: {counted(len(fetched), 'archive')}, {sum(sizes) / 1e6:.1f} MB {location}; "
         f"{network / 1e6:.1f} MB came from the network"
     )
     return ExitCode.OK

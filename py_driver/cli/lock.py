@@ -74,16 +74,16 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     of_torch = _old_of_torch(new, releases)
     old_symbols = _old_symbols(new, releases)
     if (stale or of_torch or old_symbols) and args.check:
-        for made in of_torch:
-            output.say(f"{made.path} was made from other torch wheels")
+        for file in of_torch:
+            output.say(f"{file.path} was made from other torch wheels")
         for symbol in old_symbols:
             output.say(f"{symbol.path} was made from other archives than `libraries` lists")
         raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
-    for made in of_torch:
-        with output.task(made.title) as task:
-            write(made.path, made.make(task.update))
+    for file in of_torch:
+        with output.task(file.title) as task:
+            write(file.path, file.make(task.update))
             task.done(f"{len(new['torch'])} releases")
-        output.say(f"wrote {made.path}")
+        output.say(f"wrote {file.path}")
     for release in old_symbols:
         _read_symbols(release, output)
     if not (stale or of_torch or old_symbols):
@@ -136,7 +136,7 @@ def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
         for kind in library_symbols.NAMES
         for version, release in lock.get(kind, {}).items()
     ]
-    return [one for one in known if not library_symbols.is_current(one.path, one.lock)]
+    return [symbols for symbols in known if not library_symbols.is_current(symbols.path, symbols.lock)]
 
 
 def _read_symbols(release: _Release, output: Output) -> None:

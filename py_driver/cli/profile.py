@@ -80,18 +80,18 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
     check_project(args.directory)
     scripts = scripts_of(args.directory)
     machine, releases = machine_of(args), releases_of(args)
-    made = built(args, args.directory, machine, releases, output)
-    if made.backend != "cuda":
-        message = f"Nsight Compute profiles CUDA code, and {made.variant.name} has none"
+    build = built(args, args.directory, machine, releases, output)
+    if build.backend != "cuda":
+        message = f"Nsight Compute profiles CUDA code, and {build.variant.name} has none"
         raise error(Code.USAGE, message, help="profile it on a machine with an NVIDIA GPU usable by torch")
-    python = python_of(made, machine, releases, output)
-    titles = titles_of(made, scripts, python)
+    python = python_of(build, machine, releases, output)
+    titles = titles_of(build, scripts, python)
     workload = args.workload or titles[0]
     if workload not in titles:
         hint = did_you_mean(workload, titles)
         advice = f"{hint}{' ' if hint else ''}workloads: {', '.join(titles)}"
         raise error(Code.USAGE, f"there is no workload `{workload}`", help=advice)
-    return profile(made, scripts, workload, args.kind, python, output)
+    return profile(build, scripts, workload, args.kind, python, output)
 
 
 def _show(launches: Sequence[Profiled], earlier: Sequence[Profiled], output: Output) -> None:

@@ -93,9 +93,9 @@ def then(outcomes: Iterable[Outcome[T]], work: Callable[[T], U], output: Output)
     ]
 
 
-def _outcome(directory: Path, given: T, work: Callable[[T], U], output: Output) -> Outcome[U]:
+def _outcome(directory: Path, value: T, work: Callable[[T], U], output: Output) -> Outcome[U]:
     try:
-        return Outcome(directory, value=work(given))
+        return Outcome(directory, value=work(value))
     except DriverError as failure:
         if failure.diagnostics[0].code is Code.INTERRUPTED:
             raise

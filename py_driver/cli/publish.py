@@ -131,16 +131,16 @@ def _show_several(outcomes: Sequence[Outcome[Publication]], output: Output, *, d
     output.say(summary(outcomes, "checked" if dry_run else "published"))
 
 
-def _rows(one: Outcome[Publication], *, dry_run: bool) -> Iterator[list[str]]:
+def _rows(outcome: Outcome[Publication], *, dry_run: bool) -> Iterator[list[str]]:
     """The rows of a project: one for each branch, or one that says why there is none."""
-    if one.value is None:
-        yield [str(one.directory), "-", "-", "-", "-", "-", one.described()]
+    if outcome.value is None:
+        yield [str(outcome.directory), "-", "-", "-", "-", "-", outcome.described()]
         return
-    for branch in one.value.branches:
+    for branch in outcome.value.branches:
         changes = branch.changes
         counts = (len(changes.added), len(changes.deleted), changes.same)
         shown = _outcome(branch, dry_run=dry_run)
-        yield [str(one.directory), one.value.repo_id, branch.branch, *map(str, counts), shown]
+        yield [str(outcome.directory), outcome.value.repo_id, branch.branch, *map(str, counts), shown]
 
 
 def _outcome(branch: Published, *, dry_run: bool) -> str:

@@ -131,7 +131,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         flags, choices, kind = DEBUG, replace(choices, cuda_compile=CudaCompile.MONOLITHIC), "debug"
     elif getattr(args, "under", None):
         flags, kind = LINES, "lines"
-    made = dev_build(
+    build = dev_build(
         directory,
         machine,
         releases,
@@ -143,9 +143,9 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         kind=kind,
         after=after,
     )
-    actions = f"{counted(made.ran, 'action')} ran"
-    output.say(f"{made.unique_id} for {made.variant.name}: {actions}, {made.seconds:.1f} s")
-    return made
+    actions = f"{counted(build.ran, 'action')} ran"
+    output.say(f"{build.unique_id} for {build.variant.name}: {actions}, {build.seconds:.1f} s")
+    return build
 
 
 def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int:
@@ -163,13 +163,13 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     if args.under and not machine.archs:
         message = f"--under {args.under} needs CUDA code and a GPU usable by torch, and there is none"
         raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU")
-    made = built(args, args.directory, machine, releases, output)
-    python = python_of(made, machine, releases, output)
+    build = built(args, args.directory, machine, releases, output)
+    python = python_of(build, machine, releases, output)
     if not args.under:
-        return wait(start(command, made, python))
+        return wait(start(command, build, python))
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    call = instrumented(args.under, command, made, output, interactive=interactive)
-    code = wait(start(call.command, made, python, more=call.environ))
+    call = instrumented(args.under, command, build, output, interactive=interactive)
+    code = wait(start(call.command, build, python, more=call.environ))
     if call.records:
         output.say(f"recorded: {call.records}")
     return code
@@ -233,8 +233,8 @@ def _watched(args: argparse.Namespace, output: Output) -> int:
     check_project(args.directory)
     machine, releases, command = machine_of(args), releases_of(args), args.command
 
-    def started(made: DevBuild) -> subprocess.Popen[bytes]:
-        return start(command, made, python_of(made, machine, releases, output), alone=True)
+    def started(build: DevBuild) -> subprocess.Popen[bytes]:
+        return start(command, build, python_of(build, machine, releases, output), alone=True)
 
     watch(
         args.directory,

@@ -117,8 +117,8 @@ def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -
         table["file"] = str(done.file)
         table["built"], table["actions"], table["skipped"] = done.built, done.actions, done.skipped
         table["cover"] = [
-            {"case": dict(zip(space.sizes, case, strict=True)), "config": space.named(one)}
-            for case, one in chosen.items()
+            {"case": dict(zip(space.sizes, case, strict=True)), "config": space.named(config)}
+            for case, config in chosen.items()
         ]
         output.json(table)
         return
@@ -177,8 +177,8 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
         cases = {case: found.get(case, space.default) for case in space.cases}
         facts = {name: int(records.machine.get(name, 0)) for name in FACTS}
         chosen[records.capability] = Chosen(cases=cases, facts=facts)
-        for one, other in conflicts(space, cases):
-            message = f"{space.shown_case(one)} and {space.shown_case(other)} have the same `{space.key}`"
+        for case, other in conflicts(space, cases):
+            message = f"{space.shown_case(case)} and {space.shown_case(other)} have the same `{space.key}`"
             output.warn(f"{message} and want different configurations; that of the first is used")
     path = args.directory / space.header
     write(path, header(space, [*chosen.values()]).encode())

@@ -119,7 +119,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
         }
         for variant in plan.variants
     ]
-    excluded = [{"variant": spell(one.configuration), "reason": one.reason} for one in plan.excluded]
+    excluded = [{"variant": spell(exclusion.configuration), "reason": exclusion.reason} for exclusion in plan.excluded]
     return {"name": plan.name, "variants": variants, "left": excluded, "notes": [note.as_json() for note in plan.notes]}
 
 
@@ -137,7 +137,7 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
     rest = [f"{spell(excluded.configuration)}: {excluded.reason}" for excluded in plan.excluded]
     rest += [printable(str(note)) for note in plan.notes]
     if rest:
-        for line in ("", "excluded variants, and notes:", *(f"  {one}" for one in rest)):
+        for line in ("", "excluded variants, and notes:", *(f"  {note}" for note in rest)):
             output.data(line)
 
 

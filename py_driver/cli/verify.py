@@ -84,11 +84,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
     with ExitStack() as stack:
         planned = for_each(projects, lambda path: make_task(path, releases, output, options, stack), output)
-        results = verify([one.value for one in planned if one.value], releases, output, options)
-    built = then(planned, lambda one: _verified(results[one.directory]), output)
-    judged = then(built, lambda one: _same(one, output), output)
+        results = verify([outcome.value for outcome in planned if outcome.value], releases, output, options)
+    built = then(planned, lambda task: _verified(results[task.directory]), output)
+    judged = then(built, lambda variants: _same(variants, output), output)
     if args.json:
-        output.json({"projects": [one.as_json(_as_json) for one in built]})
+        output.json({"projects": [outcome.as_json(_as_json) for outcome in built]})
     else:
         _show_several(built, output)
         output.say(summary(judged, "built without any cache, every byte the same"))
@@ -114,9 +114,9 @@ def _same(verified: list[Verified], output: Output) -> list[Verified]:
     """
     from py_driver.publishing.verify import failures
 
-    for one in verified:
-        if one.report:
-            output.say(one.report)
+    for result in verified:
+        if result.report:
+            output.say(result.report)
     if wrong := failures(verified):
         raise DriverError(wrong)
     return verified
@@ -127,8 +127,13 @@ def _as_json(verified: list[Verified]) -> dict[str, Any]:
     from py_driver.publishing.verify import failures
 
     variants = [
-        {"variant": one.variant, "place": one.place, "differences": list(one.differences), "report": one.report}
-        for one in verified
+        {
+            "variant": result.variant,
+            "place": result.place,
+            "differences": list(result.differences),
+            "report": result.report,
+        }
+        for result in verified
     ]
     return {"variants": variants, "errors": [as_json(failure) for failure in failures(verified)]}
 
@@ -142,7 +147,7 @@ def _show_several(outcomes: Sequence[Outcome[list[Verified]]], output: Output) -
             rows.append([name, "-", outcome.described()])
         for found in outcome.value or ():
             count = len(found.differences)
-            said = counted(count, "difference") if count else "the same"
-            rows.append([name, found.variant, said])
+            shown = counted(count, "difference") if count else "the same"
+            rows.append([name, found.variant, shown])
     if rows:
         output.table(("project", "variant", "outcome"), rows)

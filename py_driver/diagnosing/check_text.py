@@ -40,13 +40,13 @@ def told(lines: Iterable[str], paths: AuthorPaths, project: BuiltProject | None)
 def _reference(match: re.Match[str], word: str, paths: AuthorPaths, project: BuiltProject | None) -> str:
     """What refers to a symbol: the place that debug information tells, or else the lines that have its name."""
     source = paths.source_of(match["object"]) or match["object"]
-    place = match["place"] or ""
-    if not place and (found := paths.lines_with(match["object"], word)):
+    location = match["place"] or ""
+    if not location and (found := paths.lines_with(match["object"], word)):
         few = ", ".join(map(str, found[:_FEW])) + (", ..." if len(found) > _FEW else "")
-        place = f" ({'line' if len(found) == 1 else 'lines'} {few})"
-    elif place:
-        place = paths.line(place, project)
-    return f"    referenced by {source}{place}{match['function']}"
+        location = f" ({'line' if len(found) == 1 else 'lines'} {few})"
+    elif location:
+        location = paths.line(location, project)
+    return f"    referenced by {source}{location}{match['function']}"
 
 
 def _word(symbol: str) -> str:

@@ -99,8 +99,8 @@ def parse(text: str) -> tuple[list[Said], list[str]]:
             cutter.feed(line)
     cutter.end()
     found = cutter.found
-    if any(one.severity is Severity.ERROR and not _LAST.match(one.message) for one in found):
-        found = [one for one in found if not _LAST.match(one.message)]
+    if any(entry.severity is Severity.ERROR and not _LAST.match(entry.message) for entry in found):
+        found = [entry for entry in found if not _LAST.match(entry.message)]
     return found, cutter.loose
 
 
@@ -184,11 +184,11 @@ def _edg_column(after: Iterable[str]) -> int:
 _CLANG_SOURCE: Final = re.compile(r"^ *(\d+) \| (.*)$")
 
 
-def source_line(said: Said) -> str | None:
+def source_line(entry: Said) -> str | None:
     """The source line that a program showed first; None if it showed none."""
-    if not said.after:
+    if not entry.after:
         return None
-    first = said.after[0]
+    first = entry.after[0]
     if match := _CLANG_SOURCE.match(first):
-        return match[2] if int(match[1]) == said.line else None
-    return first[_EDG_INDENT:] if first.startswith(" " * _EDG_INDENT) and len(said.after) > 1 else None
+        return match[2] if int(match[1]) == entry.line else None
+    return first[_EDG_INDENT:] if first.startswith(" " * _EDG_INDENT) and len(entry.after) > 1 else None

@@ -70,10 +70,10 @@ def explained(
         paths: of the build.
     """
     elsewhere = kind(place.mnemonic).elsewhere
-    said = _said(message, elsewhere)
-    if said is None:
+    described = _said(message, elsewhere)
+    if described is None:
         return None
-    name, text = said
+    name, text = described
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
     file = next((listed for listed in project.plan.files if str(project.directory / listed) == place.file), "")

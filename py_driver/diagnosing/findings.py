@@ -124,7 +124,7 @@ def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[st
             seen[key] = seen.get(key, 0) + 1
             found.setdefault((*key, seen[key]), []).append((finding, action))
     return sorted(
-        (_merged(those) for those in found.values()), key=lambda finding: (finding.file, finding.line, finding.column)
+        (_merged(group) for group in found.values()), key=lambda finding: (finding.file, finding.line, finding.column)
     )
 
 
@@ -133,19 +133,19 @@ def _release_less(text: str) -> str:
     return re.sub(r"<(\w+) [^>]*>", r"<\1>", text)
 
 
-def _merged(those: Sequence[tuple[Finding, Action]]) -> Finding:
+def _merged(group: Sequence[tuple[Finding, Action]]) -> Finding:
     """One finding of several that are equal but for where they were made."""
-    first = max((finding for finding, _ in those), key=lambda finding: finding.column > 0)
-    names = {name for finding, _ in those for name in finding.variants}
+    first = max((finding for finding, _ in group), key=lambda finding: finding.column > 0)
+    names = {name for finding, _ in group for name in finding.variants}
     order = [variant.name for variant in first.project.chosen] if first.project else sorted(names)
-    everywhere = any(not finding.archs for finding, _ in those)
+    everywhere = any(not finding.archs for finding, _ in group)
     return replace(
         first,
         variants=tuple(name for name in order if name in names),
         archs=()
         if everywhere
-        else tuple(sorted({arch for finding, _ in those for arch in finding.archs}, key=_natural)),
-        sources=tuple(dict.fromkeys(name for finding, _ in those for name in finding.sources)),
+        else tuple(sorted({arch for finding, _ in group for arch in finding.archs}, key=_natural)),
+        sources=tuple(dict.fromkeys(name for finding, _ in group for name in finding.sources)),
     )
 
 
@@ -155,14 +155,14 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
 
 def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) -> list[Finding]:
     """What an action said; of one that failed without an error in a known form, all that it printed."""
-    project, made = paths.project_of(action.label), paths.made(action.output)
-    arch = _arch(made)
+    project, origin = paths.project_of(action.label), paths.made(action.output)
+    arch = _arch(origin)
     blank = Finding(
         severity=Severity.ERROR,
         code=Code.BUILD_FAILED,
         message="",
         project=project,
-        file=str(project.directory / made.source) if project and made else "",
+        file=str(project.directory / origin.source) if project and origin else "",
         line=0,
         column=0,
         lines=(),
@@ -175,15 +175,18 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         kept = told(body[1:], paths, project)
         head = f"error[{Code.NOT_COMPLIANT.number}]: the extension fails the ABI check: {checked[1]}"
         return [replace(blank, code=Code.NOT_COMPLIANT, message=head.partition(": ")[2], lines=(head, *kept))]
-    said, loose = parse(action.text)
+    entries, loose = parse(action.text)
     killed = not action.succeeded and (action.exit_code == _KILLED_CODE or _KILLED.search(action.text))
     if killed:
-        said = [
-            one for one in said if one.file or not _KILLED.search(f"{one.head}\n{one.message}\nstep: {one.message}")
+        entries = [
+            entry
+            for entry in entries
+            if entry.file or not _KILLED.search(f"{entry.head}\n{entry.message}\nstep: {entry.message}")
         ]
     rewritten = _is_rewritten(action.mnemonic)
     made_of_these = [
-        _explained(_placed(blank, one, paths, project, rewritten=rewritten), action.mnemonic, paths) for one in said
+        _explained(_placed(blank, entry, paths, project, rewritten=rewritten), action.mnemonic, paths)
+        for entry in entries
     ]
     if killed or not (action.succeeded or any(finding.severity is Severity.ERROR for finding in made_of_these)):
         work = work_of(action.mnemonic)
@@ -205,13 +208,13 @@ def _is_rewritten(mnemonic: str) -> bool:
     return any(backend.rewriter and (backend.way in ways or backend.rewriter == mnemonic) for backend in TOOLKITS)
 
 
-def _explained(one: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
+def _explained(finding: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
     """A finding, in other words if it is about device code of another source."""
-    if one.project is None:
-        return one
-    place = Place(project=one.project, file=one.file, line=one.line, mnemonic=mnemonic)
-    found = explained(one.message, one.severity, one.lines, place, paths)
-    return one if found is None else replace(one, message=found.message, line=found.line, lines=found.lines)
+    if finding.project is None:
+        return finding
+    place = Place(project=finding.project, file=finding.file, line=finding.line, mnemonic=mnemonic)
+    found = explained(finding.message, finding.severity, finding.lines, place, paths)
+    return finding if found is None else replace(finding, message=found.message, line=found.line, lines=found.lines)
 
 
 def section_of_label(action: Action, paths: AuthorPaths) -> str:
@@ -225,39 +228,41 @@ def section_of_label(action: Action, paths: AuthorPaths) -> str:
 
 def _is_bare(shown: str, text: str) -> bool:
     """Whether a line that a compiler shows is one of a source, where comments may have become blanks."""
-    return len(shown) <= len(text) and all(one in (other, " ") for one, other in zip(shown, text, strict=False))
+    return len(shown) <= len(text) and all(
+        character in (other, " ") for character, other in zip(shown, text, strict=False)
+    )
 
 
 def _placed(
-    blank: Finding, said: Said, paths: AuthorPaths, project: BuiltProject | None, *, rewritten: bool
+    blank: Finding, entry: Said, paths: AuthorPaths, project: BuiltProject | None, *, rewritten: bool
 ) -> Finding:
     """What was said, at the place that the author knows; the line that hipify rewrote is shown as it was written."""
-    before = tuple(paths.line(line, project) for line in said.before)
-    after = tuple(_after(line, paths, project) for line in said.after)
-    if not said.file:
-        file = blank.file or next((one for line in said.after if (one := _object_source(line, paths))), "")
-        own = re.sub(r"^step: ", "error: ", said.head)
+    before = tuple(paths.line(line, project) for line in entry.before)
+    after = tuple(_after(line, paths, project) for line in entry.after)
+    if not entry.file:
+        file = blank.file or next((name for line in entry.after if (name := _object_source(line, paths))), "")
+        own = re.sub(r"^step: ", "error: ", entry.head)
         head = f"{file}: {own}" if file else own
-        return replace(blank, severity=said.severity, message=said.message, file=file, lines=(*before, head, *after))
-    file = paths.shown(said.file, project)
-    column = said.column
-    if (found := paths.file(said.file, project)) and (shown := source_line(said)) is not None:
-        text = paths.text_of(*found, said.line)
+        return replace(blank, severity=entry.severity, message=entry.message, file=file, lines=(*before, head, *after))
+    file = paths.shown(entry.file, project)
+    column = entry.column
+    if (found := paths.file(entry.file, project)) and (shown := source_line(entry)) is not None:
+        text = paths.text_of(*found, entry.line)
         if text is None or not _is_bare(shown.expandtabs().rstrip(), text.expandtabs()):
             column = 0
             if text is not None and rewritten:
                 pointers = len(after) > 1 and re.fullmatch(r" *\|[ ^~]*", after[1]) is not None
-                after = (f"{said.line:5} | {text}", *after[1 + pointers :])
-    place = f"{file}:{said.line}" + (f":{column}" if column else "")
-    head = f"{place}: {said.what}: {said.message}"
-    message = said.message
+                after = (f"{entry.line:5} | {text}", *after[1 + pointers :])
+    location = f"{file}:{entry.line}" + (f":{column}" if column else "")
+    head = f"{location}: {entry.what}: {entry.message}"
+    message = entry.message
     sources = (blank.file,) if blank.file and blank.file != file else ()
     return replace(
         blank,
-        severity=said.severity,
+        severity=entry.severity,
         message=message,
         file=file,
-        line=said.line,
+        line=entry.line,
         column=column,
         lines=(*before, head, *after),
         sources=sources,
@@ -274,20 +279,20 @@ def _after(line: str, paths: AuthorPaths, project: BuiltProject | None) -> str:
 def _object_source(line: str, paths: AuthorPaths) -> str:
     """The source of the object that a line of the linker names."""
     match = OBJECT.search(line)
-    made = paths.made(match[0]) if match else None
+    origin = paths.made(match[0]) if match else None
     found = next(
-        ((project, made.source) for project in paths.projects if made and made.source in project.plan.files), None
+        ((project, origin.source) for project in paths.projects if origin and origin.source in project.plan.files), None
     )
     return str(found[0].directory / found[1]) if found else ""
 
 
-def _arch(made: Made | None) -> str:
+def _arch(origin: Made | None) -> str:
     """The GPU architecture that something is made for, as build.toml names it."""
-    if made is None or not made.arch:
+    if origin is None or not origin.arch:
         return ""
-    if match := re.fullmatch(r"(\d+)(\d)([af]?)", made.arch):
+    if match := re.fullmatch(r"(\d+)(\d)([af]?)", origin.arch):
         return f"{match[1]}.{match[2]}{match[3]}"
-    return TOOLKITS[1].arch_of_directory(made.arch) if made.arch.startswith("gfx") else made.arch
+    return TOOLKITS[1].arch_of_directory(origin.arch) if origin.arch.startswith("gfx") else origin.arch
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -315,7 +320,7 @@ def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic,
     )
 
 
-def text_of(one: Finding, told: Telling) -> str:
+def text_of(finding: Finding, told: Telling) -> str:
     """A finding as it is printed: the compiler's lines, and where it was said."""
-    where = one.where(told)
-    return "\n".join([*one.lines, *([f"  ({where})"] if where else [])])
+    where = finding.where(told)
+    return "\n".join([*finding.lines, *([f"  ({where})"] if where else [])])

@@ -70,9 +70,9 @@ class Messages:
         build = _build(events, self.projects)
         failed = build.failed(events, blocks)
         errors = as_diagnostics(build.findings(failed), self._telling)
-        said = self._warnings(build, events)
+        warnings = self._warnings(build, events)
         if self.choices.warnings:
-            self._show(said)
+            self._show(warnings)
         for block in blocks:
             if self.choices.verbose or not any(action.text and _is_of(block, action) for action in failed):
                 self.output.say(block)
@@ -142,13 +142,13 @@ class Messages:
 
     def _warnings(self, build: _Build, events: Events) -> list[Finding]:
         """What compilers printed that is no error: in this build, or when they made what was there before it."""
-        said = {action.output: action for action in events.told if action.text}
+        told = {action.output: action for action in events.told if action.text}
         every: list[Action] = []
         for project in self.projects:
             kept = {**read_told(project.plan.module, events.exec_root)}
-            for output in (*events.completed, *said):
+            for output in (*events.completed, *told):
                 kept.pop(output, None)
-            now = {name: action for name, action in said.items() if build.paths.project_of(action.label) is project}
+            now = {name: action for name, action in told.items() if build.paths.project_of(action.label) is project}
             kept |= {name: action for name, action in now.items() if action.succeeded}
             write_told(project.plan.module, events.exec_root, kept)
             every += (action for name, action in {**kept, **now}.items() if name in now or name in build.variants)
@@ -246,7 +246,7 @@ def _with_text(action: Action, blocks: Sequence[str]) -> Action:
     """An action with what it printed; where the events do not have that, as Bazel wrote it."""
     if action.text:
         return action
-    block = next((one for one in blocks if _is_of(one, action)), "")
+    block = next((block for block in blocks if _is_of(block, action)), "")
     return replace(action, text=block.partition("\n")[2].lstrip("\n"))
 
 
@@ -265,12 +265,12 @@ def _command(action: Action, exec_root: Path | None) -> str:
     """
     own = action.output.split("/")[1]
 
-    def place(match: re.Match[str]) -> str:
-        made = sorted(exec_root.glob(f"bazel-out/*/{match[1]}")) if exec_root else []
-        there = [path.relative_to(exec_root).as_posix() for path in made] if exec_root else []
+    def directory(match: re.Match[str]) -> str:
+        paths = sorted(exec_root.glob(f"bazel-out/*/{match[1]}")) if exec_root else []
+        there = [path.relative_to(exec_root).as_posix() for path in paths] if exec_root else []
         mine = f"bazel-out/{own}/{match[1]}"
         return mine if mine in there or not there else there[0]
 
-    command = shlex.join(_CONFIGURATION.sub(place, word) for word in action.command)
+    command = shlex.join(_CONFIGURATION.sub(directory, word) for word in action.command)
     environment = " ".join(f"{name}={value}" for name, value in facts("environment")["ENVIRONMENT"].items())
     return f"command: cd {shlex.quote(str(exec_root or '.'))} && env -i {environment} {command}"

@@ -41,13 +41,13 @@ def plainly_defined(symbol: str, files: Mapping[str, frozenset[str]]) -> list[st
         symbol: its name in C++, with parameters, or its plain name.
         files: what `plain_sources` found.
     """
-    said = []
+    found = []
     called = symbol.partition("(")[0].rpartition("::")[2]
     for name, words in files.items():
         is_compiled = name.endswith(OTHER_SOURCES)
         for word in sorted(words):
             if word == called != symbol and is_compiled:
-                said.append(f'`{name}` has `{word}`, as a C symbol: declare it with `extern "C"` where C++ calls it')
+                found.append(f'`{name}` has `{word}`, as a C symbol: declare it with `extern "C"` where C++ calls it')
             elif word == symbol and not is_compiled:
-                said.append(f"`{name}` has `{word}`, and is not compiled: {' '.join(SOURCES)} are")
-    return said
+                found.append(f"`{name}` has `{word}`, and is not compiled: {' '.join(SOURCES)} are")
+    return found

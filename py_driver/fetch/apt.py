@@ -162,8 +162,8 @@ class Apt:
         """
         if not shutil.which("apt-get"):
             return ()
-        said = self._read(["apt-get", "-c", str(self._options), "update", "--print-uris"])
-        found = dict.fromkeys(base for base in _RELEASE.findall(said) if "security" not in base)
+        text = self._read(["apt-get", "-c", str(self._options), "update", "--print-uris"])
+        found = dict.fromkeys(base for base in _RELEASE.findall(text) if "security" not in base)
         return tuple(sorted(found, key=lambda base: not base.endswith("/debian")))
 
     def update(self, suite: str, components: Iterable[str]) -> None:

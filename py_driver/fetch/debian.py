@@ -86,20 +86,20 @@ def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
                     process.terminate()
                     process.wait()
             log.seek(0)
-            said = redacted(log.read())
+            text = redacted(log.read())
         if process.returncode == 0 and partial.exists():
             meter.add(max(0, partial.stat().st_size - before))
             if sha256_of(partial) == entry.sha256:
                 return
             partial.unlink()
             raise OriginError(Code.BAD_DIGEST, f"apt fetched other bytes from {url}")
-        if "No space left" in said:
+        if "No space left" in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    lines = [line.removeprefix("E: ") for line in said.splitlines() if line.startswith("E: ")]
-    reason = f"apt: {lines[0] if lines else said.strip() or 'failed without a reason'}"
-    if _MISMATCH.search(said):
+    lines = [line.removeprefix("E: ") for line in text.splitlines() if line.startswith("E: ")]
+    reason = f"apt: {lines[0] if lines else text.strip() or 'failed without a reason'}"
+    if _MISMATCH.search(text):
         raise OriginError(Code.BAD_DIGEST, reason)
-    raise OriginError(Code.NOT_FOUND_UPSTREAM if _MISSING.search(said) else Code.NO_NETWORK, reason)
+    raise OriginError(Code.NOT_FOUND_UPSTREAM if _MISSING.search(text) else Code.NO_NETWORK, reason)
 
 
 def resolve_debian(

@@ -240,10 +240,10 @@ class Fetcher:
             download(url, entry, partial, http, meter)
             self.store.commit(partial, path)
             return
-        whole = self.store.archive(entry.sha256)
-        if whole.exists():
+        archive = self.store.archive(entry.sha256)
+        if archive.exists():
             with suppress(OriginError):  # it is damaged: whoever wants it whole fetches it again
-                self._members_from_file(whole, entry, path, meter)
+                self._members_from_file(archive, entry, path, meter)
                 return
         partial = self.store.partial(entry.key)
         try:
@@ -251,8 +251,8 @@ class Fetcher:
         except NoRangesError:
             partial = self.store.partial(entry.sha256)
             download(url, entry, partial, http, meter)
-            self.store.commit(partial, whole)
-            self._members_from_file(whole, entry, path, meter)
+            self.store.commit(partial, archive)
+            self._members_from_file(archive, entry, path, meter)
         else:
             self.store.commit(partial, path)
 

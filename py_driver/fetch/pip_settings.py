@@ -89,9 +89,9 @@ def _ask_pip() -> tuple[list[str], str]:
         done = _run([*command, "config", "list"])
         if done.returncode == 0:
             return command, done.stdout
-        said = done.stderr.strip().splitlines()[-1:]
-        if said and "No module named" not in said[0]:
-            refused = refused or f"{' '.join(command)} config list: {redacted(said[0])}"
+        complaint = done.stderr.strip().splitlines()[-1:]
+        if complaint and "No module named" not in complaint[0]:
+            refused = refused or f"{' '.join(command)} config list: {redacted(complaint[0])}"
     if refused:
         raise error(Code.SET_UP, f"pip does not print its settings: {refused}", help="see pip's configuration files")
     raise error(

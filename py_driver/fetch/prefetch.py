@@ -84,11 +84,11 @@ def fill_mirror(fetched: Sequence[Fetched], directory: Path) -> None:
     """
     with storage_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        for one in fetched:
-            target = directory / one.entry.mirror_name
-            if target.is_file() and filecmp.cmp(target, one.path, shallow=False):
+        for download in fetched:
+            target = directory / download.entry.mirror_name
+            if target.is_file() and filecmp.cmp(target, download.path, shallow=False):
                 continue
-            with one.path.open("rb") as archive, replacing(target) as file:
+            with download.path.open("rb") as archive, replacing(target) as file:
                 shutil.copyfileobj(archive, file, _MEGABYTE)
 
 

@@ -75,10 +75,10 @@ def resolve_sdist(fetcher: Fetcher, name: str, version: str) -> Entry:
 def _none(message: str, failures: Sequence[OriginError]) -> DriverError:
     """The error for an archive that no index has, or that is not known since one cannot be reached."""
     unreachable = any(failure.code is Code.NO_NETWORK for failure in failures)
-    said = "; ".join(failure.reason for failure in failures)
+    reasons = "; ".join(failure.reason for failure in failures)
     return error(
         Code.NO_NETWORK if unreachable else Code.NOT_FOUND_UPSTREAM,
-        f"{message}{': ' if said else ''}{said}",
+        f"{message}{': ' if reasons else ''}{reasons}",
         help="check the version and pip's configuration",
     )
 
@@ -126,10 +126,10 @@ def resolve_members(fetcher: Fetcher, entry: Entry, include: Sequence[str], excl
         else:
             digest = hashlib.sha256(record).hexdigest()
             return replace(entry, record_sha256=digest, include=tuple(include), exclude=tuple(exclude))
-    said = "; ".join(failure.reason for failure in failures) or "no index lists it"
+    reasons = "; ".join(failure.reason for failure in failures) or "no index lists it"
     raise error(
         failures[-1].code if failures else Code.NOT_FOUND_UPSTREAM,
-        f"cannot read the RECORD of {entry.filename}: {said}",
+        f"cannot read the RECORD of {entry.filename}: {reasons}",
     )
 
 

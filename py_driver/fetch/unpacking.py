@@ -54,7 +54,7 @@ class Selection:
 
 def _is_below(name: str, places: Sequence[str]) -> bool:
     """Whether a member is one of some files, or in one of some directories."""
-    return any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in places)
+    return any(name == path or name.startswith(f"{path.rstrip('/')}/") for path in places)
 
 
 def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection | None = None) -> int:

@@ -78,16 +78,16 @@ def plain(name: str) -> str:
     """A name of C++ without its parameters: `relu::kernel<float>` for `void relu::kernel<float>(float*)`."""
     text = name.replace("(anonymous namespace)::", "")
     depth, end = 0, len(text)
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         depth += {"<": 1, ">": -1}.get(character, 0)
         if character == "(" and not depth:
-            end = place
+            end = index
             break
     text, depth = text[:end], 0
-    for place in range(len(text) - 1, -1, -1):
-        depth += {">": 1, "<": -1}.get(text[place], 0)
-        if text[place] == " " and not depth:
-            return text[place + 1 :]
+    for index in range(len(text) - 1, -1, -1):
+        depth += {">": 1, "<": -1}.get(text[index], 0)
+        if text[index] == " " and not depth:
+            return text[index + 1 :]
     return text
 
 
@@ -154,9 +154,9 @@ def mix_of(opcodes: Iterable[str]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for kind, names in _kinds():
         order = [name.rstrip("*") for name in names]
-        own = {one: n for one, n in counts.items() if one.partition(".")[0] in order}
+        own = {opcode: n for opcode, n in counts.items() if opcode.partition(".")[0] in order}
         if own:
-            found[kind] = dict(sorted(own.items(), key=lambda one: (order.index(one[0].partition(".")[0]), one[0])))
+            found[kind] = dict(sorted(own.items(), key=lambda item: (order.index(item[0].partition(".")[0]), item[0])))
     return found
 
 
@@ -174,7 +174,7 @@ def matching(kernels: Sequence[Kernel], word: str) -> list[Kernel]:
     """The functions that a word means: those of exactly this name, or else all whose name has it."""
     exact = [kernel for kernel in kernels if word in {kernel.symbol, kernel.name, kernel.plain}]
     return exact or [
-        kernel for kernel in kernels if any(word in said for said in (kernel.symbol, kernel.name, kernel.plain))
+        kernel for kernel in kernels if any(word in name for name in (kernel.symbol, kernel.name, kernel.plain))
     ]
 
 
@@ -187,21 +187,21 @@ def with_source(sass: str, lines_of: Mapping[str, Sequence[str]]) -> str:
     """
     found, last = [], None
     for line in sass.splitlines():
-        place = _LINE.match(line)
-        if place is None:
+        match = _LINE.match(line)
+        if match is None:
             found.append(line)
             continue
-        path, number = place[1], int(place[2])
-        if (path, number, place[3]) == last:
+        path, number = match[1], int(match[2])
+        if (path, number, match[3]) == last:
             continue
-        last = (path, number, place[3])
+        last = (path, number, match[3])
         ours = not path.startswith("external/") and "/external/" not in path
         own = next((name for name in lines_of if ours and (path == name or path.endswith(f"/{name}"))), None)
         if own is None:
-            found.append(f"// {path.rpartition('/')[2]}:{number}{place[3]}")
+            found.append(f"// {path.rpartition('/')[2]}:{number}{match[3]}")
         else:
             text = lines_of[own][number - 1].strip() if number <= len(lines_of[own]) else ""
-            found.append(f"// {own}:{number}{place[3]}  {text}")
+            found.append(f"// {own}:{number}{match[3]}  {text}")
     return "\n".join(found) + "\n"
 
 
@@ -243,9 +243,9 @@ def pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> list[tuple[Kernel | N
     for section in old:
         known.setdefault((section.arch, _same(section.name)), []).append(section)
     both: list[tuple[Kernel | None, Kernel | None]] = []
-    for one in new:
-        same = known.get((one.arch, _same(one.name)))
-        both.append((same.pop(0) if same else None, one))
+    for kernel in new:
+        same = known.get((kernel.arch, _same(kernel.name)))
+        both.append((same.pop(0) if same else None, kernel))
     return [*both, *((section, None) for left in known.values() for section in left)]
 
 
@@ -257,7 +257,7 @@ def difference(old: str, new: str, names: tuple[str, str]) -> str:
         new: likewise.
         names: what the two are called.
     """
-    bare = [_bare(one).splitlines() for one in (old, new)]
+    bare = [_bare(text).splitlines() for text in (old, new)]
     return "\n".join(difflib.unified_diff(bare[0], bare[1], *names, lineterm=""))
 
 

@@ -82,7 +82,7 @@ def code_build(  # noqa: PLR0913  (what, which of it, how, and where it is shown
         archs=wanted,
         local=True,
         into=_PLACE,
-        change=lambda made: with_ptx(with_cuda_flags(made, flags)),
+        change=lambda plan: with_ptx(with_cuda_flags(plan, flags)),
         choices=choices,
     )
     done = build(directory, [variant.name], releases, output, options)
@@ -128,5 +128,5 @@ def _latest(plan: Plan, variant: Variant) -> tuple[str, ...]:
     """The latest architecture that a variant is compiled for; none if it has no CUDA code."""
     groups = {group.name: group for group in plan.groups if group.backend == _CUDA}
     chosen = (groups[name].archs.get(variant.configuration.backend) for name in variant.groups if name in groups)
-    archs = {arch.removesuffix("+PTX") for one in chosen if one for arch in one.kept}
+    archs = {arch.removesuffix("+PTX") for archs in chosen if archs for arch in archs.kept}
     return (max(archs, key=arch_order),) if archs else ()

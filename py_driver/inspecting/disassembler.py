@@ -50,10 +50,10 @@ class Disassembler:
             DriverError: LOAD_FAILED if there is no device code, or the tools cannot read it.
         """
         found = []
-        with tempfile.TemporaryDirectory(prefix="driver-") as place:
+        with tempfile.TemporaryDirectory(prefix="driver-") as directory:
             for library in sorted(variant.glob(_LIBRARIES)):
-                self._run("cuobjdump", "-xelf", "all", str(library.absolute()), cwd=place)
-            for cubin in sorted(Path(place).glob("*.cubin"), key=_order):
+                self._run("cuobjdump", "-xelf", "all", str(library.absolute()), cwd=directory)
+            for cubin in sorted(Path(directory).glob("*.cubin"), key=_order):
                 told = self._run("nvdisasm", "-json", str(cubin))
                 usage = self._run("cuobjdump", "-res-usage", str(cubin))
                 listing = self._run("nvdisasm", "-c", *(["-g"] if lines else []), str(cubin))
@@ -70,10 +70,10 @@ class Disassembler:
     def ptx(self, variant: Path) -> dict[str, str]:
         """The PTX of a variant's library: of each source, by architecture, one after another."""
         found: dict[str, str] = {}
-        with tempfile.TemporaryDirectory(prefix="driver-") as place:
+        with tempfile.TemporaryDirectory(prefix="driver-") as directory:
             for library in sorted(variant.glob(_LIBRARIES)):
-                self._run("cuobjdump", "-xptx", "all", str(library.absolute()), cwd=place)
-            for file in sorted(Path(place).glob("*.ptx"), key=_order):
+                self._run("cuobjdump", "-xptx", "all", str(library.absolute()), cwd=directory)
+            for file in sorted(Path(directory).glob("*.ptx"), key=_order):
                 arch = arch_of(file.name)
                 found[arch] = found.get(arch, "") + file.read_text(encoding="utf-8", errors="replace")
         return found
@@ -89,8 +89,8 @@ class Disassembler:
             command, capture_output=True, text=True, errors="replace", env=curated(), cwd=cwd, check=False
         )
         if done.returncode and "does not contain device code" not in done.stdout + done.stderr:
-            said = (done.stderr or done.stdout).strip().splitlines()
-            message = f"{program} cannot read {args[-1]}: {said[0] if said else f'exit code {done.returncode}'}"
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            message = f"{program} cannot read {args[-1]}: {lines[0] if lines else f'exit code {done.returncode}'}"
             raise error(Code.LOAD_FAILED, message)
         return done.stdout
 

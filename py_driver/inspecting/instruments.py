@@ -68,36 +68,36 @@ class Instrumented:
 
 
 def instrumented(
-    tool: str, command: Sequence[str], made: DevBuild, output: Output, *, interactive: bool
+    tool: str, command: Sequence[str], build: DevBuild, output: Output, *, interactive: bool
 ) -> Instrumented:
     """A command, to be run under a tool.
 
     Args:
         tool: one of `CHECKERS`, `GDB` or `NSYS`.
         command: of the user's.
-        made: the variant that it uses.
+        build: the variant that it uses.
         output: where progress is shown.
         interactive: whether a person sits at the terminal.
 
     Raises:
         DriverError: USAGE if the variant has no CUDA code; SET_UP if the tool is not there.
     """
-    if made.backend != "cuda":
-        message = f"--under {tool} is for CUDA code, and {made.variant.name} has none"
+    if build.backend != "cuda":
+        message = f"--under {tool} is for CUDA code, and {build.variant.name} has none"
         raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU usable by torch")
     if tool in CHECKERS:
-        kernels = Disassembler(output).kernels(made.path)
+        kernels = Disassembler(output).kernels(build.path)
         return Instrumented(command=sanitizer(_sanitizer(output), tool, command, kernels), environ=_ALLOCATOR)
     if tool == GDB:
         program = on_path("cuda-gdb", "the debugger of the CUDA toolkit (Debian: apt install nvidia-cuda-gdb)")
-        script = made.path.parent / "gdb.txt"
-        text = gdb_script(made.directory, Disassembler(output).kernels(made.path), batch=not interactive)
+        script = build.path.parent / "gdb.txt"
+        text = gdb_script(build.directory, Disassembler(output).kernels(build.path), batch=not interactive)
         with writing(script):
             write(script, text.encode())
         batch = [] if interactive else ["-batch"]
         return Instrumented(command=(program, "-quiet", *batch, "-x", str(script.absolute()), "--args", *command))
     program = on_path("nsys", "NVIDIA Nsight Systems (Debian: apt install nsight-systems)")
-    record = log_file(made.directory, f"{made.name}.nsys-rep")
+    record = log_file(build.directory, f"{build.name}.nsys-rep")
     options = ("--trace=cuda,nvtx,osrt", "--force-overwrite=true", f"--output={record}")
     return Instrumented(command=(program, "profile", *options, *command), records=record)
 
@@ -153,11 +153,11 @@ def log_file(directory: Path, name: str) -> Path:
     Raises:
         DriverError: PERMISSION or NO_SPACE if it cannot be made.
     """
-    place = directory.absolute() / LOGS
-    with writing(place):
-        place.mkdir(exist_ok=True)
-        keep_from_git(place)
-    return place / name
+    logs = directory.absolute() / LOGS
+    with writing(logs):
+        logs.mkdir(exist_ok=True)
+        keep_from_git(logs)
+    return logs / name
 
 
 def _sanitizer(output: Output) -> str:

@@ -85,7 +85,7 @@ def _advice(rules: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         title = message.get("title") or rule.get("name", "")
         text = _LINK.sub(lambda link: link[2], message.get("message", ""))
         found.append((gain, f"{title}: {text}"))
-    return tuple(text for _, text in sorted(found, key=lambda one: -one[0]))
+    return tuple(text for _, text in sorted(found, key=lambda pair: -pair[0]))
 
 
 def table(launches: Sequence[Profiled], earlier: Sequence[Profiled] = ()) -> list[tuple[str, ...]]:
@@ -96,7 +96,7 @@ def table(launches: Sequence[Profiled], earlier: Sequence[Profiled] = ()) -> lis
         earlier: others to compare with, in the same order.
     """
     columns = [*launches, *earlier]
-    rows = [("kernel", *(launch.kernel for launch in launches), *(f"{one.kernel}, earlier" for one in earlier))]
+    rows = [("kernel", *(launch.kernel for launch in launches), *(f"{launch.kernel}, earlier" for launch in earlier))]
     rows += [
         (row["name"], *(_shown(column.values.get(row["name"]), row["unit"]) for column in columns))
         for row in _rows()

@@ -45,12 +45,12 @@ print(json.dumps(found, default=str))
 
 
 def profile(  # noqa: PLR0913  (what, how, with what, and where it is shown)
-    made: DevBuild, scripts: Sequence[Path], workload: str, kind: str, python: str, output: Output
+    build: DevBuild, scripts: Sequence[Path], workload: str, kind: str, python: str, output: Output
 ) -> Path:
     """Profile one workload; the report.
 
     Args:
-        made: the variant.
+        build: the variant.
         scripts: the benchmarks of the project.
         workload: its title.
         kind: the set of metrics, `basic` or `full`.
@@ -67,16 +67,16 @@ def profile(  # noqa: PLR0913  (what, how, with what, and where it is shown)
             "`driver bench` needs no counters"
         )
         raise error(Code.SET_UP, "only root may read this GPU's counters", help=advice)
-    report = log_file(made.directory, f"{re.sub(r'[^A-Za-z0-9_.-]', '_', workload)}.ncu-rep")
-    with tempfile.TemporaryDirectory(prefix="driver-") as place:
-        asked = Path(place, "asked.json")
+    report = log_file(build.directory, f"{re.sub(r'[^A-Za-z0-9_.-]', '_', workload)}.ncu-rep")
+    with tempfile.TemporaryDirectory(prefix="driver-") as directory:
+        asked = Path(directory, "asked.json")
         asked.write_text(
-            json.dumps({"variant": made.as_json(), "scripts": [*map(str, scripts)], "workload": workload}),
+            json.dumps({"variant": build.as_json(), "scripts": [*map(str, scripts)], "workload": workload}),
             encoding="utf-8",
         )
         options = ("--nvtx", f"--nvtx-include={_RANGE}", f"--set={kind}", "--clock-control=none", "--force-overwrite")
         command = (ncu, *options, f"--export={report}", "--quiet", python, "-m", _WORKER, str(asked))
-        process = start(command, made, python)
+        process = start(command, build, python)
         code = exit_code(process.wait())
     if code or not report.is_file():
         raise error(Code.LOAD_FAILED, f"Nsight Compute ended with exit code {code}", help="see its output above")
@@ -99,8 +99,8 @@ def read(report: Path, output: Output) -> list[Profiled]:
         [python, "-I", "-c", _READ, str(report)], capture_output=True, text=True, env=curated(), check=False
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute: {said[0]}")
+        lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute: {lines[0]}")
     found = [profiled(load) for load in json.loads(done.stdout)]
     if not found:
         raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute, or has no kernel")

@@ -83,7 +83,7 @@ def read_edition2(root: Section, file: str) -> Manifest:
     hub = read_hub(general)
     general.finish()
     depends = {
-        backend: Depends(python=tuple(one.value for one in python if one.value in PYTHON_PACKAGES[backend]))
+        backend: Depends(python=tuple(package.value for package in python if package.value in PYTHON_PACKAGES[backend]))
         for backend in ("", "cuda")
     }
     return manifest._replace(cuda=cuda, hub=hub, depends=depends)
@@ -145,11 +145,11 @@ def _cuda(section: Section) -> Text:
 def _by_language(section: Section) -> tuple[Kernel, ...]:
     """A section of edition 1; one for CUDA and ROCm is two, as upstream's migration has it."""
     language = section.text("language")
-    said = language.value if language else "cuda"
-    backend = Located(value="metal" if said == "metal" else "cuda", span=language.span if language else section.span)
+    name = language.value if language else "cuda"
+    backend = Located(value="metal" if name == "metal" else "cuda", span=language.span if language else section.span)
     first = read_kernel(section, backend)
     section.finish()
-    if said != _HIPIFY:
+    if name != _HIPIFY:
         return (first,)
     rocm = read_kernel(section, Located(value="rocm", span=backend.span))
     return first, rocm._replace(name=Located(value=f"{first.name.value}_rocm", span=first.name.span))

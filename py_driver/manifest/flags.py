@@ -285,17 +285,17 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
             findings.add(Code.BAD_FLAG, f"`{first.value}` in cuda-flags lacks its value", first.span)
             continue
         joint = "" if re.fullmatch("-[DUlL]", first.value) else "="
-        given = flag._replace(value=joint.join(values(words)))
-        name, equals, value = given.value.partition("=")
+        word = flag._replace(value=joint.join(values(words)))
+        name, equals, value = word.value.partition("=")
         if name in _PASSED_ON and equals:
             parts = _passed_on_parts(findings, name, flag, value)
             if parts == value:
                 kept += words
             elif parts:
                 kept.append(flag._replace(value=f"{name}={parts}"))
-        elif len(definitions := _definitions(given.value)) > 1:
-            kept += _kept_definitions(findings, given, definitions)
-        elif _is_passed_on(findings, "cuda-flags", given, _CUDA, _IGNORED_CUDA, " ".join(values(words))):
+        elif len(definitions := _definitions(word.value)) > 1:
+            kept += _kept_definitions(findings, word, definitions)
+        elif _is_passed_on(findings, "cuda-flags", word, _CUDA, _IGNORED_CUDA, " ".join(values(words))):
             kept += words
     return tuple(kept)
 

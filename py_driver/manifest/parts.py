@@ -83,7 +83,7 @@ def read_archs(table: Section, name: str) -> Located[Texts] | None:
     if table.findings.value((*table.path, name, 0)) == table.value_span(name):
         advice = f"remove `{name}` to get the default list"
         table.findings.add(Code.BAD_VALUE, f"{table.where(name)} is empty", table.value_span(name), advice=advice)
-    unique = {one.value: one for one in reversed(found)}
+    unique = {arch.value: arch for arch in reversed(found)}
     return Located(value=tuple(unique[value] for value in reversed(unique)), span=table.value_span(name))
 
 
@@ -140,7 +140,7 @@ def read_tagged_kernels(root: Section, backends: Texts | None = None) -> tuple[K
         tag = section.text("language" if section.edition >= _LANGUAGE else "backend")
         if tag:
             backend = tag._replace(value=LANGUAGES.get(tag.value, tag.value))
-            built = backends is None or any(one.value == backend.value for one in backends)
+            built = backends is None or any(listed.value == backend.value for listed in backends)
             kernel = read_kernel(section, backend, built=built)
             kernels.append(kernel._replace(language=tag.value.partition("-")[0]) if tag.value in LANGUAGES else kernel)
             section.text("cargo-manifest")

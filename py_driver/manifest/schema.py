@@ -36,8 +36,8 @@ PAGE = "docs/build-toml.md"
 _CUDA_VERSION = '"13.0"'
 _LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")
 _NESTED = {
-    "general": {one: f"general.{one}" for one in ("cuda", "neuron", "tpu", "xpu", "hub")},
-    "": {one: one for one in ("general", TORCH, NOARCH, TVM_FFI)},
+    "general": {name: f"general.{name}" for name in ("cuda", "neuron", "tpu", "xpu", "hub")},
+    "": {name: name for name in ("general", TORCH, NOARCH, TVM_FFI)},
 }
 """The tables inside a table whose names are fixed: key to path of the declaration, by path."""
 
@@ -49,21 +49,21 @@ def make_schema(edition: int = CURRENT) -> Schema:
         edition: which edition of it, CURRENT to NEWEST.
     """
     root = _table(table(""), edition)
-    tag, tags = ("backend", {one: one for one in KERNEL_BACKENDS})
+    tag, tags = ("backend", {name: name for name in KERNEL_BACKENDS})
     if not _key("kernel.*", tag).is_in(edition):
         tag, tags = "language", dict(LANGUAGES)
     root["properties"]["kernel"] = {
         "description": _description("", _key("", "kernel")),
         "type": "object",
-        "additionalProperties": {"oneOf": [{"$ref": f"#/definitions/kernel-{one}"} for one in tags]},
+        "additionalProperties": {"oneOf": [{"$ref": f"#/definitions/kernel-{name}"} for name in tags]},
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": f"build.toml, edition {edition}",
         **{key: value for key, value in root.items() if key != "title"},
-        "oneOf": [{"required": [one]} for one in (TORCH, NOARCH, TVM_FFI)],
+        "oneOf": [{"required": [name]} for name in (TORCH, NOARCH, TVM_FFI)],
         "definitions": {
-            **{f"kernel-{one}": _kernel(edition, tag, one, backend) for one, backend in tags.items()},
+            **{f"kernel-{name}": _kernel(edition, tag, name, backend) for name, backend in tags.items()},
             "kernel-depends": _kernel_depends(edition),
             "version": {"type": "string", "pattern": _VERSION},
         },

@@ -108,7 +108,7 @@ class Findings:
                 self._paths.setdefault(location.value, []).append(path)
         roots = self._paths.get(span, ())
         wrong = {diagnostic.span for diagnostic in self._diagnostics if diagnostic.span}
-        inside = (path for place in wrong for path in self._paths.get(place, ()))
+        inside = (path for wrong_span in wrong for path in self._paths.get(wrong_span, ()))
         return span not in wrong and not any(path[: len(root)] == root for path in inside for root in roots)
 
     @property
@@ -301,13 +301,13 @@ class Section:
         if (found := self._get(name, dict)) is None:
             return ()
         sections = []
-        for one, value in found[1].items():
+        for key, value in found[1].items():
             if isinstance(value, dict):
-                sections.append(self._inner((name, one), value, table(declared)))
+                sections.append(self._inner((name, key), value, table(declared)))
             else:
-                message = f"`{one}` in [{name}] must be a table, not {kind(value)}"
+                message = f"`{key}` in [{name}] must be a table, not {kind(value)}"
                 advice = f"write it below a header `[{name}.<name>]`"
-                self.findings.add(Code.WRONG_TYPE, message, self.findings.value((name, one)), advice=advice)
+                self.findings.add(Code.WRONG_TYPE, message, self.findings.value((name, key)), advice=advice)
         return tuple(sections)
 
     def sections(self, name: str) -> tuple[Section, ...]:
@@ -358,5 +358,5 @@ class Section:
         if same:
             which = " and ".join(key.editions for key in same)
             return f"is a key of {which}", f"this file is read as edition {self.edition}: {self.findings.reason}"
-        owner = next((one.path for one in TABLES if one.path and one.key(name, self.edition)), "")
+        owner = next((known.path for known in TABLES if known.path and known.key(name, self.edition)), "")
         return (f"belongs in [{owner.replace('*', '<name>')}]", "") if owner and owner != "kernel-depends" else ("", "")

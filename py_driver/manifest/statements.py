@@ -95,8 +95,8 @@ class Statements:
     def __init__(self, text: str) -> None:
         self._newline = "\r\n" if re.match(r"[^\n]*\r\n", text) else "\n"
         self._open = bool(text) and not text.endswith("\n")
-        whole = text + self._newline if self._open else text
-        self._all = list(_flat(tomlkit.parse(whole)))
+        complete = text + self._newline if self._open else text
+        self._all = list(_flat(tomlkit.parse(complete)))
         self.exact = self.text == text
 
     @property
@@ -135,8 +135,8 @@ class Statements:
         """Take a key away, but leave its comments, each in a line of its own."""
         if (index := self._index(path)) is None:
             return
-        one = self._all[index]
-        if left := self._lines(one, comments(one.value + one.right)):
+        statement = self._all[index]
+        if left := self._lines(statement, comments(statement.value + statement.right)):
             self._all[index : index + 1] = left
         else:
             self._cut(index, index + 1)
@@ -153,7 +153,7 @@ class Statements:
         header, members = self._home(table)
         if header is None and not members:
             header = self._add_header(table)
-        before = [index for index in members if self._all[index].path in {(*table, one) for one in after}]
+        before = [index for index in members if self._all[index].path in {(*table, name) for name in after}]
         near = self._all[before[-1] if before else members[0]] if members else None
         if before:
             at = before[-1] + 1
@@ -216,11 +216,11 @@ class Statements:
 
     def sort(self, table: Path, order: Sequence[str]) -> None:
         """Put some keys of a table, all of which it has, before its other keys, in an order."""
-        for place, key in enumerate(order):
+        for position, key in enumerate(order):
             self.find(*table, key)
             members = self._home(table)[1]
-            if self._all[members[place]].path != (*table, key):
-                self.insert(table, key, self.take(*table, key), order[:place])
+            if self._all[members[position]].path != (*table, key):
+                self.insert(table, key, self.take(*table, key), order[:position])
 
     def _lines(self, near: Statement, names: Iterable[str]) -> list[Statement]:
         """Comments that have a line each, where another statement is."""
@@ -234,24 +234,30 @@ class Statements:
                 return self._index(path)
         return None
 
-    def _is_folded(self, one: Statement, path: Path) -> bool:
+    def _is_folded(self, statement: Statement, path: Path) -> bool:
         """Whether a statement is an inline table that a path leads through."""
-        return one.value.startswith("{") and len(one.path) < len(path) and one.path == path[: len(one.path)]
+        return (
+            statement.value.startswith("{")
+            and len(statement.path) < len(path)
+            and statement.path == path[: len(statement.path)]
+        )
 
     def _unfold(self, index: int, path: Path) -> bool:
         """Write an inline table with dotted keys, if a path leads through it; whether it does."""
-        one = self._all[index]
-        inner = tomlkit.parse(f"x = {one.value}")["x"]
-        if not isinstance(inner, AbstractTable) or path[len(one.path)] not in inner:
+        statement = self._all[index]
+        inner = tomlkit.parse(f"x = {statement.value}")["x"]
+        if not isinstance(inner, AbstractTable) or path[len(statement.path)] not in inner:
             return False
         new: list[Statement] = []
         for part in _flat(inner.value):
-            new += self._lines(one, comments(part.right) if part.value else [part.name] * part.is_comment)
+            new += self._lines(statement, comments(part.right) if part.value else [part.name] * part.is_comment)
             if part.value:
-                name = f"{one.name.rstrip()}.{part.name.strip()}"
-                whole = (*one.path, *part.path)
-                new.append(replace(one, path=whole, name=name, sep=" = ", value=part.value, right=self._newline))
-        next(part for part in reversed(new) if part.value).right = one.right
+                name = f"{statement.name.rstrip()}.{part.name.strip()}"
+                inner_path = (*statement.path, *part.path)
+                new.append(
+                    replace(statement, path=inner_path, name=name, sep=" = ", value=part.value, right=self._newline)
+                )
+        next(part for part in reversed(new) if part.value).right = statement.right
         self._all[index : index + 1] = new
         return True
 
@@ -352,9 +358,9 @@ def _flat(
                 yield Statement(path=path, table=path, indent=trivia.indent, name=name, right=right)
             yield from _flat(item.value, path, parts)
         else:
-            name = ".".join(one.as_string() for one in (*dotted, key))
+            name = ".".join(part.as_string() for part in (*dotted, key))
             yield Statement(
-                path=(*table, *(one.key for one in (*dotted, key))),
+                path=(*table, *(part.key for part in (*dotted, key))),
                 table=table,
                 indent=item.trivia.indent,
                 name=name.rstrip(),

@@ -530,4 +530,4 @@ TABLES = (
 
 def table(path: str) -> Table:
     """The table of a path such as `general.cuda` or `kernel.*`."""
-    return next(one for one in TABLES if one.path == path)
+    return next(known for known in TABLES if known.path == path)

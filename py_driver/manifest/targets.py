@@ -8,7 +8,7 @@ from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.configurations import ALL, is_identifier
 from py_driver.system.files import sha256
 
-_TAKEN = (ALL, *(f"{one}_id" for one in (*BUILT, UNIVERSAL)), *(f"binding_{family}" for family in BUILT))
+_TAKEN = (ALL, *(f"{family}_id" for family in (*BUILT, UNIVERSAL)), *(f"binding_{family}" for family in BUILT))
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST = 100
 _SHOWN = 40
@@ -36,7 +36,7 @@ def common_target(names: tuple[str, ...], by: tuple[str, ...]) -> str:
     return _other("-and-".join(names), "\n".join((*names, "", *by)))
 
 
-def _other(shown: str, whole: str) -> str:
+def _other(shown: str, text: str) -> str:
     """A name that no section has as its own, since that has no dot."""
     words = "-".join(re.findall(r"[A-Za-z0-9_]+", shown))[:_SHOWN]
-    return f"{words or 'section'}.{sha256(whole.encode())[:_DIGITS]}"
+    return f"{words or 'section'}.{sha256(text.encode())[:_DIGITS]}"

@@ -73,8 +73,8 @@ def _to_1(file: Statements, manifest: Manifest) -> None:
     _keep(file, TORCH)
     for kernel in manifest.kernels:
         table = _table(kernel)
-        if one := file.find(*table, "capabilities"):
-            one.name = re.sub("capabilities(?=[\"']?$)", "cuda-capabilities", one.name)
+        if statement := file.find(*table, "capabilities"):
+            statement.name = re.sub("capabilities(?=[\"']?$)", "cuda-capabilities", statement.name)
 
 
 def _to_2(file: Statements, manifest: Manifest) -> None:
@@ -121,9 +121,9 @@ def _to_3(file: Statements, manifest: Manifest) -> None:
 
 def _python_depends(file: Statements) -> list[Statement]:
     """Take from [general] the Python packages that only CUDA needs; the comments beside them come with them."""
-    if (one := file.find(*_GENERAL, "python-depends")) is None:
+    if (statement := file.find(*_GENERAL, "python-depends")) is None:
         return []
-    array = tomlkit.parse(f"x = {one.value}")["x"]
+    array = tomlkit.parse(f"x = {statement.value}")["x"]
     packages = list(array.unwrap())
     moved = [package for package in packages if package in PYTHON_PACKAGES["cuda"]]
     if moved == packages:
@@ -131,9 +131,9 @@ def _python_depends(file: Statements) -> list[Statement]:
     for index in reversed(range(len(packages))):
         if packages[index] in moved:
             del array[index]
-    old, one.value = one.value, array.as_string()
+    old, statement.value = statement.value, array.as_string()
     beside = comments(old)
-    for name in comments(one.value):
+    for name in comments(statement.value):
         beside.remove(name)
     return [*file.comment_lines(beside), *file.pair(_array(moved))] if moved else []
 
@@ -146,7 +146,7 @@ def _to_4(file: Statements, manifest: Manifest) -> None:
         file.insert(_GENERAL, "version", file.pair(str(manifest.version)), _ORDER[:1])
     if not file.find(*_GENERAL, "license"):
         file.insert(_GENERAL, "license", file.pair(f'"{manifest.license}"'), _ORDER[:3])
-    if not any(file.has((one,)) for one in (TORCH, NOARCH, TVM_FFI)):
+    if not any(file.has((framework,)) for framework in (TORCH, NOARCH, TVM_FFI)):
         file.append_table((NOARCH,))
 
 
@@ -199,16 +199,16 @@ def meaning(manifest: Manifest) -> object:
     framework = manifest.framework
     if framework.noarch:
         framework = framework._replace(include=())  # there is nothing that could include
-    said = _plain(manifest._replace(framework=framework))
-    assert isinstance(said, dict)  # noqa: S101  (a manifest has fields)
-    if said["backends"] == [UNIVERSAL]:
-        said["backends"] = list(BACKENDS)
+    fields = _plain(manifest._replace(framework=framework))
+    assert isinstance(fields, dict)  # noqa: S101  (a manifest has fields)
+    if fields["backends"] == [UNIVERSAL]:
+        fields["backends"] = list(BACKENDS)
     if manifest.edition == 0:
-        said["python_root"] = f"torch-ext/{manifest.module}"
-    said["depends"] = {
+        fields["python_root"] = f"torch-ext/{manifest.module}"
+    fields["depends"] = {
         name: _plain(depend) for name, depend in manifest.depends.items() if depend.python or depend.kernels
     }
-    return said
+    return fields
 
 
 def _plain(value: object) -> object:
@@ -216,11 +216,11 @@ def _plain(value: object) -> object:
     if isinstance(value, Located):
         return _plain(value.value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a type of the model
-        value = {name: one for name, one in value._asdict().items() if name not in {"span", "file", "edition"}}
+        value = {name: content for name, content in value._asdict().items() if name not in {"span", "file", "edition"}}
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(content) for name, content in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value
 
 

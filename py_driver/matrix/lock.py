@@ -50,7 +50,7 @@ def for_machine(kind: str, part: Mapping[str, Any], own: Mapping[str, Any]) -> d
         return {**part}
     found = {}
     for version, release in part.items():
-        programs = {(one["name"], one["version"]): one for one in own["cuda"].get(version, ())}
+        programs = {(program["name"], program["version"]): program for program in own["cuda"].get(version, ())}
         keys = [(archive["name"], archive["version"]) for archive in release["archives"]]
         if programs and programs.keys() <= set(keys):
             archives = [programs.get(key, archive) for key, archive in zip(keys, release["archives"], strict=True)]
@@ -79,12 +79,12 @@ class Lock(NamedTuple):
         found: dict[str, Entry] = {}
         waiting: list[Any] = [self.parts[kind] for kind in PARTS]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, dict) and {"filename", "sha256"} <= one.keys():
-                entry = parse_entry(one)
+            value = waiting.pop()
+            if isinstance(value, dict) and {"filename", "sha256"} <= value.keys():
+                entry = parse_entry(value)
                 found[entry.key] = entry
-            elif isinstance(one, dict | list):
-                waiting += one.values() if isinstance(one, dict) else one
+            elif isinstance(value, dict | list):
+                waiting += value.values() if isinstance(value, dict) else value
         return list(found.values())
 
     @property
@@ -120,20 +120,22 @@ class Lock(NamedTuple):
         chosen = list(configurations)
         cc, torch = self.parts["cc"], self.parts["torch"]
         backends = sorted({configuration.backend for configuration in chosen})
-        toolkits = [one for one in map(self._toolkit, backends) if one is not None]
-        found = [cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(one["host"] for _, one in toolkits)])]
+        toolkits = [toolkit for toolkit in map(self._toolkit, backends) if toolkit is not None]
+        found = [
+            cc["zig"][zig] for zig in dict.fromkeys([cc["default"], *(toolkit["host"] for _, toolkit in toolkits)])
+        ]
         cpus = {configuration.cpu or USUAL_CPU for configuration in chosen}
         if not read or not chosen:
             cpus |= {self.machine, USUAL_CPU} if toolkits else {self.machine}
-        for cpu in sorted(cpus, key=lambda one: (one != USUAL_CPU, one)):
+        for cpu in sorted(cpus, key=lambda cpu: (cpu != USUAL_CPU, cpu)):
             found += cc["gcc"] if cpu == USUAL_CPU else cc["cross"].get(cpu, [])
         for version, cpu in sorted(
             {(configuration.torch, configuration.cpu or "") for configuration in chosen if configuration.torch}
         ):
             part = torch.get(version, {})
-            found += [one for one in (part.get("cross", {}).get(cpu, part.get("archive")),) if one]
-        for _, one in toolkits:
-            found += one["archives"]
+            found += [archive for archive in (part.get("cross", {}).get(cpu, part.get("archive")),) if archive]
+        for _, toolkit in toolkits:
+            found += toolkit["archives"]
         for part in dict.fromkeys(part for shared, _ in toolkits for part in shared):
             found += [*self.parts[part]["python"], torch[self.parts[part]["torch"]]["archive"]]
         return list({entry.key: entry for entry in map(parse_entry, found)}.values())
@@ -162,7 +164,7 @@ class Lock(NamedTuple):
     def gcc_entries(self, cpus: Iterable[str]) -> list[Entry]:
         """The archives of gcc for some CPUs: it compiles what asks for OpenMP, or all C++ if that is chosen."""
         part = self.parts["gcc"]
-        found = [one for cpu in sorted(set(cpus)) for one in part["cross"].get(cpu, part["packages"])]
+        found = [package for cpu in sorted(set(cpus)) for package in part["cross"].get(cpu, part["packages"])]
         return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
     def toolchain_digests(self) -> dict[str, str]:
@@ -179,10 +181,10 @@ class Lock(NamedTuple):
         }
         for backend in TOOLKITS:
             shared = [self.parts[part] for part in backend.shared]
-            for version, one in self.parts[backend.family].items():
-                compiled = {key: value for key, value in one.items() if key != "libraries"}
+            for version, part in self.parts[backend.family].items():
+                compiled = {key: value for key, value in part.items() if key != "libraries"}
                 found[backend.name_of(version)] = [compiled, *shared]
-        return {name: hashlib.sha256(json.dumps(one).encode()).hexdigest() for name, one in found.items()}
+        return {name: hashlib.sha256(json.dumps(part).encode()).hexdigest() for name, part in found.items()}
 
     def torch_wheel(self, version: str, cpu: str) -> str:
         """The SHA-256 of the wheel of torch for a CPU; empty if none is locked."""

@@ -94,8 +94,8 @@ def complete(want: Lock, old: Lock, found: Mapping[Requirement, Entry]) -> tuple
 
     def fill(place: Place) -> dict[str, Any]:
         need = place.need
-        known = [one for one in (need.pinned, found.get(need)) if one] or _entries(_part(old, place.near))
-        entry = next((one for one in known if need.is_met_by(one)), None)
+        known = [entry for entry in (need.pinned, found.get(need)) if entry] or _entries(_part(old, place.near))
+        entry = next((entry for entry in known if need.is_met_by(entry)), None)
         if entry is not None:
             return {**entry.to_json(), **place.more}
         missing.append(need)
@@ -161,8 +161,8 @@ def _entries(value: Any) -> Iterator[Entry]:  # noqa: ANN401  (JSON)
     if isinstance(value, dict) and "sha256" in value:
         yield parse_entry(value)
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _entries(one)
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _entries(inner)
 
 
 def _replaced(value: Any, fill: Callable[[Place], dict[str, Any]]) -> Any:  # noqa: ANN401  (JSON with places)
@@ -170,7 +170,7 @@ def _replaced(value: Any, fill: Callable[[Place], dict[str, Any]]) -> Any:  # no
     if isinstance(value, Place):
         return fill(value)
     if isinstance(value, dict):
-        return {key: _replaced(one, fill) for key, one in value.items()}
+        return {key: _replaced(inner, fill) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_replaced(one, fill) for one in value]
+        return [_replaced(inner, fill) for inner in value]
     return value

@@ -116,10 +116,10 @@ class Matrix(NamedTuple):
 
     def tvm_ffi_configurations(self) -> Iterator[tuple[Configuration, bool]]:
         """Every variant that is compiled against tvm-ffi, with whether it is a default one; default ones first."""
-        one = self.tvm_ffi
-        for backends, default in ((one.backends, True), (one.on_request, False)):
+        release = self.tvm_ffi
+        for backends, default in ((release.backends, True), (release.on_request, False)):
             for backend in backends:
-                configuration = Configuration(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=one.version)
+                configuration = Configuration(backend=backend, cpu=self.cpu, os=self.os, tvm_ffi=release.version)
                 yield configuration, default and self.cpu in self.cpus
 
 
@@ -153,7 +153,7 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
         ),
         toolkits=tuple(backend.toolkit(release) for backend in TOOLKITS for release in table[backend.family]),
         known={backend.family: backend.known(table) for backend in BUILT.values()},
-        libraries={one["name"]: one.get("minimum-cuda", "") for one in table.get("library", ())},
+        libraries={library["name"]: library.get("minimum-cuda", "") for library in table.get("library", ())},
         cpu=table["platform"]["cpu"],
         cpus=tuple(table["platform"].get("cpus", [table["platform"]["cpu"]])),
         os=table["platform"]["os"],

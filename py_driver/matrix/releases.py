@@ -162,7 +162,7 @@ class Releases:
             DriverError: SET_UP if the installation is broken.
         """
         name = f"{kind}_{version}.symbols"
-        own = any(one["version"] == version for one in self.own.get(kind, ()))
+        own = any(release["version"] == version for release in self.own.get(kind, ()))
         return self.user.with_suffix(f".{name}") if self.user and own else lock_file(kind).with_name(name)
 
     def symbols_files(self) -> dict[str, Path]:

@@ -111,18 +111,18 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     cc, wheel = table["cc"], table["torch-wheel"]
     zigs = {version: _zig(version, clang, ("cc",)) for version, clang in cc["zig"].items()}
 
-    def torch(one: Mapping[str, Any], cpu: str = USUAL_CPU) -> Place:
+    def torch(release: Mapping[str, Any], cpu: str = USUAL_CPU) -> Place:
         need = Requirement(
             origin=Origin.PYTHON_INDEX,
             name="torch",
-            version=one["release"],
+            version=release["release"],
             python_tag=wheel["python-tag"],
             cpu=cpu,
             include=tuple(wheel["include"]),
             exclude=tuple(wheel["exclude"]),
         )
-        more = {"backends": one["cross"][cpu]} if cpu != USUAL_CPU else {}
-        return Place(need=need, near=("torch", one["version"]), more=more)
+        more = {"backends": release["cross"][cpu]} if cpu != USUAL_CPU else {}
+        return Place(need=need, near=("torch", release["version"]), more=more)
 
     torches = {
         release["version"]: {
@@ -159,11 +159,12 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         },
         **toolkits,
         "cutlass": {release["version"]: _cutlass(release, table) for release in table["cutlass"]},
-        "library": {one["name"]: _library(one) for one in table.get("library", ())},
+        "library": {library["name"]: _library(library) for library in table.get("library", ())},
         "gcc": {
             "packages": _packages(_with_libraries(table["gcc"], table["gcc"]["packages"]), "gcc"),
             "cross": {
-                cpu: _packages(_with_libraries(table["gcc"], one), "gcc") for cpu, one in table["gcc"]["cross"].items()
+                cpu: _packages(_with_libraries(table["gcc"], packages), "gcc")
+                for cpu, packages in table["gcc"]["cross"].items()
             },
         },
         "hipify": {"python": _packages(hipify["python"], "hipify"), "torch": hipify["torch"]},
@@ -194,7 +195,9 @@ def _machine(cpu: str, own: Mapping[str, Any], table: Mapping[str, Any]) -> dict
 
     return {
         "zig": {version: _zig(version, clang, near, cpu) for version, clang in table["cc"]["zig"].items()},
-        "cuda": {version: [program(one, version) for one in archives] for version, archives in own["cuda"].items()},
+        "cuda": {
+            version: [program(archive, version) for archive in archives] for version, archives in own["cuda"].items()
+        },
         "gcc": {
             target: [
                 replace(package, near=near)
@@ -231,12 +234,12 @@ def _tvm_ffi(table: Mapping[str, Any]) -> dict[str, Any]:
     name, _, version = table["wheel"].partition("==")
     near = ("tvm_ffi", table["version"])
 
-    def place(include: Sequence[str]) -> Place:
+    def needed(include: Sequence[str]) -> Place:
         tag, parts = table["python-tag"], tuple(include)
         need = Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version, python_tag=tag, include=parts)
         return Place(need=need, near=near, more={})
 
-    return {"archive": place(table["include"]), "libraries": [place(table["library"])]}
+    return {"archive": needed(table["include"]), "libraries": [needed(table["library"])]}
 
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Place:
@@ -300,8 +303,8 @@ def _library(library: Mapping[str, Any]) -> dict[str, Any]:
     """A library of headers."""
     name, url = library["name"], library["url"]
     need = _pinned(name, library.get("version", library["sha256"][:12]), url.rpartition("/")[2], url, library)
-    place = Place(need=need, near=("library", name), more={})
-    return {"archive": place, "root": library["root"], "include": library["include"]}
+    archive = Place(need=need, near=("library", name), more={})
+    return {"archive": archive, "root": library["root"], "include": library["include"]}
 
 
 def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
@@ -317,7 +320,7 @@ def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping
 def _release(near: tuple[str, str], table: Mapping[str, Any]) -> str:
     """The release of a toolkit, if the matrix says it."""
     kind, version = near
-    found = next(one for one in table[kind] if one["version"] == version)
+    found = next(release for release in table[kind] if release["version"] == version)
     release: str = found.get("release", version)
     return release
 

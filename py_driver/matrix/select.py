@@ -60,12 +60,12 @@ def expand(pattern: str) -> tuple[str, ...]:
     done: list[str] = []
     waiting = [pattern]
     while waiting:
-        one = waiting.pop()
-        if found := _BRACES.search(one):
+        glob = waiting.pop()
+        if found := _BRACES.search(glob):
             choices = found[1].split(",")
-            waiting += [one[: found.start()] + choice + one[found.end() :] for choice in reversed(choices)]
+            waiting += [glob[: found.start()] + choice + glob[found.end() :] for choice in reversed(choices)]
         else:
-            done.append(one)
+            done.append(glob)
         if len(done) + len(waiting) > _EXPANSION_LIMIT:
             raise error(Code.USAGE, f"the pattern `{pattern}` expands to more than {_EXPANSION_LIMIT} patterns")
     return tuple(dict.fromkeys(done))
@@ -138,7 +138,7 @@ def _for_all_releases(pattern: str, known: Sequence[str]) -> str:
 
 def _releases(glob: str, configuration: Configuration) -> Iterator[str]:
     """The torch releases for which a pattern would mean a variant, if the variant were for that release alone."""
-    named = {word: one.family for word in glob.split("-") if (one := backend_of(word))}
+    named = {word: known.family for word in glob.split("-") if (known := backend_of(word))}
     backends = [
         word
         for word, family in named.items()
@@ -177,11 +177,17 @@ def narrow(
         ({*configurations}, ANY),
         (chosen, words),
     ):  # a word that means nothing by itself, or with the others
-        torches = [one for one in words.torch if not any(is_for(configuration, one, None) for configuration in found)]
-        backends = [
-            one for one in words.backends if not any(is_for(configuration, None, one) for configuration in found)
+        torches = [
+            release
+            for release in words.torch
+            if not any(is_for(configuration, release, None) for configuration in found)
         ]
-        if words.in_any and chosen and all(backend_of(one) for one in backends):
+        backends = [
+            backend
+            for backend in words.backends
+            if not any(is_for(configuration, None, backend) for configuration in found)
+        ]
+        if words.in_any and chosen and all(backend_of(backend) for backend in backends):
             continue
         if torches or backends:
             failures = [_no_word("torch", torch, beside.backends, configurations) for torch in torches]
@@ -234,7 +240,7 @@ def _no_word(kind: str, word: str, beside: Sequence[str], configurations: Collec
     hint = did_you_mean(word, torches if kind == "torch" else backends)
     there = [f"torch {', '.join(torches)}"] if torches else []
     there.append(f"the backends {', '.join(backends)}")
-    with_others = f" with {' or '.join(f'`{one}`' for one in beside)}" if beside else ""
+    with_others = f" with {' or '.join(f'`{word}`' for word in beside)}" if beside else ""
     return Diagnostic(
         code=Code.NO_SUCH_VARIANT,
         message=f"no variant is for {'torch' if kind == 'torch' else 'the backend'} `{word}`{with_others}",

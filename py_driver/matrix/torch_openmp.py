@@ -60,7 +60,7 @@ def _wheels(lock: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def is_current(recorded: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
     """Whether a record is of the wheels in the torch part of a lock, and of no others."""
     wheels = {key: wheel.get("sha256") for key, wheel in _wheels(lock).items()}
-    return wheels == {version: one["sha256"] for version, one in recorded.items()}
+    return wheels == {version: wheel["sha256"] for version, wheel in recorded.items()}
 
 
 def update(recorded: Mapping[str, Any], lock: Mapping[str, Any], report: Callable[[str], None]) -> bytes:

@@ -146,13 +146,17 @@ def update(path: Path, lock: Mapping[str, Any], report: Callable[[str], None]) -
     """
     columns, (known, old) = columns_of(lock), read_table(path)
     table: Table = {}
-    places = [(known.index(one), columns.index(one)) for one in known if one in columns]
+    places = [(known.index(column), columns.index(column)) for column in known if column in columns]
     for key, mask in old.items():
         table[key] = sum((mask >> before & 1) << now for before, now in places)
     for version, part in lock.items():
         for wheel, backends in _wheels(part):
             entry = replace(parse_entry(wheel), record_sha256="", include=(), exclude=())
-            own = [one for one in columns if (one.torch, one.sha256) == (version, entry.sha256) and one not in known]
+            own = [
+                column
+                for column in columns
+                if (column.torch, column.sha256) == (version, entry.sha256) and column not in known
+            ]
             if not own:
                 continue
             report(f"torch {version}")

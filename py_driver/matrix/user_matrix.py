@@ -126,7 +126,9 @@ def extended(table: Table, extension: Extension, file: str) -> Table:
         merged["platform"] = {**table["platform"], "cpus": [*extension.cpus]}
     for kind in _TABLES:
         key = key_of(kind)
-        releases = {one[key]: one for one in table.get(kind, ())} | {release[key]: release for release in own[kind]}
+        releases = {release[key]: release for release in table.get(kind, ())} | {
+            release[key]: release for release in own[kind]
+        }
         merged[kind] = list(releases.values())
     if wrong := list(_contradictions(own, merged, file)):
         raise DriverError(wrong)
@@ -184,24 +186,24 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
     """What is wrong with the shape of a file."""
     for name in sorted(table.keys() - _TABLES - {_PLATFORM}):
         message = f"{file}: a matrix of your own has no `{name}`"
-        advice = f"the tables are {', '.join(f'[[{one}]]' for one in _TABLES)} and [{_PLATFORM}]"
+        advice = f"the tables are {', '.join(f'[[{kind}]]' for kind in _TABLES)} and [{_PLATFORM}]"
         yield Diagnostic(code=Code.UNKNOWN_KEY, message=message, help=advice)
     if _PLATFORM in table:
         yield from _platform(table[_PLATFORM], file)
     for kind, keys in _TABLES.items():
         releases = table.get(kind, [])
-        if not isinstance(releases, list) or not all(isinstance(one, dict) for one in releases):
+        if not isinstance(releases, list) or not all(isinstance(release, dict) for release in releases):
             yield Diagnostic(code=Code.WRONG_TYPE, message=f"{file}: `{kind}` must be tables: [[{kind}]]")
             continue
         for number, release in enumerate(releases, 1):
-            place = f"{file}: [[{kind}]] {release.get(key_of(kind), f'number {number}')}"
-            yield from _keys(release, keys, place)
+            origin = f"{file}: [[{kind}]] {release.get(key_of(kind), f'number {number}')}"
+            yield from _keys(release, keys, origin)
             pattern, words = _VERSIONS.get(kind, (".+", ""))
             if "version" in release and not re.fullmatch(pattern, str(release["version"])):
-                message = f"{place}: `version` must be a major and a minor number {words}"
+                message = f"{origin}: `version` must be a major and a minor number {words}"
                 yield Diagnostic(code=Code.BAD_VALUE, message=message)
         versions = [str(release.get(key_of(kind))) for release in releases]
-        for version in sorted({one for one in versions if versions.count(one) > 1}):
+        for version in sorted({version for version in versions if versions.count(version) > 1}):
             yield Diagnostic(code=Code.BAD_VALUE, message=f"{file}: [[{kind}]] {version} is defined more than once")
 
 
@@ -210,38 +212,38 @@ def _platform(platform: object, file: str) -> Iterator[Diagnostic]:
     if not isinstance(platform, dict):
         yield Diagnostic(code=Code.WRONG_TYPE, message=f"{file}: `{_PLATFORM}` must be a table: [{_PLATFORM}]")
         return
-    place = f"{file}: [{_PLATFORM}]"
+    origin = f"{file}: [{_PLATFORM}]"
     for name in sorted(platform.keys() - {_DEFAULT_CPUS}):
         advice = f"the only key is `{_DEFAULT_CPUS}`"
-        yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=advice)
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{origin}: unknown key `{name}`", help=advice)
     cpus = platform.get(_DEFAULT_CPUS, [USUAL_CPU])
     if not isinstance(cpus, list) or not all(isinstance(cpu, str) for cpu in cpus):
-        yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{_DEFAULT_CPUS}` must be a list of strings")
+        yield Diagnostic(code=Code.WRONG_TYPE, message=f"{origin}: `{_DEFAULT_CPUS}` must be a list of strings")
     elif not cpus or len(set(cpus)) < len(cpus) or not set(cpus) <= set(CPUS):
         message = (
-            f"{place}: `{_DEFAULT_CPUS}` must list one or both of {', '.join(f'`{cpu}`' for cpu in CPUS)}, each once"
+            f"{origin}: `{_DEFAULT_CPUS}` must list one or both of {', '.join(f'`{cpu}`' for cpu in CPUS)}, each once"
         )
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
 
 
-def _keys(release: Table, keys: Mapping[str, type], place: str) -> Iterator[Diagnostic]:
+def _keys(release: Table, keys: Mapping[str, type], origin: str) -> Iterator[Diagnostic]:
     for name in sorted(release.keys() - keys.keys()):
         hint = did_you_mean(name, keys)
-        yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{place}: unknown key `{name}`", help=hint)
+        yield Diagnostic(code=Code.UNKNOWN_KEY, message=f"{origin}: unknown key `{name}`", help=hint)
     for name, kind in keys.items():
         if name not in release:
             if name not in (_LIBRARY_OPTIONAL if keys is _LIBRARY else _OPTIONAL):
-                yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `{name}` is missing")
+                yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: `{name}` is missing")
         elif type(release[name]) is not kind:
-            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be of the type {kind.__name__}")
-        elif kind is list and name not in _ARCHIVE_LISTS and not all(isinstance(one, str) for one in release[name]):
-            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{place}: `{name}` must be a list of strings")
+            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{origin}: `{name}` must be of the type {kind.__name__}")
+        elif kind is list and name not in _ARCHIVE_LISTS and not all(isinstance(text, str) for text in release[name]):
+            yield Diagnostic(code=Code.WRONG_TYPE, message=f"{origin}: `{name}` must be a list of strings")
         elif kind is list and name != "on-request" and not release[name]:
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` is empty")
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `{name}` is empty")
         elif kind is list and name not in _ARCHIVE_LISTS and len(set(release[name])) < len(release[name]):
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` has a duplicate")
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `{name}` has a duplicate")
         elif kind is int and not 0 < release[name] < _MOST:
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `{name}` must be from 1 to {_MOST - 1}")
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `{name}` must be from 1 to {_MOST - 1}")
 
 
 def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) -> Iterator[Diagnostic]:
@@ -250,79 +252,79 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
         yield from _torch(release, merged, f"{file}: [[torch]] {release['version']}")
     for backend in TOOLKITS:
         for release in own[backend.family]:
-            place = f"{file}: [[{backend.family}]] {release['version']}"
+            origin = f"{file}: [[{backend.family}]] {release['version']}"
             for problem, advice in backend.release_problems(release, merged["cc"]["zig"]):
-                yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help=advice)
-            yield from _toolkit(release, merged, place)
+                yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: {problem}", help=advice)
+            yield from _toolkit(release, merged, origin)
     for release in own["cutlass"]:
         yield from _cutlass(release, f"{file}: [[cutlass]] {release['version']}")
     for library in own["library"]:
         yield from _library(library, f"{file}: [[library]] {library['name']}")
 
 
-def _cutlass(release: Table, place: str) -> Iterator[Diagnostic]:
+def _cutlass(release: Table, origin: str) -> Iterator[Diagnostic]:
     """What is wrong with a CUTLASS release."""
     pins = [key for key in _PINS if key in release]
     if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
-        message = f"{place} must have one of `wheel`, `sdist` and `sha256`"
+        message = f"{origin} must have one of `wheel`, `sdist` and `sha256`"
         advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
         yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
     elif "root" not in release:
         if pins == ["sdist"]:
             advice = 'the directory with `include` in the archive: `root = "flash_attn-2.8.3/csrc/cutlass"`'
-            yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: `root` is missing", help=advice)
+            yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: `root` is missing", help=advice)
     elif pins == ["sha256"]:
         advice = "remove it: the archive of a git tag has its own"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `root` goes with `wheel` and `sdist`", help=advice)
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `root` goes with `wheel` and `sdist`", help=advice)
     elif not _ROOT.fullmatch(release["root"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `root` must be a directory in the archive")
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `root` must be a directory in the archive")
 
 
-def _library(library: Table, place: str) -> Iterator[Diagnostic]:
+def _library(library: Table, origin: str) -> Iterator[Diagnostic]:
     """What is wrong with a library of headers."""
     if not _NAME.fullmatch(library["name"]) or library["name"] in _TAKEN or library["name"].startswith("cutlass_"):
         advice = "lower-case letters, digits and `_`, and none of the names that `depends` has already"
-        yield Diagnostic(code=Code.BAD_NAME, message=f"{place}: a library cannot have this name", help=advice)
+        yield Diagnostic(code=Code.BAD_NAME, message=f"{origin}: a library cannot have this name", help=advice)
     if not re.fullmatch(r"https://\S+\.(tar(\.\w+)?|tgz)", library["url"]):
-        message = f"{place}: `url` must be the https address of a tar archive"
+        message = f"{origin}: `url` must be the https address of a tar archive"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if not _PINS["sha256"].fullmatch(library["sha256"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `sha256` must be 64 lower-case hexadecimal digits")
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `sha256` must be 64 lower-case hexadecimal digits")
     for key, paths in (("root", [library["root"]]), ("include", library["include"])):
         if wrong := [path for path in paths if not _ROOT.fullmatch(path) and (key, path) != ("include", ".")]:
-            message = f"{place}: `{wrong[0]}` in `{key}` is no directory in the archive"
+            message = f"{origin}: `{wrong[0]}` in `{key}` is no directory in the archive"
             yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if not re.fullmatch(r"[1-9][0-9]\.[0-9]{1,2}", library.get("minimum-cuda", "12.3")):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `minimum-cuda` must be a major and a minor number")
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `minimum-cuda` must be a major and a minor number")
 
 
-def _toolkit(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
+def _toolkit(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
     """What is wrong with a toolkit, whatever its backend."""
     if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: `runtime` must be the name of a library")
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `runtime` must be the name of a library")
     for archive in release["archives"]:
-        yield from _archive(archive, ["layout"], merged, place)
+        yield from _archive(archive, ["layout"], merged, origin)
     for archive in release.get("libraries", ()):
-        yield from _archive(archive, [], merged, place)
+        yield from _archive(archive, [], merged, origin)
 
 
-def _torch(release: Table, merged: Table, place: str) -> Iterator[Diagnostic]:
+def _torch(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
     """What is wrong with a torch release."""
     backends = {name for name, family in BUILT.items() if not family.prefix}
-    backends |= {backend.name_of(one["version"]) for backend in TOOLKITS for one in merged[backend.family]}
+    backends |= {backend.name_of(release["version"]) for backend in TOOLKITS for release in merged[backend.family]}
     for name in [*release["backends"], *release.get("on-request", ())]:
         if name not in backends:
             advice = f"the backends are {', '.join(sorted(backends))}"
-            titles = " or ".join(one.title for one in TOOLKITS)
-            message = f"{place}: no release of {titles} has the backend `{name}`"
+            titles = " or ".join(backend.title for backend in TOOLKITS)
+            message = f"{origin}: no release of {titles} has the backend `{name}`"
             yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
         elif problem := _too_early(release["version"], name):
-            yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: {problem}", help="see docs/toolchains.md")
+            yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: {problem}", help="see docs/toolchains.md")
     if twice := set(release["backends"]) & set(release.get("on-request", ())):
-        message = f"{place}: `{min(twice)}` is both in `backends` and in `on-request`"
+        message = f"{origin}: `{min(twice)}` is both in `backends` and in `on-request`"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown ABI `{min(unknown)}`")
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: unknown ABI `{min(unknown)}`")
 
 
 def _too_early(torch: str, name: str) -> str:
@@ -334,27 +336,27 @@ def _too_early(torch: str, name: str) -> str:
     return f"there is no {backend.title} for it: its headers cannot be derived before {since}"
 
 
-def _archive(archive: object, more: Collection[str], merged: Table, place: str) -> Iterator[Diagnostic]:
+def _archive(archive: object, more: Collection[str], merged: Table, origin: str) -> Iterator[Diagnostic]:
     """What is wrong with an archive, which must have some keys besides those of its kind."""
-    kind = next((one for one in _ARCHIVES if isinstance(archive, dict) and one in archive), None)
+    kind = next((key for key in _ARCHIVES if isinstance(archive, dict) and key in archive), None)
     if kind is None or not isinstance(archive, dict):
-        message = f"{place}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"
+        message = f"{origin}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
         return
     texts = all(isinstance(value, str) for key, value in archive.items() if key not in ("members", "size"))
     members = archive.get("members", [])
     if not texts or not isinstance(members, list) or not all(isinstance(member, str) for member in members):
-        message = f"{place}: the values of an archive are strings, and `members` is a list of strings"
+        message = f"{origin}: the values of an archive are strings, and `members` is a list of strings"
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
     missing = _ARCHIVES[kind].union(more) - archive.keys()
     pinned = kind == "deb" or _PACKAGE.fullmatch(archive[kind]) is not None
     if missing or not pinned:
         lack = f"`{min(missing)}`" if missing else "a name, `==` and a version"
-        yield Diagnostic(code=Code.MISSING_KEY, message=f"{place}: the archive `{archive[kind]}` lacks {lack}")
+        yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: the archive `{archive[kind]}` lacks {lack}")
     elif wrong := [member for member in members if re.search("[{}]", _BRACES.sub("", member))]:
         advice = "known are {component}, {stem} and {release}"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown word in `members`: `{wrong[0]}`", help=advice)
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: unknown word in `members`: `{wrong[0]}`", help=advice)
     elif more and archive["layout"] not in merged["layouts"]:
         advice = f"the layouts are {', '.join(merged['layouts'])}"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{place}: unknown layout `{archive['layout']}`", help=advice)
+        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: unknown layout `{archive['layout']}`", help=advice)

@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
 
 def describe(what: str, bounds: Bounds) -> str:
     """What bounds ask for: `torch must be at least 2.11`."""
-    low, high = (".".join(map(str, one.value)) if one else "" for one in (bounds.minver, bounds.maxver))
+    low, high = (".".join(map(str, bound.value)) if bound else "" for bound in (bounds.minver, bounds.maxver))
     return f"{what} must be " + " and ".join([f"at least {low}"] * bool(low) + [f"at most {high}"] * bool(high))
 
 
@@ -91,5 +91,7 @@ def _stable(framework: Framework, configurations: list[tuple[Configuration, bool
         without = f"no torch release from {torch} on is built with {first.backend}"
         reason = describe("torch", framework.bounds) if later else without
         return Candidate(configuration=configuration, needs=first, default=False, reason=reason)
-    needs = max((configuration for configuration, _ in admitted), key=lambda one: numbers(one.torch or "0"))
+    needs = max(
+        (configuration for configuration, _ in admitted), key=lambda configuration: numbers(configuration.torch or "0")
+    )
     return Candidate(configuration=configuration, needs=needs, default=any(default for _, default in admitted))

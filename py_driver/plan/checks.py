@@ -66,8 +66,8 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
         findings.add(Code.BAD_VALUE, message, pyext.span, advice='add "py"')
     compiled = any(kernel.backend.value in manifest.built for kernel in manifest.kernels)
     table, src = (framework.table,), (framework.table, "src")
-    said = findings.has(table) and findings.value(table) == framework.span
-    if said and compiled and not framework.noarch and not _has_source(framework.src):
+    is_stated = findings.has(table) and findings.value(table) == framework.span
+    if is_stated and compiled and not framework.noarch and not _has_source(framework.src):
         span = findings.value(src)
         if not findings.has(src) or findings.is_right(span):
             message = f"`src` in [{framework.table}] has no source that registers the operators"
@@ -183,7 +183,7 @@ def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> No
             findings.note(f"the backend `{backend.value}` is excluded: {why}", backend.span)
         elif manifest.framework.table == TORCH and not compiles(manifest, backend.value):
             why = _nothing_for(manifest, f"`{backend.value}`")
-            bound = next((f", not `{one.value}`" for one in manifest.framework.src if _has_source((one,))), "")
+            bound = next((f", not `{source.value}`" for source in manifest.framework.src if _has_source((source,))), "")
             findings.note(f"{why}: torch-{backend.value} will have Python files only{bound}", backend.span)
     for kernel in _outside(manifest.kernels, asked):
         message = f"{kernel.title} is excluded: `backends` in [general] does not list `{kernel.backend.value}`"

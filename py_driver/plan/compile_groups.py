@@ -53,13 +53,15 @@ def united(archs: Sequence[Archs]) -> Archs:
     """All of some choices of architectures of one backend, of which there is one at least."""
     if len(archs) == 1:
         return archs[0]
-    kept = {arch for one in archs for arch in one.kept}
+    kept = {arch for choice in archs for arch in choice.kept}
     kept = {arch for arch in kept if f"{arch}+PTX" not in kept}
     return Archs(
-        requested=tuple(dict.fromkeys(arch for one in archs for arch in one.requested)),
+        requested=tuple(dict.fromkeys(arch for choice in archs for arch in choice.requested)),
         kept=tuple(sorted(kept, key=arch_order)),
         dropped=tuple(
-            {dropped.arch: dropped for one in archs for dropped in one.dropped if dropped.arch not in kept}.values()
+            {
+                dropped.arch: dropped for choice in archs for dropped in choice.dropped if dropped.arch not in kept
+            }.values()
         ),
     )
 
@@ -116,9 +118,9 @@ def source_groups(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -
         lists.setdefault(tuple(by), []).append(source)
     built = {section.target: section for section in admitted}
     alone = [(binding,), *((target,) for target in built)]
-    common = [by for by in lists if len(by) > 1 and (binding in by or any(one in built for one in by))]
+    common = [by for by in lists if len(by) > 1 and (binding in by or any(name in built for name in by))]
     return tuple(
-        _source_group(table, binding, tuple(built[one] for one in by if one in built), tuple(lists[by]), by)
+        _source_group(table, binding, tuple(built[name] for name in by if name in built), tuple(lists[by]), by)
         for by in (*alone, *common)
         if by in lists
     )

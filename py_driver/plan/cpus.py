@@ -79,8 +79,12 @@ def sections_for(manifest: Manifest, sections: Sequence[Kernel], cpu: str | None
         return tuple(sections), ""
     of_torch = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
     bound = {section.title: _bound_section(section) for section in sections}
-    foreign = [one for one in [*of_torch, *(one for some in bound.values() for one in some)] if one.cpu != cpu]
-    kept = tuple(section for section in sections if all(one.cpu == cpu for one in bound[section.title]))
+    foreign = [
+        bound_flag
+        for bound_flag in [*of_torch, *(bound_flag for listed in bound.values() for bound_flag in listed)]
+        if bound_flag.cpu != cpu
+    ]
+    kept = tuple(section for section in sections if all(bound_flag.cpu == cpu for bound_flag in bound[section.title]))
     is_replaced = any(bound[section.title] for section in kept)
     if foreign and (foreign[0] in of_torch or not is_replaced):
         first = foreign[0]

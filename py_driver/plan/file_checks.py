@@ -159,7 +159,7 @@ class FileChecker:
             owner = owner_of(text.value)
             if owner is None:
                 continue
-            able = [one for one in built if text.value.endswith(BUILT[one].sources)]
+            able = [backend for backend in built if text.value.endswith(BUILT[backend].sources)]
             archs = (
                 f"for the {'GPU architectures of all sections' if manifest.kernels else 'default GPU architectures'}"
             )
@@ -172,10 +172,10 @@ class FileChecker:
 
     def check_common(self, manifest: Manifest) -> None:
         """Collect a note for each source that the binding and a section, or two sections of a backend, list."""
-        for backend in (one for one in manifest.built if one in BUILT):
+        for backend in (backend for backend in manifest.built if backend in BUILT):
             seen = {text.value: f"[{manifest.framework.table}]" for text in manifest.framework.src}
             for kernel in manifest.sections(backend):
-                for text in {one.value: one for one in kernel.src if one.value.endswith(SOURCES)}.values():
+                for text in {source.value: source for source in kernel.src if source.value.endswith(SOURCES)}.values():
                     other = seen.setdefault(text.value, kernel.title)
                     if other != kernel.title:
                         message = f"{other} lists `{text.value}` too: it is compiled once, with the flags of both"

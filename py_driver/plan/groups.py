@@ -112,11 +112,11 @@ def make_group(
     headers = {header for src in (*lists, *(section.src for section in offered)) for header in split(src)[1]}
     # hipify gets all sources of a group anyway.
     known = set(group.sources) if BUILT[family].rewriter and not group.binding else set()
-    headers |= {file for one in reach for file in one.files} - known
+    headers |= {file for walked in reach for file in walked.files} - known
     includes = [*([framework.include] if group.binding else []), *(section.include for section in group.sections)]
     # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
-    ordered = [*reversed([values(include) for include in includes]), *(one.includes for one in reach)]
-    reached = [name for one in reach for name in one.depends]
+    ordered = [*reversed([values(include) for include in includes]), *(walked.includes for walked in reach)]
+    reached = [name for walked in reach for name in walked.depends]
     device = group.sections or _device_sources(group.sources, family)
     chosen = {
         configuration.backend: _archs(manifest, group, configuration, matrix)
@@ -129,7 +129,7 @@ def make_group(
         backend=family,
         sources=group.sources,
         headers=tuple(sorted(headers)),
-        includes=_includes([path for some in ordered for path in some], (*group.sources, *headers)),
+        includes=_includes([path for group_paths in ordered for path in group_paths], (*group.sources, *headers)),
         cxx_flags=(*(values(framework.cxx_flags) if group.binding else ()), *_joined(group, "cxx_flags")),
         cuda_flags=_joined(group, "cuda_flags"),
         hip_flags=_joined(group, "hip_flags"),
@@ -164,5 +164,5 @@ def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ..
 def _archs(manifest: Manifest, group: SourceGroup, configuration: Configuration, matrix: Matrix) -> Archs | None:
     """The GPU architectures of a group in a variant: of the sections that list its sources, or of all."""
     found = chosen_archs(manifest, configuration, group.sections or sections_of(manifest, configuration), matrix)
-    archs = [one for one in found if one is not None]
+    archs = [choice for choice in found if choice is not None]
     return united(archs) if archs else None

@@ -70,14 +70,14 @@ def check_includes(
     ]
     framework = manifest.framework
     bound_alone = (backend for backend in manifest.built if compiles(manifest, backend))
-    backends = dict.fromkeys([*(one.backend.value for one in compiled), *bound_alone])
+    backends = dict.fromkeys([*(kernel.backend.value for kernel in compiled), *bound_alone])
     if not backends:
         return {}
     src = {*values(framework.src), *(name for kernel in manifest.kernels for name in values(kernel.src))}
     src -= {REGISTRATION, *unusable}
     plain = {name for name in python if all(map(is_plain, name.split("/")))}
     files = ProjectFiles(links, src, plain, unusable, framework.extensions)
-    cutlass = sorted(name for one in compiled for name in values(one.depends) if name.startswith("cutlass"))
+    cutlass = sorted(name for kernel in compiled for name in values(kernel.depends) if name.startswith("cutlass"))
     bound = framework.table
     flags = values(framework.cxx_flags)
     directories = _directories(manifest, backends)
@@ -86,16 +86,16 @@ def check_includes(
         include = _searched(framework.src, framework.include, backend, directories)
         binding = Section(f"[{bound}]", (framework.src, include), (TORCH,), bound, cutlass, flags)
         found[binding_target(backend)] = _Walk(files, binding, backend, findings).go()
-    for one in compiled:
-        flags = (*values(one.cxx_flags), *values(one.cuda_flags), *values(one.hip_flags))
-        include = _searched(one.src, one.include, one.backend.value, directories)
-        section = Section(one.title, (one.src, include), values(one.depends), bound, cutlass, flags)
-        found[one.target] = _Walk(files, section, one.backend.value, findings).go()
+    for kernel in compiled:
+        flags = (*values(kernel.cxx_flags), *values(kernel.cuda_flags), *values(kernel.hip_flags))
+        include = _searched(kernel.src, kernel.include, kernel.backend.value, directories)
+        section = Section(kernel.title, (kernel.src, include), values(kernel.depends), bound, cutlass, flags)
+        found[kernel.target] = _Walk(files, section, kernel.backend.value, findings).go()
     for path, compiled_by in dict.fromkeys(
-        (path, BUILT[one.backend.value])
-        for one in compiled
-        if BUILT[one.backend.value].arch_list_macro
-        for path in (*_device_sources(one), *found[one.target].files)
+        (path, BUILT[kernel.backend.value])
+        for kernel in compiled
+        if BUILT[kernel.backend.value].arch_list_macro
+        for path in (*_device_sources(kernel), *found[kernel.target].files)
     ):
         _check_arch_list(files, path, compiled_by, findings)
     if split(framework.src)[0] and bound == TORCH:
@@ -103,7 +103,7 @@ def check_includes(
         if not unusable.intersection(values(framework.src)):
             ops.check_import(values(framework.src), framework.src[0].span)
         ops.check_ops()
-    if text := next((one for one in framework.src if one.value == REGISTRATION), None):
+    if text := next((source for source in framework.src if source.value == REGISTRATION), None):
         findings.note(f"`{REGISTRATION}` is not used: the rules provide their own", text.span)
     return found
 
@@ -214,7 +214,7 @@ class _Walk:
         self.found |= dict.fromkeys(others)
         for other in others:
             self._waiting.add(other, certain=False)
-        if any(one.startswith(f"{ALWAYS}/") for one in others) and ALWAYS not in self._section.include:
+        if any(path.startswith(f"{ALWAYS}/") for path in others) and ALWAYS not in self._section.include:
             self.includes[ALWAYS] = None
 
     def _follow(self, seen: Seen) -> None:

@@ -79,9 +79,9 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     manifest = project.manifest
     sections = manifest.sections(family) if compiled else ()
     binding = manifest.framework.src if compiled else ()
-    files = {*project.python, *values(binding), *(name for one in sections for name in values(one.src))}
-    reached = (binding_target(family), *(one.target for one in sections)) if compiled else ()
-    files |= {name for one in reached for name in project.reach[one].files}
+    files = {*project.python, *values(binding), *(name for section in sections for name in values(section.src))}
+    reached = (binding_target(family), *(section.target for section in sections)) if compiled else ()
+    files |= {name for target in reached for name in project.reach[target].files}
     framework = manifest.framework
     implied = {name: project.reach[name].depends for name in reached if project.reach[name].depends}
     settings = {
@@ -93,7 +93,7 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
         **({"implied-depends": implied} if implied else {}),
         **({"framework": TVM_FFI} if framework.table == TVM_FFI else {}),
         **({"shared": shared} if (shared := _shared(manifest, family) if compiled else {}) else {}),
-        "kernels": [_section_config(section) for section in sorted(sections, key=lambda one: one.name.value)],
+        "kernels": [_section_config(section) for section in sorted(sections, key=lambda section: section.name.value)],
     }
     return Identity(name=f"{family}_id", backend=family, settings=settings, files=tuple(sorted(files)))
 

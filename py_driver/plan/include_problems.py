@@ -153,7 +153,7 @@ def _not_found(files: ProjectFiles, section: Section, seen: Seen) -> Wrong | Non
     if include.conditional or PYTHON_HEADERS.fullmatch(include.path):
         return None
     folder = include.path.partition("/")[0] if "/" in include.path else ""
-    places = [posixpath.normpath(posixpath.join(one, folder)) for one in section.folders(path, include)]
+    places = [posixpath.normpath(posixpath.join(base, folder)) for base in section.folders(path, include)]
     ours = folder in {".", ".."} or (folder != "" and any(map(files.has_folder, places)))
     if section.foreign and not ours:
         return None

@@ -282,7 +282,7 @@ def closure(source: str, headers: Iterable[str], included: Callable[[str], Itera
         if paths is None:
             return [source, *headers]
         for path in paths:
-            new = [one for one in by_name.get(posixpath.basename(path), ()) if one not in found]
+            new = [path for path in by_name.get(posixpath.basename(path), ()) if path not in found]
             found.update(dict.fromkeys(new))
             todo += new
     return todo

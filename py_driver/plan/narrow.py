@@ -44,7 +44,7 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
     variants, excluded = [], []
     for variant in plan.variants:
         before = _sections(variant, groups)
-        if before and not any(_serving(one.kept, archs) for one in before):
+        if before and not any(_serving(choice.kept, archs) for choice in before):
             reason = f"it has no device code for {' or '.join(archs)}"
             excluded.append(Excluded(configuration=variant.configuration, reason=reason))
         else:
@@ -91,10 +91,10 @@ def _sections(variant: Variant, groups: Mapping[str, Group]) -> list[Archs]:
 def _group(group: Group, archs: Sequence[str]) -> Group:
     reason = f"`--archs {','.join(archs)}` does not need it"
     new = {}
-    for backend, one in group.archs.items():
-        kept = BUILT[group.backend].serving(one.kept, archs) or one.kept[:1]
-        dropped = tuple(Dropped(arch=arch, reason=reason) for arch in one.kept if arch not in kept)
-        new[backend] = Archs(requested=one.requested, kept=kept, dropped=(*one.dropped, *dropped))
+    for backend, choice in group.archs.items():
+        kept = BUILT[group.backend].serving(choice.kept, archs) or choice.kept[:1]
+        dropped = tuple(Dropped(arch=arch, reason=reason) for arch in choice.kept if arch not in kept)
+        new[backend] = Archs(requested=choice.requested, kept=kept, dropped=(*choice.dropped, *dropped))
     return group._replace(archs=new)
 
 

@@ -43,8 +43,12 @@ class _Op(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether the compilers that its `#if`s name certainly see it, and it is run."""
-        one = self.registration
-        return one.certain and self.path.endswith(SOURCES) and (one.seen.known or not one.seen.conditional)
+        registration = self.registration
+        return (
+            registration.certain
+            and self.path.endswith(SOURCES)
+            and (registration.seen.known or not registration.seen.conditional)
+        )
 
 
 class OpChecker:
@@ -156,14 +160,14 @@ class OpChecker:
         """Collect an error for each op that is certainly defined twice for a backend."""
         first: dict[tuple[str, str], _Op] = {}
         for op in ops:
-            one = op.registration
-            if one.what == "impl" or not one.namespace or not op.certain:
+            registration = op.registration
+            if registration.what == "impl" or not registration.namespace or not op.certain:
                 continue
-            key = (one.namespace, op.name if one.what == "def" else "")
-            if first.setdefault(key, op) is op or not self._files.complains(op.path, one.start, error=True):
+            key = (registration.namespace, op.name if registration.what == "def" else "")
+            if first.setdefault(key, op) is op or not self._files.complains(op.path, registration.start, error=True):
                 continue
             message = f"the op `{op.name}` is defined twice for {backend}; torch rejects the second definition"
-            if one.what == "library":
+            if registration.what == "library":
                 message = f"{backend} has TORCH_LIBRARY for `{op.name}` twice; write TORCH_LIBRARY_FRAGMENT here"
             self._findings.add(Code.OP_REGISTRATION, message, self._span(op, 0, len(op.name)))
 
@@ -226,28 +230,30 @@ def _defines(code: str) -> list[str]:
     return [f"{found[0]}\n" for found in DIRECTIVE.finditer(code) if found["macro"]]
 
 
-def _name(one: Registration) -> str:
+def _name(registration: Registration) -> str:
     """The name of an op with that of its overload; or the namespace of a block."""
-    text = one.text or ""
-    return text if one.what == "library" else text.partition("(")[0].strip().rpartition("::")[2]
+    text = registration.text or ""
+    return text if registration.what == "library" else text.partition("(")[0].strip().rpartition("::")[2]
 
 
-def _what(one: Registration) -> str:
-    return "schema" if one.what == "def" and (one.alone or "(" in (one.text or "")) else "name"
+def _what(registration: Registration) -> str:
+    return (
+        "schema" if registration.what == "def" and (registration.alone or "(" in (registration.text or "")) else "name"
+    )
 
 
-def _problem(one: Registration) -> SchemaProblem | None:
+def _problem(registration: Registration) -> SchemaProblem | None:
     """What keeps torch from taking the first argument of a registration, or the whole of it."""
-    text = one.text or ""
-    if one.what == "library":
+    text = registration.text or ""
+    if registration.what == "library":
         return None
-    if one.what == "def" and one.kind == "_IMPL":
+    if registration.what == "def" and registration.kind == "_IMPL":
         return SchemaProblem(0, len(text), "`def` is allowed only in a block without `_IMPL`")
-    if wrong := schema_problem(text) if _what(one) == "schema" else name_problem(text):
+    if wrong := schema_problem(text) if _what(registration) == "schema" else name_problem(text):
         return wrong
     explicit, colons, _ = text.partition("(")[0].partition("::")
-    if colons and one.namespace and explicit.strip() != one.namespace.strip('"'):
+    if colons and registration.namespace and explicit.strip() != registration.namespace.strip('"'):
         start = len(explicit) - len(explicit.lstrip())
-        message = f"its namespace must be that of the block, {one.namespace}"
+        message = f"its namespace must be that of the block, {registration.namespace}"
         return SchemaProblem(start, len(explicit.rstrip()), message)
     return None

@@ -115,21 +115,21 @@ def registrations(text: str) -> Registrations:
         calls[call.start] = call._replace(key=key, certain=call.certain and other == call)
     places = _conditions(text, calls)
     found = []
-    whole = sum(call.what != "library" for call in calls.values()) == len(_ANY_CALL.findall(code))
-    for call in (one for one in calls.values() if not one.foreign):
+    complete = sum(call.what != "library" for call in calls.values()) == len(_ANY_CALL.findall(code))
+    for call in (candidate for candidate in calls.values() if not candidate.foreign):
         string, where, end = _string(plain, call.start)
         rest = plain[end : call.end].strip()
         if rest and not rest.startswith(","):
             string = None
         if call.what == "library":
             string, where, rest = call.namespace, tuple(range(call.start, call.end + 1)), ""
-        whole = whole and string is not None and call.start in places
+        complete = complete and string is not None and call.start in places
         if call.start in places:
             key = call.key.strip(_ANY) or (_key(rest.removeprefix(",")) if call.what == "impl" else "")
             seen = places[call.start]
-            one = Registration(call.what, call.start, string, where, not rest, key, seen, *call[-3:])
-            found.append(one)
-    return Registrations(tuple(found), whole=whole)
+            registration = Registration(call.what, call.start, string, where, not rest, key, seen, *call[-3:])
+            found.append(registration)
+    return Registrations(tuple(found), whole=complete)
 
 
 def without_directives(code: str) -> str:
@@ -191,7 +191,7 @@ def _is_straight(visible: str, start: int, at: int) -> bool:
     if _LEAVES.search(before):  # a lambda among the arguments of an earlier call may return
         while before != (shorter := re.sub(r"\([^()]*\)", "", before)):
             before = shorter
-    balanced = all(before.count(one) == before.count(other) for one, other in (("{", "}"), ("(", ")")))
+    balanced = all(before.count(opening) == before.count(other) for opening, other in (("{", "}"), ("(", ")")))
     return balanced and before.rstrip()[-1:] in {"", ";", "}"} and visible[at] != " " and not _LEAVES.search(before)
 
 
@@ -210,7 +210,7 @@ def _conditions(text: str, calls: dict[int, _Call]) -> dict[int, Include]:
     lines = sorted({text.rfind("\n", 0, start) + 1 for start in calls})
     parts = [text[: lines[0]] if lines else text]
     parts += (f"#include <{start}>\n{text[start:end]}" for start, end in pairwise([*lines, len(text)]))
-    seen = {one.path: one for one in scan("".join(parts))}
+    seen = {include.path: include for include in scan("".join(parts))}
     found = {start: seen.get(str(text.rfind("\n", 0, start) + 1)) for start in calls}
     return {start: include for start, include in found.items() if include is not None}
 

@@ -118,7 +118,7 @@ class _Package:
         while waiting:
             parent = waiting.pop()
             try:
-                entries = sorted(os.scandir(self._directory / parent), key=lambda one: one.name)
+                entries = sorted(os.scandir(self._directory / parent), key=lambda entry: entry.name)
             except OSError as problem:
                 self._add(Code.FILE_KIND, f"cannot look into `{parent}`: {problem.strerror}")
                 continue

@@ -151,7 +151,9 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
     manifest = project.manifest
     variants, excluded = _variants(manifest, matrix)
     if not variants:
-        reasons = "; ".join(dict.fromkeys(one.reason for one in excluded)) or "none of its backends is built yet"
+        reasons = (
+            "; ".join(dict.fromkeys(exclusion.reason for exclusion in excluded)) or "none of its backends is built yet"
+        )
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
     families = tuple(dict.fromkeys(variant.configuration.family for variant in variants))
@@ -179,7 +181,7 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
     for group in groups:
         section = next((kernel for kernel in manifest.kernels if kernel.target == group.name), None)
         asked = section.architectures if section else None
-        spans = {one.value: one.span for one in asked.value} if asked else {}
+        spans = {arch.value: arch.span for arch in asked.value} if asked else {}
         for backend, archs in group.archs.items():
             for dropped in archs.dropped:
                 reason = dropped.reason.replace(f" {version_of(backend)} ", " ")
@@ -191,7 +193,7 @@ def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
             span=span,
             label=reason,
         )
-        for (span, arch, reason), backends in sorted(found.items(), key=lambda one: _place(one[0][0]))
+        for (span, arch, reason), backends in sorted(found.items(), key=lambda item: _place(item[0][0]))
     ]
 
 
@@ -202,7 +204,7 @@ def _place(span: Span | None) -> tuple[int, int]:
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Excluded, ...]]:
     """The variants that are built, default ones first and noarch ones last, and those that are not."""
     variants, excluded = [], []
-    aot = {one for one in manifest.built if compiles(manifest, one)}
+    aot = {backend for backend in manifest.built if compiles(manifest, backend)}
     chosen_for: dict[tuple[str, str | None], list[Archs | None]] = {}
     compiled: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for candidate in candidates(manifest.framework, matrix, aot):
@@ -216,12 +218,12 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
             chosen_for[key] = chosen_archs(manifest, configuration, sections, matrix)
         chosen = chosen_for[key]
         if empty := next(
-            (s for s, one in zip(sections, chosen, strict=False) if one is not None and not one.kept), None
+            (s for s, choice in zip(sections, chosen, strict=False) if choice is not None and not choice.kept), None
         ):
             reason = f"{empty.title} has no GPU architecture that {_toolkit(configuration.backend)} compiles for"
             excluded.append(Excluded(configuration=configuration, reason=reason))
             continue
-        archs = sorted({arch for one in chosen if one for arch in one.kept}) or None
+        archs = sorted({arch for choice in chosen if choice for arch in choice.kept}) or None
         if key not in compiled:
             compiled[key] = tuple(group.target for group in source_groups(manifest, configuration.family, sections))
         variants.append(_variant(manifest, candidate, groups=compiled[key], archs=archs))
@@ -235,7 +237,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
                 groups=(),
                 archs=archs,
             )
-            variants.insert(sum(one.default for one in variants), variant)
+            variants.insert(sum(known.default for known in variants), variant)
     return tuple(variants), tuple(excluded)
 
 

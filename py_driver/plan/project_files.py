@@ -76,9 +76,9 @@ class ProjectFiles:
 
     def complains(self, path: str, start: int, *, error: bool) -> bool:
         """Whether something is to be said of a place in a file: once, and once more if a note becomes an error."""
-        said = self._complained.get((path, start))
-        self._complained[path, start] = error or bool(said)
-        return said is None or (error and not said)
+        earlier = self._complained.get((path, start))
+        self._complained[path, start] = error or bool(earlier)
+        return earlier is None or (error and not earlier)
 
     def is_opaque(self, path: str) -> bool:
         """Whether nobody can tell what a file includes."""

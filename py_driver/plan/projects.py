@@ -26,10 +26,10 @@ def projects_below(directory: Path) -> Iterator[Path]:
 
     Not looked at is what is below a project, in a directory named `build`, in a hidden one and behind a link.
     """
-    for place, names, files in os.walk(directory, onerror=_fail):
-        if MANIFEST in files and Path(place) != directory:
+    for path, names, files in os.walk(directory, onerror=_fail):
+        if MANIFEST in files and Path(path) != directory:
             names.clear()
-            yield Path(place)
+            yield Path(path)
         names[:] = sorted(name for name in names if name != _BUILD and not name.startswith("."))
 
 

@@ -99,7 +99,7 @@ class Section:
         """The file of the project that an include of a file means, or None; and whether `ALWAYS` leads to it."""
         folders = self.folders(path, include)
         paths = [posixpath.normpath(posixpath.join(folder, include.path)) for folder in folders]
-        listed = next((place for place, one in enumerate(paths) if files.has(one)), None)
-        there = (place for place, one in enumerate(paths) if files.exists(one))  # what no `src` lists is no input
-        place = next(there, None) if listed is None else listed
-        return (None, False) if place is None else (paths[place], place == len(folders) - 1)
+        listed = next((number for number, path in enumerate(paths) if files.has(path)), None)
+        there = (number for number, path in enumerate(paths) if files.exists(path))  # what no `src` lists is no input
+        chosen = next(there, None) if listed is None else listed
+        return (None, False) if chosen is None else (paths[chosen], chosen == len(folders) - 1)

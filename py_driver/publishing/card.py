@@ -105,7 +105,7 @@ def card_facts(
     """
     root = f"{manifest.python_root}/"
     python = {path.removeprefix(root): text for path, text in files.items() if path.startswith(root)}
-    binding = [files[one.value] for one in manifest.framework.src if one.value in files]
+    binding = [files[source.value] for source in manifest.framework.src if source.value in files]
     reports = [text for path, text in sorted(files.items()) if PurePosixPath(path).parent.name == BENCHMARKS]
     rows = [make_row(name, metadata) for name, metadata in sorted(variants.items())]
     return Facts(

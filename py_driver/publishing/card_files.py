@@ -29,7 +29,9 @@ def texts(project: Project) -> dict[str, str]:
     Raises:
         DriverError: PATH_ESCAPES or PERMISSION; see `benchmarks`.
     """
-    names = {one.value for one in project.manifest.framework.src} | {p for p in project.python if p.endswith(".py")}
+    names = {source.value for source in project.manifest.framework.src} | {
+        p for p in project.python if p.endswith(".py")
+    }
     names |= {file.path for file in benchmarks(project.directory, "*.json")[0]}
     return _read(project.directory, names)
 
@@ -67,11 +69,11 @@ def _read(directory: Path, names: set[str]) -> dict[str, str]:
     return found
 
 
-def _own(directory: Path, place: str, pattern: str) -> tuple[list[File], list[str]]:
+def _own(directory: Path, folder: str, pattern: str) -> tuple[list[File], list[str]]:
     """Files of a directory of a project, and notes of those that are hidden or large."""
     found, notes = [], []
     links = Links(directory)
-    for path in sorted((directory / place).glob(pattern)):
+    for path in sorted((directory / folder).glob(pattern)):
         name = path.relative_to(directory).as_posix()
         if not is_file(path):
             continue

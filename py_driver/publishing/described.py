@@ -199,23 +199,23 @@ def describe(
 
 def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
     """What `build/` has of a variant."""
-    place = directory / BUILD / variant.name
+    path = directory / BUILD / variant.name
     state, problem, built = State.MISSING, "", None
-    if is_directory(place):
+    if is_directory(path):
         try:
             [built] = read_variants(directory, plan, present(directory, plan, [variant.name]))
             state = State.BUILT
         except DriverError as failure:
-            state, problem = State.CHANGED, failure.diagnostics[0].message.replace(f"{place} ", "it ", 1)
+            state, problem = State.CHANGED, failure.diagnostics[0].message.replace(f"{path} ", "it ", 1)
     planned = {"backend": {"archs": list(variant.archs or ())}}
     signed = [f"{BUILD}/{variant.name}/{SIGNATURE}"]
     return DescribedVariant(
-        row=make_row(variant.name, (read_metadata(place) if built else None) or planned),
+        row=make_row(variant.name, (read_metadata(path) if built else None) or planned),
         is_default=variant.default,
         state=state,
         problem=problem,
         built=built,
-        documents=tuple(one for one in (*document_paths(variant.name), *signed) if is_file(directory / one)),
+        documents=tuple(name for name in (*document_paths(variant.name), *signed) if is_file(directory / name)),
     )
 
 

@@ -127,9 +127,9 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
         archive = ask(directory, "archive", "--format=tar", commit, ".")
     except subprocess.CalledProcessError:
         raise error(Code.USAGE, f"the commit `{revision}` has no {directory}", help=advice) from None
-    with tempfile.TemporaryDirectory(prefix="driver-") as place, tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(place, filter="data")
-        yield Path(place)
+    with tempfile.TemporaryDirectory(prefix="driver-") as folder, tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+        yield Path(folder)
 
 
 def _head(directory: Path) -> str:

@@ -88,7 +88,9 @@ class Hub:
         """Address and commit of each pull request, also of those that were closed; the latest first."""
         with _explained():
             refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND, include_pull_requests=True)
-        numbered = [(int(one.ref.rpartition("/")[2]), one.target_commit) for one in refs.pull_requests or ()]
+        numbered = [
+            (int(request.ref.rpartition("/")[2]), request.target_commit) for request in refs.pull_requests or ()
+        ]
         return [(f"{self.address}/discussions/{number}", commit) for number, commit in sorted(numbered, reverse=True)]
 
     def files(self, revision: str) -> list[HubFile]:
@@ -101,9 +103,9 @@ class Hub:
             except (RepositoryNotFoundError, RevisionNotFoundError):
                 return []
         return [
-            HubFile(path=one.path, blob=one.blob_id, sha256=one.lfs.sha256 if one.lfs else "")
-            for one in tree
-            if isinstance(one, RepoFile)
+            HubFile(path=entry.path, blob=entry.blob_id, sha256=entry.lfs.sha256 if entry.lfs else "")
+            for entry in tree
+            if isinstance(entry, RepoFile)
         ]
 
     def download(self, revision: str, patterns: Sequence[str], directory: Path) -> None:
@@ -158,12 +160,12 @@ def _explained() -> Iterator[None]:
 
 def _explain(wrong: BaseException) -> DriverError:
     """What the Hub answered, or that it did not."""
-    if answer := next((one for one in (wrong, wrong.__cause__) if isinstance(one, HfHubHTTPError)), None):
-        status, said = answer.response.status_code, answer.server_message or answer.response.reason_phrase
+    if answer := next((failure for failure in (wrong, wrong.__cause__) if isinstance(failure, HfHubHTTPError)), None):
+        status, text = answer.response.status_code, answer.server_message or answer.response.reason_phrase
     elif found := _XET.search(str(wrong)):
-        status, said = int(found[1]), found[2]
+        status, text = int(found[1]), found[2]
     else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
         return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
     failed = "the request may have succeeded: run it again" if status >= _SERVER_FAILED else ""
-    return error(Code.HUB_REFUSED, f"the Hub answered {status}: {said}", help=_HELP.get(status, failed))
+    return error(Code.HUB_REFUSED, f"the Hub answered {status}: {text}", help=_HELP.get(status, failed))

@@ -111,9 +111,9 @@ def as_html(kernel: Described) -> str:
         matrix=matrix_of(kernel.variants),
         codes=codes_of(kernel.variants),
         links=[
-            (title, place)
-            for title, place in (("source", manifest.source), ("upstream", manifest.upstream))
-            if place is not None
+            (title, url)
+            for title, url in (("source", manifest.source), ("upstream", manifest.upstream))
+            if url is not None
         ],
         kernels=[
             f"{needed.repo_id} {needed.version if needed.version is not None else needed.revision}"

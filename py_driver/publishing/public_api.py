@@ -117,8 +117,8 @@ def tests(text: str) -> list[str]:
         if isinstance(node, _Function) and node.name.startswith(_TEST):
             found.append(node.name)
         elif isinstance(node, ast.ClassDef) and node.name.startswith(_TEST.title().rstrip("_")):
-            own = (one for one in node.body if isinstance(one, _Function) and one.name.startswith(_TEST))
-            found += [f"{node.name}::{one.name}" for one in own]
+            own = (method for method in node.body if isinstance(method, _Function) and method.name.startswith(_TEST))
+            found += [f"{node.name}::{method.name}" for method in own]
     return found
 
 
@@ -143,14 +143,16 @@ def _public(module: ast.Module) -> list[str]:
         elif isinstance(node, _Function | ast.ClassDef):
             names.append(node.name)
         elif isinstance(node, ast.ImportFrom) and node.level == 1:
-            names += [one.asname or one.name for one in node.names]
+            names += [alias.asname or alias.name for alias in node.names]
     return stated or [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
 
 def _strings(value: ast.expr | None) -> list[str]:
     """The texts of a list that is written out; none of anything else."""
     return [
-        one.value for one in getattr(value, "elts", ()) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        element.value
+        for element in getattr(value, "elts", ())
+        if isinstance(element, ast.Constant) and isinstance(element.value, str)
     ]
 
 
@@ -166,9 +168,9 @@ def _definition(
         if isinstance(node, _Function | ast.ClassDef) and node.name == name:
             found = node
         elif isinstance(node, ast.ImportFrom) and node.level:
-            for one in node.names:
-                if (one.asname or one.name) == name:
-                    found = next((d for d in _imported(modules, path, node, one.name, seen) if d), found)
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    found = next((d for d in _imported(modules, path, node, alias.name, seen) if d), found)
     return found
 
 
@@ -180,8 +182,8 @@ def _imported(
     if node.level > len(parts) + 1:
         return
     base = PurePosixPath(*parts[: len(parts) - node.level + 1], *(node.module.split(".") if node.module else ()))
-    for place in (f"{base}.py", f"{base}/{_INIT}" if base.parts else _INIT):
-        yield _definition(modules, place, name, seen)
+    for file in (f"{base}.py", f"{base}/{_INIT}" if base.parts else _INIT):
+        yield _definition(modules, file, name, seen)
 
 
 def _signature(node: _Function | ast.ClassDef, name: str) -> Iterator[str]:

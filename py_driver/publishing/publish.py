@@ -141,15 +141,17 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
         _check(directory, zip(chosen, built, strict=True), releases, output)
         about = [
             document
-            for variant, one in zip(chosen, built, strict=True)
-            for document in documents(manifest, one, made_from(plan, variant, one.metadata, releases.lock), commit)
+            for variant, shipped in zip(chosen, built, strict=True)
+            for document in documents(
+                manifest, shipped, made_from(plan, variant, shipped.metadata, releases.lock), commit
+            )
         ]
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
             message = f"{taken[repo_id, branch]} and {directory} would both be published to {branch} of {repo_id}"
             raise error(Code.FOREIGN_FILE, message, help="give each project its own `repo-id` or `version`")
-        wanted = (*(file for one in built for file in one.files), *about, *scripts)
+        wanted = (*(file for shipped in built for file in shipped.files), *about, *scripts)
         message = f"{manifest.name.value} {manifest.version}: {counted(len(built), 'variant')}"
-        goal = _Goal(branch, wanted, tuple(f"{BUILD}/{one.name}" for one in built), message)
+        goal = _Goal(branch, wanted, tuple(f"{BUILD}/{shipped.name}" for shipped in built), message)
         hub = Hub(repo_id)
         with output.task(f"publishing to {repo_id}") as task:
             if not (options.dry_run or options.create_pr):
@@ -165,7 +167,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             done = tuple(_bring_all(hub, heads, goals, options))
             count = len(done[0].changes.added) + len(done[0].changes.deleted)
             task.done(f"{counted(count, 'file')} changed, {done[0].changes.same} the same")
-    names = tuple(one.name for one in built)
+    names = tuple(shipped.name for shipped in built)
     return Publication(repo_id=repo_id, address=hub.address, variants=names, branches=done, notes=tuple(notes))
 
 
@@ -177,9 +179,9 @@ def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
     if newest > int(own[1:]):
         return f"the card stays as it is: it is about v{newest}, which is newer than {own}"
     if main := heads.get(_MAIN):
-        with tempfile.TemporaryDirectory() as place:
-            hub.download(main, [CARD], Path(place))
-            there = Path(place, CARD)
+        with tempfile.TemporaryDirectory() as folder:
+            hub.download(main, [CARD], Path(folder))
+            there = Path(folder, CARD)
             if there.is_file() and MADE not in there.read_text(encoding="utf-8", errors="replace"):
                 return f"{CARD} of {_MAIN} stays as it is: the driver did not write it; delete it to get a new one"
     return ""
@@ -208,15 +210,15 @@ def _bring_all(
     changed: list[str] = []
     for goal in goals:
         try:
-            one = _bring(hub, heads.get(goal.branch, ""), goal, options)
+            published = _bring(hub, heads.get(goal.branch, ""), goal, options)
         except DriverError as failure:
             first, *others = failure.diagnostics
             if not changed:
                 raise
             message = f"{first.message}; {', '.join(changed)} was published before, {goal.branch} was not"
             raise DriverError([first._replace(message=message), *others]) from None
-        changed += [goal.branch] if one.url and not (options.dry_run or options.create_pr) else []
-        yield one
+        changed += [goal.branch] if published.url and not (options.dry_run or options.create_pr) else []
+        yield published
 
 
 def _bring(hub: Hub, parent: str, goal: _Goal, options: PublishOptions) -> Published:
@@ -272,7 +274,7 @@ def _check(
         return
     program = build_program(output)
     checked = [check(program, path, {**expectations(path), **exact}, releases) for path, exact in places.items()]
-    if wrong := [found for one in checked if (found := one.diagnostic())]:
+    if wrong := [found for verdict in checked if (found := verdict.diagnostic())]:
         raise DriverError(wrong)
 
 
@@ -286,6 +288,6 @@ def _described(
     others = {match[1] for match in found if match} - set(here)
     if not others:
         return here
-    with tempfile.TemporaryDirectory() as place:
-        hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(place))
-        return {name: read_metadata(Path(place, BUILD, name)) or {} for name in others} | here
+    with tempfile.TemporaryDirectory() as folder:
+        hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(folder))
+        return {name: read_metadata(Path(folder, BUILD, name)) or {} for name in others} | here

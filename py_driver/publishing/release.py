@@ -155,14 +155,14 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     found, wrong = [], []
     contents = _Contents(directory)
     for variant in chosen:
-        place = directory / BUILD / variant.name
-        with reading(place):
-            metadata, files = read_metadata(place) or {}, _files(place)
+        path = directory / BUILD / variant.name
+        with reading(path):
+            metadata, files = read_metadata(path) or {}, _files(path)
         digests = {name: file.sha256 for name, file in files.items()}
-        problems = list(changed(place, metadata, digests)) or list(_stale(variant, plan, metadata, contents))
+        problems = list(changed(path, metadata, digests)) or list(_stale(variant, plan, metadata, contents))
         if problems:
             more = f"; {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-            message = f"{place} has changed since it was built: {'; '.join(problems[:_SHOWN])}{more}"
+            message = f"{path} has changed since it was built: {'; '.join(problems[:_SHOWN])}{more}"
             wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again: driver build"))
             continue
         found.append(
@@ -191,14 +191,14 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     for variant in chosen:
         remove_bytecode(directory / BUILD / variant.name)
     built, wrong = read_variants(directory, plan, chosen), []
-    for variant, one in zip(chosen, built, strict=True):
-        [metadata] = [file for file in one.files if file.path == f"{BUILD}/{one.name}/{METADATA}"]
-        if was_made(metadata.sha256, made_from(plan, variant, one.metadata, lock)):
+    for variant, shipped in zip(chosen, built, strict=True):
+        [metadata] = [file for file in shipped.files if file.path == f"{BUILD}/{shipped.name}/{METADATA}"]
+        if was_made(metadata.sha256, made_from(plan, variant, shipped.metadata, lock)):
             continue
-        place = directory / BUILD / one.name
-        message = f"no build here made {place} as it is, nor did `driver verify` see it"
+        path = directory / BUILD / shipped.name
+        message = f"no build here made {path} as it is, nor did `driver verify` see it"
         if was_made_from_others(metadata.sha256):
-            message = f"{place} was made from other archives (compilers, torch, libraries) than the lock has now"
+            message = f"{path} was made from other archives (compilers, torch, libraries) than the lock has now"
         advice = "build it again: driver build; or compare it with a new build: driver verify"
         wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help=advice))
     if wrong:
@@ -219,16 +219,16 @@ class _Contents(dict[str, bytes]):
         return self[name]
 
 
-def _files(place: Path) -> dict[str, File]:
+def _files(directory: Path) -> dict[str, File]:
     """The regular files of a variant; links, and what Python leaves, are left out."""
-    found = {name: path for name, path in files_of(place).items() if BYTECODE not in name.split("/")}
+    found = {name: path for name, path in files_of(directory).items() if BYTECODE not in name.split("/")}
     regular = {name: path for name, path in found.items() if path.is_file() and not path.is_symlink()}
-    return {name: make_file(f"{BUILD}/{place.name}/{name}", path) for name, path in regular.items()}
+    return {name: make_file(f"{BUILD}/{directory.name}/{name}", path) for name, path in regular.items()}
 
 
 def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[str]:
     """What a variant was built from that the project is not, or no longer."""
-    identity = next(one for one in plan.identities if one.name == variant.identity)
+    identity = next(identity for identity in plan.identities if identity.name == variant.identity)
     expected = {
         **variant.metadata,
         "id": identity.unique_id(plan.module, contents),
@@ -250,9 +250,9 @@ def changes(wanted: Iterable[File], there: Iterable[HubFile], places: Iterable[s
             the same. Other files stay as they are.
     """
     has = {hub_file.path: hub_file for hub_file in there}
-    wants = {one.path: one for one in wanted}
+    wants = {file.path: file for file in wanted}
     added = tuple(file for path, file in wants.items() if not _is_same(file, has.get(path)))
-    below = tuple(f"{place}/" for place in places)
+    below = tuple(f"{directory}/" for directory in places)
     signed = {f"{path}.sigstore" for path, file in wants.items() if _is_same(file, has.get(path))}
     deleted = tuple(sorted(path for path in has if path.startswith(below) and path not in {*wants, *signed}))
     return Changes(added=added, deleted=deleted, same=len(wants) - len(added))

@@ -90,7 +90,9 @@ def checked(times: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
         ValueError: they are not; LookupError and TypeError, likewise.
     """
     low, high = times["interval_us"]
-    if not all(isinstance(one, int | float) and 0 <= one < float("inf") for one in (low, high, times["median_us"])):
+    if not all(
+        isinstance(value, int | float) and 0 <= value < float("inf") for value in (low, high, times["median_us"])
+    ):
         raise ValueError
     return {**times}
 
@@ -116,22 +118,22 @@ def figures(text: str) -> Figures | None:
     return Figures(machine=plain(where), timings=timings) if timings else None
 
 
-def _timing(one: Mapping[str, Any]) -> Timing:
+def _timing(workload: Mapping[str, Any]) -> Timing:
     """A workload.
 
     Raises:
         ValueError: it is none; LookupError, TypeError and OverflowError, likewise.
     """
-    mean, low, iqr = (float(one["timingResults"][key]) for key in ("mean_ms", "min_ms", "iqr_ms"))
+    mean, low, iqr = (float(workload["timingResults"][key]) for key in ("mean_ms", "min_ms", "iqr_ms"))
     if not all(0 <= value < float("inf") for value in (mean, low, iqr)):
         raise ValueError
     against = None
-    if "times" in one and "reference" in one:
-        times, reference = checked(one["times"]), checked(one["reference"])
+    if "times" in workload and "reference" in workload:
+        times, reference = checked(workload["times"]), checked(workload["reference"])
         ratio, word = verdict(times, reference)
         own, median = times["median_us"] / 1000, reference["median_us"] / 1000
         against = Against(own=own, median=median, ratio=ratio, verdict=word)
-    return Timing(workload=plain(one["workload"]), mean=mean, low=low, iqr=iqr, against=against)
+    return Timing(workload=plain(workload["workload"]), mean=mean, low=low, iqr=iqr, against=against)
 
 
 def plain(text: object) -> str:

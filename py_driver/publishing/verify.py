@@ -259,17 +259,17 @@ def _built_anew(
     return results
 
 
-def _compared(task: Task, variant: str, made: Path, lock: Lock, options: VerifyOptions) -> Verified:
+def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: VerifyOptions) -> Verified:
     """Compare a variant, as Bazel has made it, with what was there."""
     place = task.place
     there = place.directory / BUILD / variant
     shown = f"{place.name}/{variant}" if place.name else str(there)
-    with true_names(made, task.plan) as named:
+    with true_names(fresh, task.plan) as named:
         if not place.name:
             remove_bytecode(there)  # what is published must have none
         found = differences(named, there)
         if not found:
-            [planned] = [one for one in task.chosen if one.name == variant]
+            [planned] = [planned for planned in task.chosen if planned.name == variant]
             remember(named, made_from(task.plan, planned, read_metadata(named) or {}, lock))
             return Verified(variant=variant, place=shown, differences=())
         hint = _hint(place.directory / statement_path(variant), task.here)
@@ -302,10 +302,10 @@ def _hint(statement: Path, git: tuple[Sources, str]) -> str:
     return "; ".join(hints)
 
 
-def _diffoscope(made: Path, there: Path) -> str:
+def _diffoscope(fresh: Path, there: Path) -> str:
     """What diffoscope says of two directories of a variant."""
     command = [_DIFFOSCOPE, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
-    command += ["--exclude-directory-metadata=yes", "--", str(made), str(there)]
+    command += ["--exclude-directory-metadata=yes", "--", str(fresh), str(there)]
     environ = bare({"LC_ALL": "C.UTF-8"})
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
     return "\n".join(printable(line) for line in done.stdout.rstrip().splitlines())
@@ -322,10 +322,10 @@ def _published(manifest: Manifest, named: Sequence[Variant], release: Release, o
     if not head:
         message = f"{hub.address} has no branch {branch}"
         raise error(Code.FILE_MISSING, message, help="publish it first, or name another with --branch or --repo-id")
-    with tempfile.TemporaryDirectory() as place, output.task(f"downloading {repo_id} of {branch}") as task:
-        hub.download(head, [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")], Path(place))
+    with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {repo_id} of {branch}") as task:
+        hub.download(head, [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")], Path(folder))
         task.done(f"commit {head}")
-        yield _Place(Path(place), f"{hub.address}/tree/{head}/{BUILD}")
+        yield _Place(Path(folder), f"{hub.address}/tree/{head}/{BUILD}")
 
 
 @contextmanager
@@ -336,8 +336,8 @@ def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
         with storage_errors(places):
             places.mkdir(parents=True, exist_ok=True)
             sweep(places)
-            place = stack.enter_context(scratch(places))
-        own = apart(bazel, place / "output")
+            work = stack.enter_context(scratch(places))
+        own = apart(bazel, work / "output")
         try:
             yield own
         finally:
@@ -348,11 +348,11 @@ def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
 def failures(verified: Sequence[Verified]) -> list[Diagnostic]:
     """NOT_REPRODUCED for each variant that is not what was built."""
     found = []
-    for one in verified:
-        if one.differences:
-            shown = "; ".join(one.differences[:_SHOWN])
-            more = len(one.differences) - _SHOWN
-            message = f"{one.place} does not match its sources: {shown}" + (f"; {more} more" if more > 0 else "")
-            advice = "" if one.report else "install diffoscope and add --diffoscope to see the differences"
-            found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message, help=one.hint or advice))
+    for result in verified:
+        if result.differences:
+            shown = "; ".join(result.differences[:_SHOWN])
+            more = len(result.differences) - _SHOWN
+            message = f"{result.place} does not match its sources: {shown}" + (f"; {more} more" if more > 0 else "")
+            advice = "" if result.report else "install diffoscope and add --diffoscope to see the differences"
+            found.append(Diagnostic(code=Code.NOT_REPRODUCED, message=message, help=result.hint or advice))
     return found

@@ -166,24 +166,24 @@ def backends() -> dict[str, Backend]:
     }
 
 
-def describe(configuration: Configuration, one: BuiltVariant) -> Variant:
+def describe(configuration: Configuration, built: BuiltVariant) -> Variant:
     """What the package of a wheel has to know of a variant.
 
     Args:
         configuration: that it was built for.
-        one: the variant.
+        built: the variant.
     """
     toolkit = version_of(configuration.backend)
     return Variant(
-        name=one.name,
-        id=one.metadata["id"],
+        name=built.name,
+        id=built.metadata["id"],
         family=configuration.family,
         torch=numbers(configuration.torch) if configuration.torch else (),
         stable=configuration.stable,
         abi=configuration.abi or "",
         toolkit=numbers(toolkit) if toolkit else (),
         platform=f"{configuration.cpu}-{configuration.os}" if configuration.torch else "",
-        archs=tuple(one.metadata.get("backend", {}).get("archs", ())) if configuration.torch else (),
+        archs=tuple(built.metadata.get("backend", {}).get("archs", ())) if configuration.torch else (),
     )
 
 

@@ -111,7 +111,7 @@ class Twin(NamedTuple):
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """What importlib asks first: the spec of an extension that is there."""
-        there = name in self.names and any(one in sys.modules for one in self.names)
+        there = name in self.names and any(module in sys.modules for module in self.names)
         return importlib.util.spec_from_loader(name, self) if there else None  # type: ignore[arg-type]
 
     def create_module(self, _spec: ModuleSpec) -> ModuleType:
@@ -173,7 +173,7 @@ def look(torch: Any, backends: Mapping[str, Backend]) -> Here:  # noqa: ANN401  
         "xpu": getattr(version, "xpu", None) is not None,
         "npu": of_a_plugin == "npu",
     }
-    family = next((one for one, is_it in families.items() if is_it), "cpu")
+    family = next((name for name, is_it in families.items() if is_it), "cpu")
     toolkit = toolkits.get(family)
     return Here(
         version=torch.__version__,
@@ -209,7 +209,7 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
     reasons = {variant.name: refusal(variant, here) for variant in variants}
     fitting = [variant for variant in variants if not reasons[variant.name]]
     if not fitting:
-        listed = "".join(f"\n  {one} is {reason}" for one, reason in reasons.items())
+        listed = "".join(f"\n  {variant} is {reason}" for variant, reason in reasons.items())
         backend = _backend(here, here.family, here.toolkit)
         torch = f"torch {here.version} ({backend}, C++ ABI {here.abi}, {here.platform})"
         advice = "Install a torch that matches one of them, or a wheel for this torch."
@@ -286,7 +286,7 @@ def has_code(archs: Sequence[str], gpu: str) -> bool:
 
 def _rank(variant: Variant) -> tuple[object, ...]:
     """What comes first, is taken."""
-    newest = tuple(-one for one in (*variant.torch, *variant.toolkit))
+    newest = tuple(-number for number in (*variant.torch, *variant.toolkit))
     return not variant.stable, not variant.torch, newest, variant.family == "universal"
 
 

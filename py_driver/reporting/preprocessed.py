@@ -92,7 +92,7 @@ def header_share(text: bytes, source: str) -> Share:
     for way, amount in found.items():
         name = _spelled(way[0], root) if way else _SOURCE
         sums = named.setdefault(_COMPILER if name.startswith("<") else name, [0, 0])
-        sums[:] = [one + other for one, other in zip(sums, amount, strict=True)]
+        sums[:] = [total + other for total, other in zip(sums, amount, strict=True)]
     lines, size = (sum(sums[i] for sums in named.values()) for i in (0, 1))
     own, compiler, *headers = (
         Amount(name=name, lines=n, size=m, percent=round(100 * n / lines, 1) if lines else 0.0)

@@ -229,7 +229,7 @@ def make_report(
         parts = tuple(_part(place, action, misses) for place, action in group)
         found.append(Action(**asdict(group[0][0]), variants=parts))
     found.sort(key=lambda s: (rank[s.source], s.section, _turn(s), _by_number(s.arch or ""), _by_kind(s.mnemonic)))
-    made = tuple(
+    source_rows = tuple(
         Source(
             source=source, texts=_texts(source, group, read), ptx=_codes(group, read), torch=_torch_headers(group, read)
         )
@@ -240,7 +240,7 @@ def make_report(
         name=name,
         variants=tuple(variants),
         actions=tuple(found),
-        sources=made,
+        sources=source_rows,
         totals=totals,
         timeline=make_timeline(placed),
     )

@@ -49,7 +49,7 @@ def own_page(page: Path, project: str, taken: set[Path]) -> Path:
         DriverError: see `check_page`.
     """
     names = (f"{page.stem}-{project}{more}" for more in ("", *(f"-{number}" for number in range(2, len(taken) + 3))))
-    own = next(one for name in names if (one := page.with_stem(name)) not in taken)
+    own = next(path for name in names if (path := page.with_stem(name)) not in taken)
     taken.add(own)
     check_page(own)
     return own
@@ -78,10 +78,10 @@ def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, an
     """
     from py_driver.reporting.report import as_json, make_report  # noqa: PLC0415  (few builds need it)
 
-    made = make_report(name, variants, actions, _action_output, earlier)
+    report = make_report(name, variants, actions, _action_output, earlier)
     facts = page.with_suffix(".json")
-    write(page, as_html(made, resource("report.html.j2")).encode())
-    write(facts, f"{json.dumps(as_json(made), indent=2)}\n".encode())
+    write(page, as_html(report, resource("report.html.j2")).encode())
+    write(facts, f"{json.dumps(as_json(report), indent=2)}\n".encode())
     output.say(f"wrote {printable(str(page))} and {printable(str(facts))}")
 
 

@@ -100,7 +100,7 @@ def make_timeline(actions: Iterable[tuple[Place, VariantAction]]) -> Timeline | 
             for place, action in actions
             if action.did is Did.RUN and action.spawn and action.spawn.start is not None
         ),
-        key=lambda one: (one.start, one.end, _name(one.place), one.variant),
+        key=lambda entry: (entry.start, entry.end, _name(entry.place), entry.variant),
     )
     if not ran:
         return None
@@ -109,20 +109,20 @@ def make_timeline(actions: Iterable[tuple[Place, VariantAction]]) -> Timeline | 
     chain = _longest(ran)
     bars = tuple(
         Bar(
-            source=one.place.source,
-            section=one.place.section,
-            mnemonic=one.place.mnemonic,
-            arch=one.place.arch,
-            variant=one.variant,
-            start=round(one.start - first, 3),
-            seconds=round(one.seconds, 3),
+            source=entry.place.source,
+            section=entry.place.section,
+            mnemonic=entry.place.mnemonic,
+            arch=entry.place.arch,
+            variant=entry.variant,
+            start=round(entry.start - first, 3),
+            seconds=round(entry.seconds, 3),
             lane=lane,
             critical=at in chain,
         )
-        for at, (one, lane) in enumerate(zip(ran, lanes, strict=True))
+        for at, (entry, lane) in enumerate(zip(ran, lanes, strict=True))
     )
     return Timeline(
-        seconds=round(max(one.end for one in ran) - first, 3),
+        seconds=round(max(entry.end for entry in ran) - first, 3),
         lanes=max(lanes) + 1,
         critical=round(sum(ran[at].seconds for at in chain), 3),
         bars=bars,
@@ -138,9 +138,9 @@ def _lanes(ran: Sequence[_Ran]) -> list[int]:
     """The lane of each action: the first one that is free when it begins."""
     ends: list[float] = []
     found = []
-    for one in ran:
-        lane = next((at for at, end in enumerate(ends) if end <= one.start), len(ends))
-        ends[lane : lane + 1] = [one.end]
+    for entry in ran:
+        lane = next((at for at, end in enumerate(ends) if end <= entry.start), len(ends))
+        ends[lane : lane + 1] = [entry.end]
         found.append(lane)
     return found
 
@@ -150,17 +150,17 @@ def _longest(ran: Sequence[_Ran]) -> frozenset[int]:
     makers: dict[tuple[str, str], list[int]] = {}
     costs: list[float] = []
     before: list[int | None] = []
-    for at, one in enumerate(ran):
+    for at, entry in enumerate(ran):
         # What was made for another variant is read under a path of its own, with the same content.
-        inputs = one.spawn.call.inputs.items() if one.spawn.call else ()
-        found = {maker for pair in inputs for maker in makers.get(pair, ()) if ran[maker].end <= one.start + _CLOCK}
+        inputs = entry.spawn.call.inputs.items() if entry.spawn.call else ()
+        found = {maker for pair in inputs for maker in makers.get(pair, ()) if ran[maker].end <= entry.start + _CLOCK}
         last = max(found, key=lambda maker: costs[maker], default=None)
         before.append(last)
-        costs.append(one.seconds + (costs[last] if last is not None else 0.0))
-        for path, digest in one.spawn.outputs.items():
+        costs.append(entry.seconds + (costs[last] if last is not None else 0.0))
+        for path, digest in entry.spawn.outputs.items():
             makers.setdefault((without_configuration(path), digest), []).append(at)
     chain = []
-    action: int | None = max(range(len(ran)), key=lambda one: costs[one])
+    action: int | None = max(range(len(ran)), key=lambda index: costs[index])
     while action is not None:
         chain.append(action)
         action = before[action]

@@ -30,8 +30,8 @@ def native_archs() -> tuple[str, ...]:
     found: dict[str, None] = {}
     tried = []
     for command, pattern in _PROGRAMS:
-        said, failure = _ask(command)
-        found.update(dict.fromkeys(re.findall(pattern, said, re.MULTILINE)))
+        text, failure = _ask(command)
+        found.update(dict.fromkeys(re.findall(pattern, text, re.MULTILINE)))
         tried.append(failure or f"{command[0]} lists none")
     if not found:
         advice = "name the architectures instead, e.g. --archs 9.0"

@@ -63,8 +63,8 @@ def action_memory(ram: int | None = None, running: int = 1) -> int:
         ram: gigabytes that a build may take; None for its part of what the machine has.
         running: builds that share the machine.
     """
-    whole = machine_memory() // running if ram is None else ram * 1024
-    return max(whole - _OTHERS, whole // 2)
+    total = machine_memory() // running if ram is None else ram * 1024
+    return max(total - _OTHERS, total // 2)
 
 
 def builds_at_once() -> int:

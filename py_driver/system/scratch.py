@@ -32,16 +32,16 @@ def scratch(parent: Path) -> Iterator[Path]:
     Raises:
         OSError: it cannot be made.
     """
-    place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     try:
-        with (place / _LOCK).open("xb") as lock:
+        with (directory / _LOCK).open("xb") as lock:
             with suppress(OSError):  # a file system without locks; there, nothing is swept
                 take(lock)
             lock.write(_MARKER)
             lock.flush()
-            yield place
+            yield directory
     finally:
-        remove(place)
+        remove(directory)
 
 
 def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
@@ -59,50 +59,54 @@ def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
                 remove(path)
 
 
-def is_leftover(place: Path) -> bool:
+def is_leftover(directory: Path) -> bool:
     """Whether something is a directory that `sweep` removes."""
-    with suppress(OSError), _left(place) as left:
+    with suppress(OSError), _left(directory) as left:
         return left
     return False
 
 
 @contextmanager
-def _left(place: Path) -> Iterator[bool]:
+def _left(directory: Path) -> Iterator[bool]:
     """Whether a run left this that was killed; nobody else removes it as long as this lasts."""
-    lock = place / _LOCK
-    if not _NAME.fullmatch(place.name) or any(path.is_symlink() for path in (place, lock)) or not lock.is_file():
+    lock = directory / _LOCK
+    if (
+        not _NAME.fullmatch(directory.name)
+        or any(path.is_symlink() for path in (directory, lock))
+        or not lock.is_file()
+    ):
         yield False
         return
     with lock.open("r+b") as file:
         yield try_to_take(file) and file.read(len(_MARKER) + 1) == _MARKER
 
 
-def settle(fresh: Path, place: Path) -> None:
+def settle(fresh: Path, target: Path) -> None:
     """Move what was put together to its place, unless another run was faster.
 
     Args:
         fresh: a directory in one of `scratch`.
-        place: a directory beside that, which only ever is there whole.
+        target: a directory beside that, which only ever is there whole.
 
     Raises:
         OSError: it cannot be moved.
     """
     try:
-        fresh.rename(place)
+        fresh.rename(target)
     except OSError:
-        if not place.is_dir():
+        if not target.is_dir():
             raise
 
 
-def remove(place: Path) -> None:
+def remove(path: Path) -> None:
     """Remove a file, or a directory with the directories in it which nobody may write to, such as Bazel's installation.
 
     What the system does not let this remove stays there.
     """
-    if place.is_symlink() or not place.is_dir():
+    if path.is_symlink() or not path.is_dir():
         with suppress(OSError):
-            place.unlink()
+            path.unlink()
         return
-    for parent, _, _ in os.walk(place):
+    for parent, _, _ in os.walk(path):
         os.chmod(parent, 0o700)  # noqa: PTH101  (os.walk's own string)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)

@@ -73,8 +73,8 @@ def whom(before: Sequence[Ticket], now: float) -> str:
         named.append(f"`{command}` (process {holder.process}, for {took})")
     more = len(holders) - _SHOWN
     waiting = len(before) - len(holders)
-    said = ", ".join(named) + (f" and {more} more" if more > 0 else "")
-    return said + (f"; {waiting} {'waits' if waiting == 1 else 'wait'} before this one" if waiting else "")
+    names = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return names + (f"; {waiting} {'waits' if waiting == 1 else 'wait'} before this one" if waiting else "")
 
 
 @contextmanager
@@ -101,13 +101,13 @@ def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: in
         _write(path, None)
     with ticket:
         try:
-            told, said = 0.0, None
+            told, shown = 0.0, None
             before, found = _look(queue, number, places)
             while found is None:
-                now = [(one.process, one.place) for one in before]
-                if now != said or time.monotonic() - told >= _AGAIN_SECONDS:
+                now = [(earlier.process, earlier.place) for earlier in before]
+                if now != shown or time.monotonic() - told >= _AGAIN_SECONDS:
                     waiting(before)
-                    told, said = time.monotonic(), now
+                    told, shown = time.monotonic(), now
                 time.sleep(_POLL_SECONDS)
                 before, found = _look(queue, number, places)
             yield found
@@ -157,7 +157,7 @@ def _look(queue: Path, number: int, places: int) -> tuple[list[Ticket], Turn | N
         tickets = _tickets(queue)
         before = [ticket for other, ticket in sorted(tickets.items()) if other < number]
         taken = {ticket.place for ticket in tickets.values()} - {None}
-        free = [place for place in range(places) if place not in taken]
+        free = [number for number in range(places) if number not in taken]
         if len(before) >= places or not free:
             return before, None
         _write(queue / str(number), free[0])

@@ -153,7 +153,7 @@ def _show_packages(python: str, root: Path) -> None:
     program = "import site; print(*site.getsitepackages(), sep='\\n')"
     done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False, cwd=_ELSEWHERE)
     [own] = root.glob("lib/python*/site-packages")
-    lines = [f"import site; site.addsitedir({place!r})" for place in done.stdout.splitlines()]
+    lines = [f"import site; site.addsitedir({path!r})" for path in done.stdout.splitlines()]
     (own / "_inherited.pth").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
@@ -165,6 +165,6 @@ def _reason(text: str) -> str:
 
 def _last(text: str) -> str:
     """The last lines that say something, as one."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("ERROR")]
-    return " ".join((errors or said)[-_LINES_SHOWN:])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return " ".join((errors or lines)[-_LINES_SHOWN:])

@@ -42,11 +42,11 @@ class Best:
 
 def best(records: Records, case: Case) -> Best | None:
     """What is best on a case; None if nothing was measured."""
-    found = sorted(records.correct(case).items(), key=lambda one: one[1].us)
+    found = sorted(records.correct(case).items(), key=lambda pair: pair[1].us)
     if not found:
         return None
     (first, record), *others = found
-    ties = tuple(one for one, other in others if _ties(record, other))
+    ties = tuple(config for config, other in others if _ties(record, other))
     return Best(configuration=first, record=record, ties=ties)
 
 
@@ -84,19 +84,19 @@ def cover(space: Space, records: Records, within: float = WITHIN) -> dict[Case, 
         found = records.correct(case)
         if found:
             fastest = min(record.us for record in found.values())
-            good[case] = {one: r.us / fastest for one, r in found.items() if r.us <= fastest * (1 + within)}
+            good[case] = {config: r.us / fastest for config, r in found.items() if r.us <= fastest * (1 + within)}
     if not good:
         return {}
     chosen = _fewest(space, good)
     return {
-        case: min((one for one in chosen if one in fits), key=lambda one: _rank(space, one, fits))
+        case: min((config for config in chosen if config in fits), key=lambda config: _rank(space, config, fits))
         for case, fits in good.items()
     }
 
 
-def _rank(space: Space, one: Configuration, fits: Mapping[Configuration, float]) -> tuple[bool, float]:
+def _rank(space: Space, config: Configuration, fits: Mapping[Configuration, float]) -> tuple[bool, float]:
     """The default before others that are good, and then the faster."""
-    return one != space.default, fits[one]
+    return config != space.default, fits[config]
 
 
 def _fewest(space: Space, good: Mapping[Case, Mapping[Configuration, float]]) -> tuple[Configuration, ...]:
@@ -108,17 +108,17 @@ def _fewest(space: Space, good: Mapping[Case, Mapping[Configuration, float]]) ->
         sets = [
             combination
             for combination in itertools.combinations(every, size)
-            if all(any(one in fits for one in combination) for fits in good.values())
+            if all(any(config in fits for config in combination) for fits in good.values())
         ]
         if sets:
-            return min(sets, key=lambda some: (space.default not in some, _cost(some, good)))
+            return min(sets, key=lambda combination: (space.default not in combination, _cost(combination, good)))
     chosen: list[Configuration] = []
     left = dict(good)
     while left:
-        chosen.append(min(every, key=lambda one: (-sum(one in fits for fits in left.values()), one)))
+        chosen.append(min(every, key=lambda config: (-sum(config in fits for fits in left.values()), config)))
         left = {case: fits for case, fits in left.items() if chosen[-1] not in fits}
     return tuple(chosen)
 
 
-def _cost(some: Sequence[Configuration], good: Mapping[Case, Mapping[Configuration, float]]) -> float:
-    return sum(min(fits[one] for one in some if one in fits) for fits in good.values())
+def _cost(combination: Sequence[Configuration], good: Mapping[Case, Mapping[Configuration, float]]) -> float:
+    return sum(min(fits[config] for config in combination if config in fits) for fits in good.values())

@@ -25,10 +25,10 @@ def config_files(space: Space, gpu: str, chosen: Mapping[Case, Configuration]) -
     """
     at = space.sizes.index(space.key)
     tables: dict[str, dict[str, dict[str, int]]] = {}
-    for case, one in sorted(chosen.items(), key=lambda item: item[0][at]):
+    for case, config in sorted(chosen.items(), key=lambda item: item[0][at]):
         sizes = [f"{name}={value}" for name, value in zip(space.sizes, case, strict=True) if name != space.key]
         name = ",".join([*sizes, f"device_name={gpu.replace(' ', '_')}"])
-        tables.setdefault(f"{name}.json", {})[str(case[at])] = space.named(one)
+        tables.setdefault(f"{name}.json", {})[str(case[at])] = space.named(config)
     return {name: json.dumps(table, indent=4) + "\n" for name, table in tables.items()}
 
 
@@ -39,5 +39,5 @@ def is_of(space: Space, text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(table, dict) and all(
-        isinstance(one, dict) and one.keys() == {*space.parameters} for one in table.values()
+        isinstance(config, dict) and config.keys() == {*space.parameters} for config in table.values()
     )

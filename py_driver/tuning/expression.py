@@ -76,11 +76,11 @@ class Expression:
             case ast.UnaryOp() if isinstance(node.op, ast.Not | ast.USub):
                 self._check(node.operand, names)
             case ast.BoolOp():
-                for one in node.values:
-                    self._check(one, names)
-            case ast.Compare() if all(type(one) in _COMPARISONS for one in node.ops):
-                for one in (node.left, *node.comparators):
-                    self._check(one, names)
+                for operand in node.values:
+                    self._check(operand, names)
+            case ast.Compare() if all(type(operator) in _COMPARISONS for operator in node.ops):
+                for operand in (node.left, *node.comparators):
+                    self._check(operand, names)
             case _:
                 allowed = "integers, names, + - * // %, comparisons, and, or, not"
                 raise ValueError(f"`{ast.unparse(node)}` is not allowed in a condition; there are {allowed}")
@@ -110,9 +110,9 @@ class Expression:
                 return not value if isinstance(node.op, ast.Not) else -value
             case ast.BoolOp():
                 every = all if isinstance(node.op, ast.And) else any
-                return every(self._value(one, values) for one in node.values)
+                return every(self._value(operand, values) for operand in node.values)
             case ast.Compare():
-                sides = [self._value(one, values) for one in (node.left, *node.comparators)]
+                sides = [self._value(operand, values) for operand in (node.left, *node.comparators)]
                 return all(
                     _COMPARISONS[type(how)][0](left, right)
                     for how, left, right in zip(node.ops, sides, sides[1:], strict=False)
@@ -135,7 +135,7 @@ class Expression:
             raise ValueError(f"`{self.text}` divides by zero") from None
 
     def _cpp(self, node: ast.expr, values: Mapping[str, int]) -> str:
-        if {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} <= values.keys():
+        if {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} <= values.keys():
             value = self._value(node, values)
             return str(value).lower() if isinstance(value, bool) else str(value)
         match node:
@@ -150,9 +150,11 @@ class Expression:
             case ast.UnaryOp():
                 return f"({'!' if isinstance(node.op, ast.Not) else '-'}{self._cpp(node.operand, values)})"
             case ast.BoolOp():
-                return self._joined(isinstance(node.op, ast.And), (self._cpp(one, values) for one in node.values))
+                return self._joined(
+                    isinstance(node.op, ast.And), (self._cpp(operand, values) for operand in node.values)
+                )
             case ast.Compare():
-                sides = [self._cpp(one, values) for one in (node.left, *node.comparators)]
+                sides = [self._cpp(operand, values) for operand in (node.left, *node.comparators)]
                 parts = [
                     f"({left} {_COMPARISONS[type(how)][1]} {right})"
                     for how, left, right in zip(node.ops, sides, sides[1:], strict=False)

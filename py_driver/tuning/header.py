@@ -48,9 +48,9 @@ def header(space: Space, chosen: Sequence[Chosen]) -> str:
     sizes = "".join(f", long long {name}" for name in space.sizes)
     unused = "".join(f"  (void){name};\n" for name in ("capability", *space.sizes))
     macros = [f"TUNE_{name}" for name in space.parameters]
-    given = " && ".join(f"defined({macro})" for macro in macros)
+    condition = " && ".join(f"defined({macro})" for macro in macros)
     lines = [
-        *(line for one in sorted(chosen, key=_capability) for line in _ranges(space, one)),
+        *(line for gpu in sorted(chosen, key=_capability) for line in _ranges(space, gpu)),
         f"  return call({_config(space.default)});  // default",
     ]
     return f"""{MARK} from tuning/{space.name}.toml and its records; do not edit.
@@ -71,7 +71,7 @@ constexpr long long floor_mod(long long a, long long b) {{ return a - floor_div(
 // would make clang instantiate kernels too early.
 template <class Result, class Call>
 Result choose(int capability{sizes}, Call call) {{
-{unused}#if {given}
+{unused}#if {condition}
   return call(Config<{", ".join(macros)}>());
 #else
 {chr(10).join(lines)}
@@ -82,8 +82,8 @@ Result choose(int capability{sizes}, Call call) {{
 """
 
 
-def _capability(one: Chosen) -> int:
-    return one.facts.get("capability", 0)
+def _capability(gpu: Chosen) -> int:
+    return gpu.facts.get("capability", 0)
 
 
 def _config(configuration: Configuration) -> str:
@@ -94,28 +94,28 @@ def _ranges(space: Space, chosen: Chosen) -> list[str]:
     """The lines of a GPU: neighbours with the same configuration are one range."""
     at = space.sizes.index(space.key)
     ranges: list[tuple[int, Configuration]] = []
-    for case, one in sorted(chosen.cases.items(), key=lambda item: (item[0][at], item[0])):
-        if ranges and (ranges[-1][0] == case[at] or ranges[-1][1] == one):
+    for case, config in sorted(chosen.cases.items(), key=lambda item: (item[0][at], item[0])):
+        if ranges and (ranges[-1][0] == case[at] or ranges[-1][1] == config):
             # Of two cases with the same key the first one counts; `conflicts` names such.
             ranges[-1] = (case[at], ranges[-1][1])
         else:
-            ranges.append((case[at], one))
+            ranges.append((case[at], config))
     lines = []
-    for largest, one in ranges:
-        guards = _guards(space, one, chosen.facts)
+    for largest, config in ranges:
+        guards = _guards(space, config, chosen.facts)
         held = f"if ({' && '.join(guards)}) " if guards else ""
         lines.append(f"  if (capability == {_capability(chosen)} && {space.key} <= {largest}) {{")
-        lines.append(f"    {held}return call({_config(one)});")
+        lines.append(f"    {held}return call({_config(config)});")
         lines += [f"    return call({_config(space.default)});"] if guards else []
         lines.append("  }")
     return lines
 
 
-def _guards(space: Space, one: Configuration, facts: Mapping[str, int]) -> list[str]:
+def _guards(space: Space, config: Configuration, facts: Mapping[str, int]) -> list[str]:
     """The conditions of a configuration that a problem may break, in C++."""
-    if one == space.default:
+    if config == space.default:
         return []
-    values = {**facts, **space.named(one)}
+    values = {**facts, **space.named(config)}
     try:
         texts = [each.as_cpp(values) for each in space.constraints if each.names & {*space.sizes}]
     except ValueError as problem:
@@ -128,7 +128,7 @@ def conflicts(space: Space, cases: Mapping[Case, Configuration]) -> list[tuple[C
     at = space.sizes.index(space.key)
     ordered: Sequence[Case] = sorted(cases, key=lambda case: (case[at], case))
     return [
-        (one, other)
-        for one, other in itertools.pairwise(ordered)
-        if one[at] == other[at] and cases[one] != cases[other]
+        (case, other)
+        for case, other in itertools.pairwise(ordered)
+        if case[at] == other[at] and cases[case] != cases[other]
     ]

@@ -53,16 +53,20 @@ def picture(space: Space, records: Records) -> str:
         f'<text x="{_NAMES + _WIDTH * at + 4}" y="46" font-size="10">{escape(space.shown_case(case))}</text>'
         for at, case in enumerate(space.cases)
     ]
-    for row, one in enumerate(shown):
+    for row, config in enumerate(shown):
         y = 54 + _HEIGHT * row
-        weight = ' font-weight="bold"' if one == space.default else ""
-        parts.append(f'<text x="10" y="{y + 13}"{weight}>{escape(space.shown(one))}</text>')
+        weight = ' font-weight="bold"' if config == space.default else ""
+        parts.append(f'<text x="10" y="{y + 13}"{weight}>{escape(space.shown(config))}</text>')
         for at, case in enumerate(space.cases):
-            ratio = _ratio(records, one, case)
+            ratio = _ratio(records, config, case)
             x = _NAMES + _WIDTH * at
             parts.append(f'<rect x="{x}" y="{y}" width="{_WIDTH - 2}" height="{_HEIGHT - 2}" fill="{_colour(ratio)}"/>')
             label = (
-                f"{ratio:.2f}" if ratio else records.found[one, case].outcome if (one, case) in records.found else ""
+                f"{ratio:.2f}"
+                if ratio
+                else records.found[config, case].outcome
+                if (config, case) in records.found
+                else ""
             )
             ink = "white" if ratio and ratio < 1 + (_WORST - 1) / 2 else "black"
             parts.append(f'<text x="{x + 6}" y="{y + 13}" fill="{ink}">{label}</text>')
@@ -80,12 +84,12 @@ def so_far(space: Space, records: Records) -> list[float]:
         records: what was measured.
     """
     cases = [case for case in space.cases if records.correct(case)]
-    best = {case: min(one.us for one in records.correct(case).values()) for case in cases}
+    best = {case: min(record.us for record in records.correct(case).values()) for case in cases}
     known: dict[Case, float] = dict.fromkeys(cases, math.inf)
     found = []
-    for one in dict.fromkeys(one for (one, _), record in records.found.items() if record.outcome != EXCLUDED):
+    for config in dict.fromkeys(config for (config, _), record in records.found.items() if record.outcome != EXCLUDED):
         for case in cases:
-            record = records.correct(case).get(one)
+            record = records.correct(case).get(config)
             known[case] = min(known[case], record.us if record else math.inf)
         found.append(math.exp(sum(math.log(known[case] / best[case]) for case in cases) / len(cases)) if cases else 1.0)
     return found
@@ -117,19 +121,19 @@ def _curve(values: Sequence[float], top: int, width: int) -> list[str]:
 
 def _best_first(space: Space, records: Records) -> Sequence[Configuration]:
     """The configurations that were right somewhere: those right everywhere first, by their mean."""
-    known = {one for one, case in records.found if case in space.cases and _ratio(records, one, case)}
+    known = {config for config, case in records.found if case in space.cases and _ratio(records, config, case)}
 
-    def order(one: Configuration) -> tuple[int, float, Configuration]:
-        own = [case for case in space.cases if _ratio(records, one, case)]
-        return -len(own), slower(records, one, own) or 0.0, one
+    def order(config: Configuration) -> tuple[int, float, Configuration]:
+        own = [case for case in space.cases if _ratio(records, config, case)]
+        return -len(own), slower(records, config, own) or 0.0, config
 
     return sorted(known, key=order)[:_ROWS]
 
 
-def _ratio(records: Records, one: Configuration, case: Case) -> float | None:
+def _ratio(records: Records, config: Configuration, case: Case) -> float | None:
     """How much slower than the best a configuration is on a case; None if it was not measured."""
     found = records.correct(case)
-    return found[one].us / min(other.us for other in found.values()) if one in found else None
+    return found[config].us / min(other.us for other in found.values()) if config in found else None
 
 
 def _colour(ratio: float | None) -> str:

@@ -64,13 +64,13 @@ class Records:
 
     def correct(self, case: Case) -> dict[Configuration, Record]:
         """The configurations that were measured on a case."""
-        return {one: r for (one, at), r in self.found.items() if at == case and r.outcome == CORRECT}
+        return {config: r for (config, at), r in self.found.items() if at == case and r.outcome == CORRECT}
 
     def as_json(self, space: Space) -> dict[str, Any]:
         """The records as a value for JSON."""
         lines = [
             {
-                "config": space.named(one),
+                "config": space.named(config),
                 "case": dict(zip(space.sizes, case, strict=True)),
                 "outcome": record.outcome,
                 **({"reason": record.reason} if record.reason else {}),
@@ -80,7 +80,7 @@ class Records:
                     else {}
                 ),
             }
-            for (one, case), record in sorted(self.found.items(), key=lambda item: (item[0][1], item[0][0]))
+            for (config, case), record in sorted(self.found.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
         return {"space": space.name, "sources": self.sources, "machine": {**self.machine}, "records": lines}
 
@@ -113,7 +113,7 @@ def read_records(path: Path, space: Space) -> Records | None:
         table = json.loads(text)
         machine = {**table["machine"]}
         facts = {name: int(machine.get(name, 0)) for name in FACTS}
-        lines = [one for line in table["records"] if (one := _record(line, space)) is not None]
+        lines = [parsed for line in table["records"] if (parsed := _record(line, space)) is not None]
         records = Records(machine=machine, sources=str(table["sources"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         advice = "move it away; `driver tune` writes it anew"
@@ -132,9 +132,9 @@ def _record(line: Any, space: Space) -> tuple[tuple[Configuration, Case], Record
     """
     if line["config"].keys() != set(space.parameters) or line["case"].keys() != set(space.sizes):
         return None
-    one = tuple(int(line["config"][name]) for name in space.parameters)
+    config = tuple(int(line["config"][name]) for name in space.parameters)
     case = tuple(int(line["case"][name]) for name in space.sizes)
-    known = all(value in values for value, values in zip(one, space.values, strict=True))
+    known = all(value in values for value, values in zip(config, space.values, strict=True))
     if not known or case not in space.cases:
         return None
     outcome, (low, high) = line["outcome"], line.get("interval_us", (0.0, 0.0))
@@ -145,7 +145,7 @@ def _record(line: Any, space: Space) -> tuple[tuple[Configuration, Case], Record
         raise ValueError
     runs = int(line.get("runs", 0))
     reason = str(line.get("reason", ""))
-    return (one, case), Record(outcome=outcome, reason=reason, us=times[0], interval=times[1:], runs=runs)
+    return (config, case), Record(outcome=outcome, reason=reason, us=times[0], interval=times[1:], runs=runs)
 
 
 def write_records(path: Path, records: Records, space: Space) -> None:

@@ -78,14 +78,14 @@ class Space:
     def configurations(self) -> Iterator[Configuration]:
         """All of them, the default first."""
         yield self.default
-        yield from (one for one in itertools.product(*self.values) if one != self.default)
+        yield from (config for config in itertools.product(*self.values) if config != self.default)
 
     @property
     def count(self) -> int:
         """How many configurations there are."""
         count = 1
-        for one in self.values:
-            count *= len(one)
+        for values in self.values:
+            count *= len(values)
         return count
 
     def violated(self, configuration: Configuration, case: Case, facts: Mapping[str, int]) -> str:
@@ -201,9 +201,11 @@ class _Reader:
         if any(value not in parameters[name] for name, value in zip(parameters, chosen, strict=True)):
             raise self._wrong(Code.BAD_VALUE, "[default] has a value that is not in [space]")
         sizes, cases = self._cases()
-        for one in self._mapping("cases"):
-            if one not in _CASE_KEYS:
-                raise self._wrong(Code.UNKNOWN_KEY, f"`{one}` in [cases] is not known", did_you_mean(one, _CASE_KEYS))
+        for entry in self._mapping("cases"):
+            if entry not in _CASE_KEYS:
+                raise self._wrong(
+                    Code.UNKNOWN_KEY, f"`{entry}` in [cases] is not known", did_you_mean(entry, _CASE_KEYS)
+                )
         key = self._mapping("cases").get("key", sizes[0])
         if key not in sizes:
             raise self._wrong(Code.BAD_VALUE, f"`key` in [cases] is no size of a case: {key}")
@@ -239,13 +241,13 @@ class _Reader:
     def _constraints(self, known: set[str]) -> Iterator[Expression]:
         for name, text in self._mapping("constraints", {}).items():
             try:
-                made = Expression(text if isinstance(text, str) else repr(text))
+                condition = Expression(text if isinstance(text, str) else repr(text))
             except ValueError as problem:
                 raise self._wrong(Code.BAD_VALUE, f"`{name}` in [constraints]: {problem}") from None
-            if unknown := sorted(made.names - known):
+            if unknown := sorted(condition.names - known):
                 message = f"`{name}` in [constraints] has the unknown name `{unknown[0]}`"
                 raise self._wrong(Code.BAD_VALUE, message, did_you_mean(unknown[0], sorted(known)))
-            yield made
+            yield condition
 
     def _cases(self) -> tuple[tuple[str, ...], tuple[Case, ...]]:
         shapes = self._mapping("cases").get("shapes")
@@ -278,7 +280,7 @@ class _Reader:
 
     def _integers(self, name: str, values: object) -> tuple[int, ...]:
         self._names([name])
-        fits = isinstance(values, list) and all(type(one) is int and -_INT <= one < _INT for one in values)
+        fits = isinstance(values, list) and all(type(value) is int and -_INT <= value < _INT for value in values)
         if not isinstance(values, list) or not values or not fits:
             raise self._wrong(Code.WRONG_TYPE, f"`{name}` in [space] must be a list of integers of 32 bits")
         return tuple(dict.fromkeys(values))

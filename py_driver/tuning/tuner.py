@@ -83,15 +83,15 @@ def digest(directory: Path, releases: Releases, space: Space) -> str:
     if space.section and space.section not in {group.name for group in plan.groups}:
         message = f"tuning/{space.name}.toml tunes [kernel.{space.section}], which build.toml does not have"
         raise error(Code.USAGE, message)
-    made = hashlib.sha256(f"{space.section}\0{space.workload}\0".encode())
+    state = hashlib.sha256(f"{space.section}\0{space.workload}\0".encode())
     scripts = [path.relative_to(directory.absolute()).as_posix() for path in scripts_of(directory)]
     headers, configs = _written(directory)
-    files = [one for one in sorted(plan.files - headers) if str(PurePosixPath(one).parent) not in configs]
+    files = [file for file in sorted(plan.files - headers) if str(PurePosixPath(file).parent) not in configs]
     for name in ("build.toml", *files, *scripts):
         with reading(directory / name):
             content = (directory / name).read_bytes()
-        made.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
-    return made.hexdigest()[:12]
+        state.update(f"{name}\0".encode() + hashlib.sha256(content).digest())
+    return state.hexdigest()[:12]
 
 
 def stale_records(directory: Path, releases: Releases) -> list[Path]:
@@ -174,14 +174,14 @@ class Tuner:
         Raises:
             DriverError: what keeps all configurations from being built or measured.
         """
-        place = self.directory / DEV / _PLACE
-        for old in place.iterdir() if place.is_dir() else ():
+        directory = self.directory / DEV / _PLACE
+        for old in directory.iterdir() if directory.is_dir() else ():
             if not Path("/proc", old.name).exists():
                 shutil.rmtree(old, ignore_errors=True)
         try:
             return self._run(seconds)
         finally:
-            shutil.rmtree(place / str(os.getpid()), ignore_errors=True)
+            shutil.rmtree(directory / str(os.getpid()), ignore_errors=True)
 
     def _run(self, seconds: float | None) -> Tuned:
         """See `run`; the builds have a directory of this process, which goes afterwards."""
@@ -207,13 +207,13 @@ class Tuner:
         with self.output.task(f"tuning {self.space.name}") as task:
             # However little time there is, something is measured.
             while tried < len(todo) and not (tried and _is_over(end)):
-                some = todo[tried : tried + together]
-                task.update(f"building {tried + 1} to {tried + len(some)} of {len(todo)} configurations")
-                made = self._build(here, some, records)
-                tried += len(some)
-                built += len(made)
-                task.update(f"measuring {len(made)} of {len(todo)} configurations on {len(self.space.cases)} cases")
-                self._measure(made, records, scripts, python, file)
+                batch = todo[tried : tried + together]
+                task.update(f"building {tried + 1} to {tried + len(batch)} of {len(todo)} configurations")
+                builds = self._build(here, batch, records)
+                tried += len(batch)
+                built += len(builds)
+                task.update(f"measuring {len(builds)} of {len(todo)} configurations on {len(self.space.cases)} cases")
+                self._measure(builds, records, scripts, python, file)
             task.done(f"{tried} configurations")
         skipped = len(todo) - tried
         write_records(file, records, self.space)
@@ -238,44 +238,44 @@ class Tuner:
             todo = [*head, *tail]
         return todo
 
-    def _build(self, here: Local, some: Sequence[Configuration], records: Records) -> dict[Configuration, DevBuild]:
+    def _build(self, here: Local, batch: Sequence[Configuration], records: Records) -> dict[Configuration, DevBuild]:
         """Build configurations, all in one call of Bazel; that one does not compile is its record.
 
         Of those that are not compiled, one build serves all.
         """
-        place = f"{_PLACE}/{os.getpid()}"
+        into = f"{_PLACE}/{os.getpid()}"
         if not self.space.section:
-            build = dev_build(self.directory, self.machine, self.releases, self.output, self.choices, into=place)
+            build = dev_build(self.directory, self.machine, self.releases, self.output, self.choices, into=into)
             self._actions += build.ran
-            return dict.fromkeys(some, build)
-        named = {"-".join(map(str, one)): one for one in some}
-        flags = {name: self.space.flags(one) for name, one in named.items()}
+            return dict.fromkeys(batch, build)
+        named = {"-".join(map(str, configuration)): configuration for configuration in batch}
+        flags = {name: self.space.flags(configuration) for name, configuration in named.items()}
         plan = with_configurations(here.plan, here.variant, self.space.section, flags)
-        done = dev_builds(replace(here, plan=plan), self.releases, self.output, self.choices, into=place)
+        done = dev_builds(replace(here, plan=plan), self.releases, self.output, self.choices, into=into)
         self._actions += done.actions
-        made = {}
-        for name, one in named.items():
+        builds = {}
+        for name, configuration in named.items():
             result = done.results[name]
             if not isinstance(result, DriverError):
-                made[one] = result
+                builds[configuration] = result
                 continue
             [first, *_] = result.diagnostics
-            if first.code not in {Code.BUILD_FAILED, Code.NOT_COMPLIANT} or one == self.space.default:
+            if first.code not in {Code.BUILD_FAILED, Code.NOT_COMPLIANT} or configuration == self.space.default:
                 raise result
             for case in self.space.cases:
-                records.found.setdefault((one, case), Record(outcome="compile", reason=first.message))
-        return made
+                records.found.setdefault((configuration, case), Record(outcome="compile", reason=first.message))
+        return builds
 
     def _measure(
         self,
-        made: Mapping[Configuration, DevBuild],
+        builds: Mapping[Configuration, DevBuild],
         records: Records,
         scripts: Sequence[Path],
         python: str,
         file: Path,
     ) -> None:
         """Measure what was built; the records are written as they come."""
-        numbers, cases = [*made], self.space.cases
+        numbers, cases = [*builds], self.space.cases
         todo = [*self._pairs(numbers, records)]
         if not todo:
             return
@@ -288,10 +288,10 @@ class Tuner:
             if not left[pair[1]]:
                 write_records(file, records, self.space)
 
-        measure(self.space, made, todo, scripts, python, take)
+        measure(self.space, builds, todo, scripts, python, take)
 
     def _pairs(self, numbers: Sequence[Configuration], records: Records) -> Iterator[Pair]:
         for at, case in enumerate(self.space.cases):
-            for number, one in enumerate(numbers):
-                if (one, case) not in records.found:
+            for number, configuration in enumerate(numbers):
+                if (configuration, case) not in records.found:
                     yield number, at

@@ -31,7 +31,7 @@ Pair = tuple[int, int]
 
 def measure(  # noqa: PLR0913  (what, with what, and where it goes)
     space: Space,
-    made: Mapping[Configuration, DevBuild],
+    builds: Mapping[Configuration, DevBuild],
     todo: Sequence[Pair],
     scripts: Sequence[Path],
     python: str,
@@ -41,7 +41,7 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
 
     Args:
         space: what is tuned.
-        made: the configurations, built.
+        builds: the configurations, built.
         todo: which of them on which cases.
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
@@ -62,13 +62,15 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
         now = [pair for pair in left if pair[1] not in alone]
         now += [next(pair for pair in left if pair[1] == case) for case in alone & {case for _, case in left}]
         asked = {
-            "variants": [{**dev_build.as_json(), "config": space.named(config)} for config, dev_build in made.items()],
+            "variants": [
+                {**dev_build.as_json(), "config": space.named(config)} for config, dev_build in builds.items()
+            ],
             "scripts": [*map(str, scripts)],
             "workload": space.workload,
             "cases": [dict(zip(space.sizes, case, strict=True)) for case in space.cases],
-            "todo": [[one for one, at in now if at == number] for number in range(len(space.cases))],
+            "todo": [[index for index, at in now if at == number] for number in range(len(space.cases))],
         }
-        run = _Run(asked, next(iter(made.values())), python, space.workload, machine)
+        run = _Run(asked, next(iter(builds.values())), python, space.workload, machine)
         ended = run.through(lambda pair, record: finish(pair, record) if pair in left else None)
         if not ended:
             if any(pair in left for pair in now):
@@ -88,10 +90,10 @@ class _Run:
     """One process that measures."""
 
     def __init__(
-        self, asked: Mapping[str, Any], made: DevBuild, python: str, workload: str, machine: dict[str, Any]
+        self, asked: Mapping[str, Any], build: DevBuild, python: str, workload: str, machine: dict[str, Any]
     ) -> None:
         self._asked = asked
-        self._made = made
+        self._made = build
         self._python = python
         self._workload = workload
         self._machine = machine
@@ -101,8 +103,8 @@ class _Run:
 
     def is_at(self, pair: Pair) -> bool:
         """Whether a pair is what it did last."""
-        one, case = self._at
-        return case is not None and case == pair[1] and one in {None, pair[0]}
+        config, case = self._at
+        return case is not None and case == pair[1] and config in {None, pair[0]}
 
     def through(self, take: Callable[[Pair, Record], None]) -> str:
         """Measure; empty if it came to its end, else what the outcome of what it did last is.
@@ -110,8 +112,8 @@ class _Run:
         Raises:
             DriverError: USAGE if there is no such workload.
         """
-        with tempfile.TemporaryDirectory(prefix="driver-") as place:
-            results, errors = Path(place, "results"), Path(place, "stderr")
+        with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
+            results, errors = Path(scratch, "results"), Path(scratch, "stderr")
             results.touch()
             with (
                 errors.open("wb") as stderr,
@@ -133,11 +135,11 @@ class _Run:
                     is_late = False
                 finally:
                     process.kill()
-            said = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         if self._finished:
             return ""
         code = process.returncode
-        self.reason = f"no output for {_PATIENCE} s" if is_late else said[-1] if said else f"exit code {code}"
+        self.reason = f"no output for {_PATIENCE} s" if is_late else lines[-1] if lines else f"exit code {code}"
         return "timeout" if is_late else "runtime"
 
     def _follow(self, process: subprocess.Popen[bytes], results: Path, take: Callable[[Pair, Record], None]) -> bool:

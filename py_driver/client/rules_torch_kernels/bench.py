@@ -61,8 +61,11 @@ def workloads(scripts: list[Path]) -> dict[str, Workload]:
         Exception: whatever a script raises when it is imported.
     """
     found = [workload for number, script in enumerate(scripts) for workload in _workloads(number, script)]
-    count = Counter(one.title for one in found)
-    return {one.title if count[one.title] == 1 else f"{one.script}:{one.title}": one for one in found}
+    count = Counter(workload.title for workload in found)
+    return {
+        workload.title if count[workload.title] == 1 else f"{workload.script}:{workload.title}": workload
+        for workload in found
+    }
 
 
 def _workloads(number: int, script: Path) -> Iterator[Workload]:
@@ -80,7 +83,7 @@ def _workloads(number: int, script: Path) -> Iterator[Workload]:
     spec.loader.exec_module(module)
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Benchmark) and value.__module__ == name:
-            methods = [one for one in dir(value) if one.startswith("benchmark_") and callable(getattr(value, one))]
+            methods = [name for name in dir(value) if name.startswith("benchmark_") and callable(getattr(value, name))]
             yield from (Workload(script.name, value, method.removeprefix("benchmark_")) for method in methods)
 
 
@@ -88,13 +91,13 @@ def instance(workload: Workload, kernel: Any, device: str) -> Any:  # noqa: ANN4
     """An object of a benchmark class with its tensors, as the client makes it."""
     import torch
 
-    made: Any = workload.owner()
-    made.kernel, made.device = kernel, device
-    if made.seed is not None:
-        torch.manual_seed(made.seed)
-        random.seed(made.seed)
-    getattr(made, f"setup_{workload.name}", made.setup)()
-    return made
+    benchmark: Any = workload.owner()
+    benchmark.kernel, benchmark.device = kernel, device
+    if benchmark.seed is not None:
+        torch.manual_seed(benchmark.seed)
+        random.seed(benchmark.seed)
+    getattr(benchmark, f"setup_{workload.name}", benchmark.setup)()
+    return benchmark
 
 
 def differs(out: Any, expected: Any) -> str:  # noqa: ANN401  (tensors)
@@ -129,21 +132,21 @@ def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
     """Check and time a workload; what came of it, but for its title."""
     import torch
 
-    made = [instance(workload, kernels[0], device)]
-    reference = getattr(made[0], f"verify_{workload.name}", None)
-    if wrong := _checked(made[0], workload):
+    benchmarks = [instance(workload, kernels[0], device)]
+    reference = getattr(benchmarks[0], f"verify_{workload.name}", None)
+    if wrong := _checked(benchmarks[0], workload):
         return {"verified": False, "problem": wrong}
     base_problem = ""
     for other in kernels[1:]:
         # Another revision may lack what is new, or have the fault that is mended.
         try:
-            made.append(instance(workload, other, device))
-            base_problem = _checked(made[-1], workload)
+            benchmarks.append(instance(workload, other, device))
+            base_problem = _checked(benchmarks[-1], workload)
         except (Exception, SystemExit) as problem:  # noqa: BLE001  (the user's own code)
             base_problem = named(problem)
-    compared = len(made) > 1 and not base_problem
+    compared = len(benchmarks) > 1 and not base_problem
     calls: list[Callable[[], Any]] = [
-        getattr(one, f"benchmark_{workload.name}") for one in (made if compared else made[:1])
+        getattr(benchmark, f"benchmark_{workload.name}") for benchmark in (benchmarks if compared else benchmarks[:1])
     ]
     if device == "cuda":
         torch.cuda.synchronize()
@@ -162,26 +165,26 @@ def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
         found["reference"] = times[-1].as_json()
         if device == "cuda":
             found["reference"]["host_us"] = host_time(reference)
-    found |= _amounts(made[0], workload)
-    tensor = next((var for var in vars(made[0]).values() if isinstance(var, torch.Tensor)), None)
+    found |= _amounts(benchmarks[0], workload)
+    tensor = next((var for var in vars(benchmarks[0]).values() if isinstance(var, torch.Tensor)), None)
     found["dtype"] = str(tensor.dtype).removeprefix("torch.") if tensor is not None else None
     return found
 
 
-def _checked(made: Any, workload: Workload) -> str:  # noqa: ANN401  (an object of a benchmark class)
+def _checked(benchmark: Any, workload: Workload) -> str:  # noqa: ANN401  (an object of a benchmark class)
     """Run a workload once; what is wrong with its output, if there is a reference."""
-    getattr(made, f"benchmark_{workload.name}")()
-    reference = getattr(made, f"verify_{workload.name}", None)
-    return differs(made.out, reference()) if reference is not None else ""
+    getattr(benchmark, f"benchmark_{workload.name}")()
+    reference = getattr(benchmark, f"verify_{workload.name}", None)
+    return differs(benchmark.out, reference()) if reference is not None else ""
 
 
-def _amounts(made: Any, workload: Workload) -> dict[str, float]:  # noqa: ANN401
+def _amounts(benchmark: Any, workload: Workload) -> dict[str, float]:  # noqa: ANN401
     """How much a call does, where its author says so.
 
     Raises:
         ValueError: that is no number above 0.
     """
-    counts = ((what, getattr(made, f"{what}_{workload.name}", None)) for what in ("bytes", "flops"))
+    counts = ((what, getattr(benchmark, f"{what}_{workload.name}", None)) for what in ("bytes", "flops"))
     return {what: _amount(count(), f"{what}_{workload.name}") for what, count in counts if count is not None}
 
 
@@ -244,12 +247,12 @@ def main() -> int:
         if asked.get("list"):
             say({"titles": [*found]})
             return 0
-        for title, one in found.items():
+        for title, workload in found.items():
             if title in asked["done"]:
                 continue
             say({"started": title})
             try:
-                say({"workload": title, **_run(one, kernels, device)})
+                say({"workload": title, **_run(workload, kernels, device)})
             except (Exception, SystemExit) as problem:  # noqa: BLE001  (likewise)
                 text = named(problem)
                 sticky = device == "cuda" and any(sign in text for sign in _STICKY)
@@ -269,7 +272,7 @@ def _where(problem: BaseException, scripts: list[str]) -> str:
     """An exception of a script that is imported, with the line that it came from."""
     if isinstance(problem, SyntaxError) and problem.filename in scripts:
         return f"{problem.filename}:{problem.lineno}: {named(problem)}"
-    frames = [one for one in traceback.extract_tb(problem.__traceback__) if one.filename in scripts]
+    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in scripts]
     return f"{frames[-1].filename}:{frames[-1].lineno}: {named(problem)}" if frames else named(problem)
 
 

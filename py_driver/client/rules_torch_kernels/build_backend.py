@@ -42,14 +42,14 @@ def build_wheel(
     metadata_directory: str | None = None,  # noqa: ARG001
 ) -> str:
     """Build a wheel with the variant that this machine runs; its name."""
-    made = _built()
-    place = Path(made["path"])
+    build = _built()
+    root = Path(build["path"])
     files = {
-        f"{made['module']}/{path.relative_to(place).as_posix()}": path.read_bytes()
-        for path in sorted(place.rglob("*"))
+        f"{build['module']}/{path.relative_to(root).as_posix()}": path.read_bytes()
+        for path in sorted(root.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
-    return _write(wheel_directory, made, files, f"linux_{platform.machine()}", [])
+    return _write(wheel_directory, build, files, f"linux_{platform.machine()}", [])
 
 
 def build_editable(
@@ -58,10 +58,10 @@ def build_editable(
     metadata_directory: str | None = None,  # noqa: ARG001
 ) -> str:
     """Build a wheel whose package follows the sources; its name."""
-    made = _built()
-    text = _LOADER.format(name=made["name"], directory=str(Path.cwd()))
+    build = _built()
+    text = _LOADER.format(name=build["name"], directory=str(Path.cwd()))
     needed = ["rules-torch-kernels", "kernels"]
-    return _write(wheel_directory, made, {f"{made['module']}/__init__.py": text.encode()}, "any", needed)
+    return _write(wheel_directory, build, {f"{build['module']}/__init__.py": text.encode()}, "any", needed)
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:  # noqa: ARG001
@@ -80,10 +80,12 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
     if listed and "build.toml" not in listed:
         raise BuildError("git ignores build.toml, so it would not be packed: take it out of .gitignore")
     with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
-        for place, directories, files in os.walk("."):
-            directories[:] = sorted(one for one in sources_among(".", place, directories) if not one.startswith("."))
-            for file in sorted(one for one in files if not one.startswith(".")):
-                path = Path(place, file)
+        for parent, directories, files in os.walk("."):
+            directories[:] = sorted(
+                name for name in sources_among(".", parent, directories) if not name.startswith(".")
+            )
+            for file in sorted(name for name in files if not name.startswith(".")):
+                path = Path(parent, file)
                 if listed and path.as_posix() not in listed:
                     continue
                 archive.add(path, f"{base}/{path.as_posix()}", recursive=False)
@@ -111,8 +113,8 @@ def _listed_by_git(directory: str) -> set[str]:
         done = subprocess.run(words, capture_output=True, check=True, env={**environ, "LC_ALL": "C"})
     except (OSError, subprocess.CalledProcessError) as problem:
         stderr = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
-        said = stderr.decode(errors="replace").strip().partition("\n")[0] or problem
-        message = f"git cannot list the ignored files of {root} it ignores, which are not packed: {said}"
+        reason = stderr.decode(errors="replace").strip().partition("\n")[0] or problem
+        message = f"git cannot list the ignored files of {root} it ignores, which are not packed: {reason}"
         raise BuildError(message) from None
     found = set()
     for name in filter(None, done.stdout.split(b"\0")):
@@ -138,20 +140,23 @@ def _built() -> dict[str, Any]:
 
 def _metadata(name: str, version: str, needed: list[str]) -> str:
     return "".join(
-        [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", *(f"Requires-Dist: {one}\n" for one in needed)]
+        [
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+            *(f"Requires-Dist: {requirement}\n" for requirement in needed),
+        ]
     )
 
 
-def _write(directory: str, made: dict[str, Any], files: dict[str, bytes], platform_tag: str, needed: list[str]) -> str:
+def _write(directory: str, build: dict[str, Any], files: dict[str, bytes], platform_tag: str, needed: list[str]) -> str:
     """Write a wheel (binary distribution format 1.0); its name."""
-    module = made["module"]
-    version = f"{made['version']}.0.dev0+{made['id'].rpartition('_')[2]}"
+    module = build["module"]
+    version = f"{build['version']}.0.dev0+{build['id'].rpartition('_')[2]}"
     tag = f"py3-none-{platform_tag}"
     info = f"{module}-{version}.dist-info"
     pure = "true" if platform_tag == "any" else "false"
     files = {
         **files,
-        f"{info}/METADATA": _metadata(made["name"], version, needed).encode(),
+        f"{info}/METADATA": _metadata(build["name"], version, needed).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {_US}\nRoot-Is-Purelib: {pure}\nTag: {tag}\n".encode(),
     }
     lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]

@@ -26,12 +26,12 @@ def _products() -> dict[str, Any]:
 
     def fp8() -> Any:  # noqa: ANN401
         a = torch.randn(_SIZE, _SIZE, device="cuda").to(torch.float8_e4m3fn)
-        one = torch.ones((), device="cuda")
-        return lambda: torch._scaled_mm(a, a.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)  # noqa: SLF001
+        scale = torch.ones((), device="cuda")
+        return lambda: torch._scaled_mm(a, a.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)  # noqa: SLF001
 
-    made = {str(one).removeprefix("torch."): (lambda one=one: floats(one))
-            for one in (torch.float32, torch.float16, torch.bfloat16)}  # fmt: skip
-    return {**made, "int8": integers, "float8_e4m3fn": fp8}
+    products = {str(dtype).removeprefix("torch."): (lambda dtype=dtype: floats(dtype))
+            for dtype in (torch.float32, torch.float16, torch.bfloat16)}  # fmt: skip
+    return {**products, "int8": integers, "float8_e4m3fn": fp8}
 
 
 def main() -> int:

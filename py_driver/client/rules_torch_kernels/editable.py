@@ -22,8 +22,8 @@ def follow(name: str, directory: str) -> None:
     if not Path(directory, "build.toml").is_file():
         message = f"{name} was installed from {directory}, which has no build.toml any more; run `pip install -e` again"
         raise ImportError(message, name=name)
-    made = load(directory)
+    package = load(directory)
     # Under both names there is one module, with what it has imported of itself.
-    for own in [module for module in sys.modules if module.startswith(f"{made.__name__}.")]:
-        sys.modules[name + own.removeprefix(made.__name__)] = sys.modules[own]
-    sys.modules[name] = made
+    for own in [module for module in sys.modules if module.startswith(f"{package.__name__}.")]:
+        sys.modules[name + own.removeprefix(package.__name__)] = sys.modules[own]
+    sys.modules[name] = package

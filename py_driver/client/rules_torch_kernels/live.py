@@ -63,9 +63,9 @@ class LiveKernel(ModuleType):
         return f"<live kernel {self.__name__!r}: {self._newest().__name__}>"
 
 
-def _latest(place: Path) -> Path | None:
+def _latest(directory: Path) -> Path | None:
     """The file that names the newest of a project's builds, of the variant that was built last."""
-    return max(place.glob("current.*.json"), key=lambda file: file.stat().st_mtime_ns, default=None)
+    return max(directory.glob("current.*.json"), key=lambda file: file.stat().st_mtime_ns, default=None)
 
 
 def load(name: str, directory: str | os.PathLike[str] = "") -> LiveKernel:

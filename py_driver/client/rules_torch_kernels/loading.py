@@ -81,14 +81,14 @@ def _load(root: Path, backend: str, *, verbose: bool) -> ModuleType:
     last = _loaded.get(root)
     if last is not None and last.state == state:
         return last.module
-    made = _known(root, state)
-    if made is None:
-        made = build(root, backend, verbose=verbose)
+    variant = _known(root, state)
+    if variant is None:
+        variant = build(root, backend, verbose=verbose)
         known = root / ".dev" / _KNOWN
-        known.with_suffix(f".{os.getpid()}").write_text(json.dumps({"state": state, "made": made}), encoding="utf-8")
+        known.with_suffix(f".{os.getpid()}").write_text(json.dumps({"state": state, "made": variant}), encoding="utf-8")
         known.with_suffix(f".{os.getpid()}").replace(known)
-    module = last.module if last is not None and last.path == made["path"] else load_variant(made)
-    _loaded[root] = _Loaded(state=state, path=made["path"], module=module)
+    module = last.module if last is not None and last.path == variant["path"] else load_variant(variant)
+    _loaded[root] = _Loaded(state=state, path=variant["path"], module=module)
     return module
 
 
@@ -96,21 +96,21 @@ def _known(root: Path, state: str) -> dict[str, Any] | None:
     """What was built of a project in this state, by this process or another one; None if that is not known."""
     try:
         known = json.loads((root / ".dev" / _KNOWN).read_text(encoding="utf-8"))
-        made: dict[str, Any] = known["made"]
-        return made if known["state"] == state and Path(made["path"], "metadata.json").is_file() else None
+        variant: dict[str, Any] = known["made"]
+        return variant if known["state"] == state and Path(variant["path"], "metadata.json").is_file() else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def load_variant(made: dict[str, Any]) -> ModuleType:
+def load_variant(variant: dict[str, Any]) -> ModuleType:
     """The module of a variant that was built.
 
     Args:
-        made: what `driver run --json` says of it.
+        variant: what `driver run --json` says of it.
     """
     import kernels  # type: ignore[import-untyped]
 
-    module: ModuleType = kernels.get_local_kernel(Path(made["path"]).parent, backend=_asked(made["backend"]))
+    module: ModuleType = kernels.get_local_kernel(Path(variant["path"]).parent, backend=_asked(variant["backend"]))
     return module
 
 
@@ -123,10 +123,10 @@ def _state(root: Path, backend: str) -> str:
     """A digest of what a build depends on: this Python, and each file with its size and the time of its last change."""
     listed = [os.environ.get(name, "") for name in _ARCH_LISTS]
     digest = hashlib.sha256("\0".join([sys.executable, _torch(), backend, *listed]).encode(errors="surrogateescape"))
-    for place, directories, files in os.walk(root):
-        directories[:] = sorted(sources_among(root, place, directories))
+    for directory, directories, files in os.walk(root):
+        directories[:] = sorted(sources_among(root, directory, directories))
         for name in sorted(files):
-            path = os.path.join(place, name)  # noqa: PTH118  (called for each file, and pathlib is slow)
+            path = os.path.join(directory, name)  # noqa: PTH118  (called for each file, and pathlib is slow)
             try:
                 about = os.lstat(path)
             except FileNotFoundError:  # an editor's
@@ -135,15 +135,15 @@ def _state(root: Path, backend: str) -> str:
     return digest.hexdigest()
 
 
-def sources_among(root: str | os.PathLike[str], place: str, directories: Iterable[str]) -> list[str]:
+def sources_among(root: str | os.PathLike[str], directory: str, directories: Iterable[str]) -> list[str]:
     """Those of a place's directories that may hold sources.
 
     Args:
         root: of the project.
-        place: in it.
+        directory: in it.
         directories: there.
     """
-    others = NOT_SOURCES if os.fspath(root) == place else ()
+    others = NOT_SOURCES if os.fspath(root) == directory else ()
     return [directory for directory in directories if directory != CACHE and directory not in others]
 
 
@@ -185,10 +185,10 @@ def build(
         check=False,
     )
     if done.returncode:
-        said = f":\n{done.stderr.rstrip()}" if done.stderr else ""
-        raise BuildError(f"the build of {root} failed with exit code {done.returncode}{said}")
-    made: dict[str, Any] = json.loads(done.stdout)
-    return made
+        details = f":\n{done.stderr.rstrip()}" if done.stderr else ""
+        raise BuildError(f"the build of {root} failed with exit code {done.returncode}{details}")
+    variant: dict[str, Any] = json.loads(done.stdout)
+    return variant
 
 
 def _driver() -> list[str]:

@@ -26,8 +26,8 @@ def main() -> int:
     asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     kernel = load_variant(asked["variant"])
     workload = workloads([Path(script) for script in asked["scripts"]])[asked["workload"]]
-    made = instance(workload, kernel, "cuda")
-    call = getattr(made, f"benchmark_{workload.name}")
+    benchmark = instance(workload, kernel, "cuda")
+    call = getattr(benchmark, f"benchmark_{workload.name}")
     for _ in range(_WARM_UP):
         call()
     torch.cuda.synchronize()

@@ -76,10 +76,10 @@ class Times(NamedTuple):
         }
 
 
-def _at(ordered: Sequence[float], place: float) -> float:
-    low = math.floor(place)
+def _at(ordered: Sequence[float], position: float) -> float:
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def measure(calls: Sequence[Callable[[], Any]], device: str) -> list[Times]:
@@ -99,7 +99,7 @@ def measure(calls: Sequence[Callable[[], Any]], device: str) -> list[Times]:
         for found, more in zip(samples, once(_BATCH), strict=True):
             found.extend(more)
         times = [Times(tuple(sample), method) for sample in samples]
-        enough = all(one.known for one in times) or len(samples[0]) >= _MOST
+        enough = all(time.known for time in times) or len(samples[0]) >= _MOST
         if enough or (time.monotonic() - start > _SECONDS and len(samples[0]) >= _LEAST):
             return times
 
@@ -193,7 +193,7 @@ def _by_cupti(calls: Sequence[Callable[[], Any]], flush: Any, rounds: int) -> li
     events = profiler.profiler.kineto_results.events()
     on_gpu = sorted(
         ((event.start_ns(), event.name(), event.duration_ns()) for event in events if _is_on_gpu(event)),
-        key=lambda one: one[0],
+        key=lambda pair: pair[0],
     )
     return spread(on_gpu, len(calls), rounds)
 

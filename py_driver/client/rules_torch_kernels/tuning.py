@@ -39,7 +39,7 @@ def main() -> int:
         say({"machine": machine("cpu" if variants[0]["backend"] == "cpu" else "cuda")})
         for number, (case, todo) in enumerate(zip(asked["cases"], asked["todo"], strict=True)):
             if todo:
-                _run(workload, case, {one: variants[one] for one in todo}, kernels, _at(number, say))
+                _run(workload, case, {number: variants[number] for number in todo}, kernels, _at(number, say))
         say({"finished": True})
     return 0
 
@@ -59,8 +59,8 @@ def _run(
     """Check and time configurations on one case; `kernels` gets those that are loaded."""
     device = "cpu" if next(iter(variants.values()))["backend"] == "cpu" else "cuda"
     workload.owner.case = case  # type: ignore[attr-defined]
-    made = instance(workload, None, device)
-    reference = getattr(made, f"verify_{workload.name}", None)
+    benchmark = instance(workload, None, device)
+    reference = getattr(benchmark, f"verify_{workload.name}", None)
     expected = reference() if reference is not None else None
     calls: dict[int, Callable[[], Any]] = {}
     for number, variant in variants.items():
@@ -68,12 +68,12 @@ def _run(
         try:
             kernels.setdefault(number, None)
             kernels[number] = kernels[number] or load_variant(variant)
-            calls[number] = _call(made, workload, kernels[number], variant["config"])
-            _poison(made)
+            calls[number] = _call(benchmark, workload, kernels[number], variant["config"])
+            _poison(benchmark)
             calls[number]()
             if device == "cuda":
                 _synchronize()
-            outcome, reason = "correctness", differs(made.out, expected) if expected is not None else ""
+            outcome, reason = "correctness", differs(benchmark.out, expected) if expected is not None else ""
         except (Exception, SystemExit) as problem:  # noqa: BLE001  (the user's own code)
             outcome, reason = "runtime", named(problem)
         if reason:
@@ -88,29 +88,29 @@ def _run(
 
 
 def _call(
-    made: Any,  # noqa: ANN401  (the user's own objects)
+    benchmark: Any,  # noqa: ANN401  (the user's own objects)
     workload: Workload,
     kernel: Any,  # noqa: ANN401
     config: dict[str, int],
 ) -> Callable[[], Any]:
     """A call of the benchmark with one of the kernels, and one configuration."""
-    method = getattr(made, f"benchmark_{workload.name}")
+    method = getattr(benchmark, f"benchmark_{workload.name}")
 
     def call() -> None:
-        made.kernel, made.config = kernel, config
+        benchmark.kernel, benchmark.config = kernel, config
         method()
 
     return call
 
 
-def _poison(made: Any) -> None:  # noqa: ANN401
+def _poison(benchmark: Any) -> None:  # noqa: ANN401
     """Fill the output, unless it is an input, so that what an earlier configuration wrote does not count."""
     import torch
 
-    out = getattr(made, "out", None)
+    out = getattr(benchmark, "out", None)
     if not isinstance(out, torch.Tensor):
         return
-    others = (value for name, value in vars(made).items() if name != "out" and isinstance(value, torch.Tensor))
+    others = (value for name, value in vars(benchmark).items() if name != "out" and isinstance(value, torch.Tensor))
     if out.data_ptr() in {other.data_ptr() for other in others}:
         return
     out.fill_(float("nan") if out.dtype.is_floating_point or out.dtype.is_complex else 0x5A)

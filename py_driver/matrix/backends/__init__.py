@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 UNIVERSAL = "universal"
 """Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
 
-BUILT: Mapping[str, Backend] = {one.family: one(facts("backends")["BACKENDS"][one.family]) for one in (Cpu, Cuda, Rocm)}
+BUILT: Mapping[str, Backend] = {
+    backend.family: backend(facts("backends")["BACKENDS"][backend.family]) for backend in (Cpu, Cuda, Rocm)
+}
 """The backends that are built, by their names in build.toml."""
 
 BACKENDS = tuple(sorted({*BUILT, "cann", "metal", "neuron", "tpu", "xpu"}))
@@ -47,8 +49,8 @@ def owner_of(source: str) -> Backend | None:
 
 def arch_order(arch: str) -> tuple[int, tuple[int, int, str]]:
     """The key that sorts architectures, which `ARCH` matches: by backend, then ascending."""
-    place = next(place for place, backend in enumerate(TOOLKITS) if re.fullmatch(backend.arch, arch))
-    return place, TOOLKITS[place].order(arch)
+    index = next(index for index, backend in enumerate(TOOLKITS) if re.fullmatch(backend.arch, arch))
+    return index, TOOLKITS[index].order(arch)
 
 
 def backend_of(name: str) -> Backend | None:

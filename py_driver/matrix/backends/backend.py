@@ -149,9 +149,9 @@ class Backend:
             toolkit: the release.
         """
         asked = toolkit.default_archs if requested is None else tuple(requested)
-        kept = tuple(sorted({one for one in asked if self.plain(one) in toolkit.archs}, key=self.order))
+        kept = tuple(sorted({arch for arch in asked if self.plain(arch) in toolkit.archs}, key=self.order))
         reason = f"{self.compiler} {toolkit.version} does not compile for "
-        dropped = tuple(Dropped(arch=one, reason=reason + self.plain(one)) for one in asked if one not in kept)
+        dropped = tuple(Dropped(arch=arch, reason=reason + self.plain(arch)) for arch in asked if arch not in kept)
         return Archs(requested=asked, kept=kept, dropped=dropped)
 
     def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ class Backend:
             kept: what is compiled, of any backend.
             archs: of the GPUs, of any backend.
         """
-        ours = {one for one in kept if self.arch and re.fullmatch(self.arch, one)}
+        ours = {arch for arch in kept if self.arch and re.fullmatch(self.arch, arch)}
         return tuple(sorted((our for our in ours if our in archs or self.plain(our) in archs), key=self.order))
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:

@@ -73,7 +73,7 @@ class Cuda(Backend):
 
     def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
         """See Backend; the loose intersection, with the GPUs in the place of what a toolkit compiles for."""
-        ours, theirs = ([one for one in some if re.fullmatch(CAPABILITY, one)] for some in (kept, archs))
+        ours, theirs = ([arch for arch in listed if re.fullmatch(CAPABILITY, arch)] for listed in (kept, archs))
         found = loose_intersection(ours, sorted({base(their) for their in theirs}, key=_order)).kept
         return tuple(sorted({*found, *(our for our in ours if _is_family_of(our, theirs))}, key=_order))
 
@@ -85,14 +85,14 @@ class Cuda(Backend):
             return None
         plain = base(arch)
         remark = f"`{plain}` has no variant with `{capability[-1]}`" if plain in known.archs else ""
-        if not remark and (near := [one for one in known.archs if one.split(".")[0] == plain.split(".")[0]]):
+        if not remark and (near := [arch for arch in known.archs if arch.split(".")[0] == plain.split(".")[0]]):
             remark = f"there are {', '.join(near)}"
         return f"no nvcc compiles for the capability `{capability}`", remark
 
     def release_problems(self, row: Mapping[str, Any], clangs: Mapping[str, int]) -> Iterator[tuple[str, str]]:
         """See Backend."""
         for key, form in (("archs", r"[1-9][0-9]?\.[0-9]"), (self.defaults, CAPABILITY)):
-            if wrong := [one for one in row[key] if not re.fullmatch(form, one)]:
+            if wrong := [value for value in row[key] if not re.fullmatch(form, value)]:
                 yield f"`{key}`: `{wrong[0]}` is no architecture", ""
         clang = clangs.get(row["host"])
         if clang is None or clang > row["max-clang"]:
@@ -103,7 +103,7 @@ def _is_family_of(arch: str, archs: Sequence[str]) -> bool:
     """Whether code for a family, as `10.0f`, runs on one of some GPUs: of the same major version, and not older."""
     major, minor, _ = _order(arch)
     places = map(_order, archs)
-    return arch.endswith("f") and any(place[0] == major and place[1] >= minor for place in places)
+    return arch.endswith("f") and any(numbers[0] == major and numbers[1] >= minor for numbers in places)
 
 
 def base(arch: str) -> str:

@@ -79,6 +79,6 @@ class Rocm(Backend):
     def release_problems(self, row: Mapping[str, Any], clangs: Mapping[str, int]) -> Iterator[tuple[str, str]]:
         """See Backend."""
         for key in ("archs", self.defaults):
-            if wrong := [one for one in row[key] if not re.fullmatch("gfx[0-9a-f]{3,4}", one)]:
+            if wrong := [value for value in row[key] if not re.fullmatch("gfx[0-9a-f]{3,4}", value)]:
                 yield f"`{key}`: `{wrong[0]}` is no architecture", ""
         yield from super().release_problems(row, clangs)
