@@ -179,6 +179,7 @@ class Session:
         calls: bool = False,
         planned: float = 0.0,
         checked: str = "",
+        quiet: bool = False,
     ) -> Batch:
         """Build all variants of projects; of several, one that fails does not stop the others.
 
@@ -190,6 +191,7 @@ class Session:
             calls: whether to keep how each process was called.
             planned: seconds that the actions are expected to take; 0 if that is not known.
             checked: name of the session that looked just before this one whether files of toolchains have changed.
+            quiet: whether warnings of compilers are neither shown nor counted nor kept for later builds.
 
         Raises:
             DriverError: Bazel could not be started; what fails later is in the result.
@@ -215,9 +217,9 @@ class Session:
                 failure = DriverError([Diagnostic(code=Code.INTERRUPTED, message="interrupted")])
                 completed, interruption = Completed(stdout="", events=stopped.events, failure=failure), stopped
             spawns = list(read_spawns(log, calls=calls)) if self.server else []
-        if completed.failure is None:
+        if completed.failure is None and not quiet:
             messages.warn(completed.events)
-        elif interruption is None and completed.failure.diagnostics[0].code is Code.INTERRUPTED:
+        if interruption is None and completed.failure and completed.failure.diagnostics[0].code is Code.INTERRUPTED:
             interruption = completed.failure
         if self.server is not None:
             self.server.built_in(completed.events.exec_root)
