@@ -16,7 +16,7 @@ from py_driver.bazel.run import Completed, Stopped, output_base
 from py_driver.bazel.servers import build_turn, free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.diagnosing.messages import Messages
-from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.errors import Code, Diagnostic, DriverError, error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,10 +107,13 @@ class Batch:
 
     def _failure(self, project: BuiltProject) -> DriverError | None:
         """Why a project was not built; None if it was. An error of another project is not its own."""
-        failure = self.completed.failure
+        failure, wrong = self.completed.failure, self.failed(project)
+        if failure is None and wrong:
+            advice = "its outputs must be on this machine: a .bazelrc must not set --remote_download_outputs=minimal"
+            return error(Code.BUILD_FAILED, f"Bazel does not say what it made of {', '.join(wrong)}", help=advice)
         if failure is None or len(self.projects) == 1:
             return failure
-        if not (wrong := self.failed(project)):
+        if not wrong:
             return None
         whole = next((diagnostic for diagnostic in failure.diagnostics if not diagnostic.text), None)
         if whole is None or whole.code is not Code.BUILD_FAILED:
