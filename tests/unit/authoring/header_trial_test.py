@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import pytest
 from sections import CPU, GENERAL, TORCH, make
 
 from py_driver.authoring import header_trial
@@ -21,6 +20,8 @@ from py_driver.system.cache import CACHE_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import pytest
 
 
 def test_warnings_of_a_trial_are_not_those_of_a_build(
