@@ -15,7 +15,10 @@ from pathlib import Path
 def _load_driver() -> None:
     """Load `py_driver` by its path: an installed one lies among packages for another Python, which stay hidden."""
     root = Path(__file__).resolve().parents[1]
-    package = next(path for path in (root / "py_driver", root.parent) if (path / "fetch").is_dir())
+    package = next((path for path in (root / "py_driver", root.parent) if (path / "fetch").is_dir()), None)
+    if package is None:
+        sys.stderr.write(f"error[E308]: py_driver/fetch is neither in {root} nor beside it: the module is not whole\n")
+        sys.exit(4)
     loader = SourceFileLoader("py_driver", str(package / "__init__.py"))
     spec = ModuleSpec("py_driver", loader, is_package=True)
     spec.submodule_search_locations = [str(package)]

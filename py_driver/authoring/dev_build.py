@@ -304,7 +304,7 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
             for variant in of.plan.variants:
                 if label := failed.get(variant.name):
                     if (why := batch.variant_failure(project, label)) is None:
-                        raise batch.completed.failure or AssertionError(label)
+                        raise outcome.failure or AssertionError(label)
                     found[variant.suffix.removeprefix("-")] = why
                     continue
                 counts, target = built[variant.name], root / into / variant.suffix.removeprefix("-")

@@ -341,7 +341,8 @@ class _Trial:
             workspace = workspace_for(edited, self.plan, self.releases, self.copy)
             project = BuiltProject(directory=self.directory, plan=self.plan, chosen=chosen, workspace=workspace)
             with session(find_bazel(workspace.root, self.output), workspace.root, self.output) as bazel:
-                batch = bazel.build([project], Choices(headers=Headers.FULL, keep_going=True), title=title)
+                choices = Choices(headers=Headers.FULL, keep_going=True)
+                batch = bazel.build([project], choices, title=title, quiet=True)
         batch.raise_interruption()
         outcome = _outcome(batch, AuthorPaths([project]))
         if batch.completed.failure is not None and (not may_fail or not outcome.failed):

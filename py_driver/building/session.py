@@ -16,7 +16,7 @@ from py_driver.bazel.run import Completed, Stopped, output_base
 from py_driver.bazel.servers import build_turn, free_server
 from py_driver.bazel.spawns import read_spawns
 from py_driver.diagnosing.messages import Messages
-from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.errors import Code, Diagnostic, DriverError, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,10 +108,13 @@ class Batch:
 
     def _failure(self, project: BuiltProject) -> DriverError | None:
         """Why a project was not built; None if it was. An error of another project is not its own."""
-        failure = self.completed.failure
+        failure, wrong = self.completed.failure, self.failed(project)
+        if failure is None and wrong:
+            advice = "its outputs must be on this machine: a .bazelrc must not set --remote_download_outputs=minimal"
+            return error(Code.BUILD_FAILED, f"Bazel does not say what it made of {', '.join(wrong)}", help=advice)
         if failure is None or len(self.projects) == 1:
             return failure
-        if not (wrong := self.failed(project)):
+        if not wrong:
             return None
         general = next((diagnostic for diagnostic in failure.diagnostics if not diagnostic.text), None)
         if general is None or general.code is not Code.BUILD_FAILED:
@@ -181,6 +184,7 @@ class Session:
         planned: float = 0.0,
         checked: str = "",
         finished: Callable[[BuiltProject, Mapping[str, Path]], None] | None = None,
+        quiet: bool = False,
     ) -> Batch:
         """Build all variants of projects; of several, one that fails does not stop the others.
 
@@ -194,6 +198,7 @@ class Session:
             checked: name of the session that looked just before this one whether files of toolchains have changed.
             finished: is called with each project whose variants are all built while Bazel goes on with others, and
                 with the directories of these variants, by name.
+            quiet: whether warnings of compilers are neither shown nor counted nor kept for later builds.
 
         Raises:
             DriverError: Bazel could not be started; what fails later is in the result.
@@ -220,9 +225,9 @@ class Session:
                 failure = DriverError([Diagnostic(code=Code.INTERRUPTED, message="interrupted")])
                 completed, interruption = Completed(stdout="", events=stopped.events, failure=failure), stopped
             spawns = list(read_spawns(log, calls=calls)) if self.server else []
-        if completed.failure is None:
+        if completed.failure is None and not quiet:
             messages.warn(completed.events)
-        elif interruption is None and completed.failure.diagnostics[0].code is Code.INTERRUPTED:
+        if interruption is None and completed.failure and completed.failure.diagnostics[0].code is Code.INTERRUPTED:
             interruption = completed.failure
         if self.server is not None:
             self.server.built_in(completed.events.exec_root)

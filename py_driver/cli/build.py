@@ -168,7 +168,8 @@ def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
     from py_driver.building.build import Options
     from py_driver.system.gpus import native_archs
 
-    choices = replace(choices_of(args), remote=remote_of(args.remote_cache, args.remote_executor))
+    remote = remote_of(args.remote_cache, args.remote_executor)
+    choices = replace(choices_of(args), remote=remote, keep_going=args.keep_going or several)
     return Options(
         strict_archs=args.strict_archs,
         words=words_of(args, several=several),

@@ -6,6 +6,7 @@ import ast
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from py_driver.errors import Code, error
 from py_driver.matrix.installation import module_root
 
 if TYPE_CHECKING:
@@ -20,11 +21,17 @@ def facts(file: str) -> Mapping[str, Any]:
         file: of rules/facts, without its suffix.
 
     Raises:
-        DriverError: see `module_root`.
+        DriverError: SET_UP if it is missing or damaged, so the installation is broken; see `module_root`.
     """
-    text = (module_root() / "rules" / "facts" / f"{file}.bzl").read_text(encoding="utf-8")
-    found = {}
-    for statement in ast.parse(text).body:
-        if isinstance(statement, ast.Assign) and isinstance(target := statement.targets[0], ast.Name):
-            found[target.id] = ast.literal_eval(statement.value)
+    path = module_root() / "rules" / "facts" / f"{file}.bzl"
+    try:
+        found = {
+            target.id: ast.literal_eval(statement.value)
+            for statement in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(statement, ast.Assign) and isinstance(target := statement.targets[0], ast.Name)
+        }
+    except (OSError, ValueError, SyntaxError):
+        found = {}
+    if not found:
+        raise error(Code.SET_UP, f"{path} is missing or damaged", help="reinstall rules-torch-kernels")
     return found

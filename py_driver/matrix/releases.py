@@ -60,7 +60,7 @@ class Releases:
         user: the matrix of the user's own, if there is one; what is out of date in it is said to `warn`, once.
     """
 
-    def __init__(self, user: Path | None = None, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(self, user: Path | None = None, warn: Callable[[str], None] = lambda _: None) -> None:
         self.user = user.absolute() if user else None
         self._warn = warn
 
@@ -71,11 +71,7 @@ class Releases:
         Raises:
             DriverError: see `read_extension`.
         """
-        extension = read_extension(self.user) if self.user else Extension({})
-        if self._warn:
-            for text in extension.old_keys:
-                self._warn(text)
-        return extension
+        return read_extension(self.user, self._warn) if self.user else Extension({})
 
     @property
     def own(self) -> Mapping[str, list[Table]]:

@@ -14,7 +14,7 @@ from py_driver.matrix.toolkits import numbers
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 Table = dict[str, Any]
@@ -72,6 +72,8 @@ _MOST: Final = 1000
 _OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries"}
 _OLD_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
 """Keys of 0.1 that are still read, and their names."""
+_OF_ARCHIVES: Final = {"members"}
+"""Those of the names that an archive has, and no release."""
 _LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
@@ -101,12 +103,10 @@ class Extension(NamedTuple):
     Attributes:
         tables: its releases and libraries, by kind.
         cpus: those of the variants that are built by default; empty if it does not say.
-        old_keys: a warning for each key that has another name now.
     """
 
     tables: Mapping[str, list[Table]]
     cpus: tuple[str, ...] = ()
-    old_keys: tuple[str, ...] = ()
 
 
 def extended(table: Table, extension: Extension, file: str) -> Table:
@@ -140,8 +140,12 @@ def key_of(kind: str) -> str:
     return "name" if kind == "library" else "version"
 
 
-def read_extension(path: Path) -> Extension:
+def read_extension(path: Path, warn: Callable[[str], None]) -> Extension:
     """What a user's file says: `torch`, `cuda`, `rocm`, `cutlass` and `library` tables, and `platform`.
+
+    Args:
+        path: of the file.
+        warn: called with a warning for each key that has another name now, before errors are raised.
 
     Raises:
         DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
@@ -157,25 +161,29 @@ def read_extension(path: Path) -> Extension:
         raise error(Code.TOML_SYNTAX, f"{path}: {problem}") from None
     except ValueError:  # of more than 4300 digits
         raise error(Code.TOML_SYNTAX, f"{path}: an integer is larger than TOML allows") from None
-    old_keys = tuple(_with_new_keys(table, str(path)))
+    for warning in _with_new_keys(table, str(path)):
+        warn(warning)
     if wrong := list(_faults(table, str(path))):
         raise DriverError(wrong)
     cpus = tuple(table.get(_PLATFORM, {}).get(_DEFAULT_CPUS, ()))
-    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus, old_keys=old_keys)
+    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus)
 
 
 def _with_new_keys(table: Table, file: str) -> Iterator[str]:
     """Give keys their new names, in place; a warning for each name that had to change."""
     renamed = set()
-    for kind in _TABLES:
+    for kind, keys in _TABLES.items():
         releases = table.get(kind)
         for release in releases if isinstance(releases, list) else ():
             if not isinstance(release, dict):
                 continue
             archives = (release[key] for key in _ARCHIVE_LISTS if isinstance(release.get(key), list))
-            for part in (release, *(archive for listed in archives for archive in listed)):
-                for old, new in _OLD_NAMES.items():
-                    if isinstance(part, dict) and old in part and new not in part:
+            for part, known in (
+                (release, keys),
+                *((archive, _OF_ARCHIVES) for listed in archives for archive in listed),
+            ):
+                for old in _OLD_NAMES if isinstance(part, dict) else ():
+                    if (new := _OLD_NAMES[old]) in known and old in part and new not in part:
                         part[new] = part.pop(old)
                         renamed.add(old)
     for old in sorted(renamed):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from py_driver.errors import ExitCode
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,3 +35,14 @@ def test_it_finds_the_driver_and_nothing_beside_it(site: Path, module: str) -> N
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: fetch get ")
     assert not list(site.rglob("__pycache__"))
+
+
+def test_a_module_without_the_driver_is_an_error_in_one_line(tmp_path: Path) -> None:
+    program = tmp_path / "module" / "toolchains" / "fetch.py"
+    program.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "toolchains" / "fetch.py", program)
+    command = [sys.executable, "-I", str(program), "get", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert done.stderr.startswith("error[E308]: ")
+    assert done.stderr.count("\n") == 1

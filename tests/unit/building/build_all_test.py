@@ -40,6 +40,7 @@ class Said:
         failing: labels of targets that fail.
         failure: what a build in which some do ends with.
         unanalysed: whether those that fail have no record either.
+        silent: labels of targets that are built, and of which there is no record.
         content: of each metadata.json; empty for the name of the package.
         early: the projects that have a variant in `build/` each time that Bazel has finished a target.
     """
@@ -50,6 +51,7 @@ class Said:
         self.failing: set[str] = set()
         self.failure = [Diagnostic(code=Code.BUILD_FAILED, message="the build failed", help="less at once")]
         self.unanalysed = False
+        self.silent: set[str] = set()
         self.content = ""
         self.early: list[list[str]] = []
 
@@ -75,7 +77,7 @@ class Said:
             record = self.place / f"{len(records)}.json"
             actions = [f"bazel-out/k8/bin/{package}/c.objects/c.cpp.o"]
             record.write_text(json.dumps({"variant": variant, "directory": directory, "steps": actions}))
-            if not (self.unanalysed and label in self.failing):
+            if not (self.unanalysed and label in self.failing) and label not in self.silent:
                 records.append(record)
         failed = tuple(f"@@{label}" for label in labels if label in self.failing)
         ran = {f"bazel-out/k8/bin/projects/{name}/c.objects/c.cpp.o": () for name in ("one", "three")}
@@ -184,6 +186,16 @@ def test_one_that_fails(bazel: Said, project: Callable[..., Prepared], unanalyse
     assert isinstance(built, Build)
     assert not (one.directory / "build").exists()
     assert (two.directory / "build" / CPU213 / "metadata.json").is_file()
+
+
+@pytest.mark.parametrize("others", [(), ("two",)])
+def test_one_without_a_record_is_not_taken_for_built(
+    bazel: Said, project: Callable[..., Prepared], others: tuple[str, ...]
+) -> None:
+    bazel.silent = {f"//projects/one:{CPU213}"}
+    failed, *built = build(project("one"), *map(project, others))
+    assert failures(failed) == [f"Bazel does not say what it made of {CPU213}"]
+    assert all(isinstance(result, Build) for result in built)
 
 
 def test_what_fails_otherwise(bazel: Said, project: Callable[..., Prepared]) -> None:

@@ -234,6 +234,24 @@ def test_each_project_has_a_page_of_its_own(
 
 
 @pytest.mark.usefixtures("repository")
+@pytest.mark.parametrize("words", [("a", "group"), ("group",)])
+def test_several_projects_always_keep_going(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[bool] = []
+
+    def instead(
+        projects: list[building.Prepared], _releases: object, _output: object, options: building.Options
+    ) -> dict[Path, building.Result]:
+        asked.append(options.choices.keep_going)
+        return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
+
+    monkeypatch.setattr(building, "build_all", instead)
+    build(*words, capsys=capsys, code=5)
+    assert asked == [True]
+
+
+@pytest.mark.usefixtures("repository")
 def test_demo_of_several(built: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def run(directory: Path, _python: str) -> str:
         if directory.name == "third":

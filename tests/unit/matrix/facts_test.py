@@ -13,6 +13,8 @@ import pytest
 from tree import write_files
 
 from py_driver.actions.phases import phases
+from py_driver.errors import Code, DriverError
+from py_driver.matrix import facts as facts_module
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
 
@@ -171,3 +173,18 @@ def test_a_further_backend_is_planned(further: Path) -> None:
     binding = len([one for one in phases().values() if "cxx" in one.ways])
     assert planned["plan"]["run"] == binding + 1
     assert planned["variants"][0]["archs"] == ["bmg", "pvc"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"BACKENDS = {", b"BACKENDS = load()\n", b"# \xff\n"])
+def test_a_file_that_is_missing_or_damaged_is_an_error_of_the_installation(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts_module, "module_root", lambda: tmp_path)
+    file = tmp_path / "rules" / "facts" / "damaged.bzl"
+    file.parent.mkdir(parents=True)
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DriverError) as caught:
+        facts("damaged")
+    assert [one.code for one in caught.value.diagnostics] == [Code.SET_UP]
+    assert str(file) in caught.value.diagnostics[0].message

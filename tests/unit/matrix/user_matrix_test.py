@@ -452,3 +452,19 @@ def test_a_key_under_both_names_is_unknown(own: Callable[[str], Path]) -> None:
     with pytest.raises(DriverError) as caught:
         _ = Releases(own(TORCH + "bundled = false\n")).matrix
     assert [one.code for one in caught.value.diagnostics] == [Code.UNKNOWN_KEY]
+
+
+def test_errors_about_keys_of_an_older_release_come_after_the_warnings(own: Callable[[str], Path]) -> None:
+    said: list[str] = []
+    with pytest.raises(DriverError) as caught:
+        _ = Releases(own(TORCH.replace("default = true", 'bundled = "yes"')), said.append).matrix
+    assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
+    assert ["`bundled` is called `default` now" in text for text in said] == [True]
+
+
+def test_a_key_of_an_older_release_is_unknown_where_it_was_not_one(own: Callable[[str], Path]) -> None:
+    said: list[str] = []
+    with pytest.raises(DriverError) as caught:
+        _ = Releases(own(CUDA + "bundled = true\n"), said.append).matrix
+    assert ["unknown key `bundled`" in one.message for one in caught.value.diagnostics] == [True]
+    assert said == []
