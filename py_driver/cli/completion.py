@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from py_driver.cli import COMMANDS, Parser, add_command, load_command
+from py_driver.cli import COMMANDS, WITH_COMMAND, Parser, add_command, load_command
 from py_driver.errors import DriverError, ExitCode
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def complete() -> None:
     for name, summary in COMMANDS.items():
         if name in words:
             load_command(name).add(subparsers)
+            if name in WITH_COMMAND and "--" in words:
+                subparsers.choices[name].add_argument("command", nargs="*", metavar="FILE")
             _add_completers(name, subparsers.choices[name])
         else:
             subparsers.add_parser(name, help=summary)

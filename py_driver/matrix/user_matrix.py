@@ -70,7 +70,7 @@ _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
 _OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries"}
-_OLD_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
+_NEW_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
 """Keys of 0.1 that are still read, and their names."""
 _OF_ARCHIVES: Final = {"members"}
 """Those of the names that an archive has, and no release."""
@@ -182,12 +182,12 @@ def _with_new_keys(table: Table, file: str) -> Iterator[str]:
                 (release, keys),
                 *((archive, _OF_ARCHIVES) for listed in archives for archive in listed),
             ):
-                for old in _OLD_NAMES if isinstance(part, dict) else ():
-                    if (new := _OLD_NAMES[old]) in known and old in part and new not in part:
+                for old in _NEW_NAMES if isinstance(part, dict) else ():
+                    if (new := _NEW_NAMES[old]) in known and old in part and new not in part:
                         part[new] = part.pop(old)
                         renamed.add(old)
     for old in sorted(renamed):
-        yield f"{file}: `{old}` is called `{_OLD_NAMES[old]}` now; the next release does not know the old name"
+        yield f"{file}: `{old}` is called `{_NEW_NAMES[old]}` now; the next release does not know the old name"
 
 
 def _faults(table: Table, file: str) -> Iterator[Diagnostic]:

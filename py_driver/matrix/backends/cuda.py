@@ -32,7 +32,7 @@ class Cuda(Backend):
 
     family: ClassVar[str] = "cuda"
     compiler: ClassVar[str] = "nvcc"
-    digits: ClassVar[str] = r"(\d{2})(\d|[1-9]\d)"  # each major version since 10 has two digits, so `cu1310` is 13.10
+    digits: ClassVar[str] = r"([1-9]\d)(\d|[1-9]\d)"  # each major version since 10 has two digits, so `cu1310` is 13.10
     example: ClassVar[str] = "13.0"
     arch: ClassVar[str] = CAPABILITY
     defaults: ClassVar[str] = "default-capabilities"

@@ -111,7 +111,7 @@ def test_repository_rules_are_run_by_this_python(named: str, expected: str, monk
     seen: list[object] = []
 
     def run(_bazel: Bazel, args: Sequence[str], *_: object, env: Mapping[str, str], title: str, **how: object) -> None:
-        assert how == {"check": True, "explain": None, "planned": 0.0}
+        assert how == {"check": True, "explain": None, "planned": 0.0, "watch": None}
         seen.extend((args, env, title))
 
     monkeypatch.setattr(invocation, "run_bazel", run)

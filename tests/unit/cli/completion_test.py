@@ -58,6 +58,9 @@ def complete(script: str, *words: str, cwd: Path = TINY) -> list[str]:
         (["completion", "f"], ["fish"]),
         (["explain", "unknown-k"], ["unknown-key"]),
         (["init", "--template", "ele"], ["elementwise"]),
+        (["run", ".", "--", "python", "bui"], ["build.toml"]),
+        (["test", "--", "cs"], ["csrc/"]),
+        (["run", "bui"], [""]),
     ],
     ids=" ".join,
 )

@@ -122,7 +122,9 @@ def test_a_minor_version_may_have_two_digits(name: str, version: str) -> None:
     assert (backend.version_of(name), backend.name_of(version)) == (version, name)
 
 
-@pytest.mark.parametrize("name", ["cu13", "cu1300", "cu1301", "cu13100", "rocm7", "rocm700", "rocm7100"])
+@pytest.mark.parametrize(
+    "name", ["cu013", "cu0130", "cu13", "cu1300", "cu1301", "cu13100", "rocm7", "rocm700", "rocm7100"]
+)
 def test_no_other_name_means_a_toolkit(name: str) -> None:
     assert backend_of(name) is None
 
