@@ -15,9 +15,13 @@ from clone import CPU, copy_project
 from hub import served
 
 from py_driver.building.installed_torch import python_for
+from py_driver.building.made import remember
+from py_driver.building.selection import made_from
 from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
+from py_driver.plan.plan import plan_directory
+from py_driver.system.cache import CACHE_VARIABLE
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -105,13 +109,21 @@ def test_auditwheel_lets_the_wheel_be_what_its_tag_says(relu: Built, tmp_path: P
         assert libraries[0] == libraries[1] != set()
 
 
-def test_library_that_is_not_compliant_is_not_published(relu: Built, base: Path) -> None:
+def test_library_that_is_not_compliant_is_not_published(
+    relu: Built, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = copy_project(relu.project, base / "abi")
     relu.driver.build(project, CPU)
-    place = project / "build" / CPU
-    place.rename(place.with_name(CPU.replace("torch213-cxx11", "torch26-cxx98")))
+    other = CPU.replace("torch213-cxx11", "torch26-cxx98")
+    place = (project / "build" / CPU).rename(project / "build" / other)
     with served() as hub:
         environ = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "hf_token", "HF_HUB_DISABLE_XET": "1"}
+        failed = relu.driver.run("publish", project, "--repo-id=me/relu", env=environ, code=2)
+        assert "error[E404]" in failed.stderr  # it is no build of that variant
+        monkeypatch.setenv(CACHE_VARIABLE, str(relu.driver.cache))
+        plan = plan_directory(project, Releases())
+        [variant] = [planned for planned in plan.variants if planned.name == other]
+        remember(place, made_from(plan, variant, {}, Releases().lock))
         failed = relu.driver.run("publish", project, "--repo-id=me/relu", env=environ, code=5)
         assert "error[E402]" in failed.stderr
         assert hub.requests == []
