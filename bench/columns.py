@@ -185,4 +185,4 @@ class Ours:
         command = [str(ROOT / "driver"), "build", str(project), "--json"]
         command += [*MODES[self._mode], *options, *variants]
         done = subprocess.run(command, env=self._environ, check=True, capture_output=True, text=True)
-        return sum(one["actions"]["run"] for one in json.loads(done.stdout)["variants"])
+        return sum(variant["actions"]["run"] for variant in json.loads(done.stdout)["variants"])

@@ -168,7 +168,11 @@ def simulated() -> dict[str, Outcome]:
     edited = added = 0
     for kernel, builds in read_data().items():
         plan = plan_directory(KERNELS / kernel, releases)
-        every = [one.name for one in plan.variants if one.configuration.cpu == releases.matrix.cpu and one.archs]
+        every = [
+            variant.name
+            for variant in plan.variants
+            if variant.configuration.cpu == releases.matrix.cpu and variant.archs
+        ]
         later = [name for name in every if name.startswith(f"torch{NEW.replace('.', '')}-")]
         names = [name for name in every if name not in later and "-cu" in name][:VARIANTS]
         seconds = builds[min(builds)]["actions"]

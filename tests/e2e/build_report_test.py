@@ -103,8 +103,8 @@ def _text(page: str) -> str:
 
 
 def test_counts_are_those_of_the_build(reported: Reported) -> None:
-    built = {one["variant"]: (one["actions"], one["seconds"]) for one in reported.result["variants"]}
-    told = {one["variant"]: ({key: one[key] for key in _COUNTS}, one["seconds"]) for one in reported.facts["variants"]}
+    built = {row["variant"]: (row["actions"], row["seconds"]) for row in reported.result["variants"]}
+    told = {row["variant"]: ({key: row[key] for key in _COUNTS}, row["seconds"]) for row in reported.facts["variants"]}
     assert told == built
     assert list(told) == _NAMES
     for key in _COUNTS:
@@ -143,7 +143,7 @@ def test_source_without_torch_runs_once_and_is_shared(reported: Reported) -> Non
 
 def test_action_of_equal_inputs_is_shared_though_torch_was_in_sight(reported: Reported) -> None:
     def did(mnemonic: str) -> list[list[str]]:
-        actions = [one for one in reported.facts["actions"] if (one["source"], one["mnemonic"]) == (_TORCH, mnemonic)]
+        actions = [row for row in reported.facts["actions"] if (row["source"], row["mnemonic"]) == (_TORCH, mnemonic)]
         return [sorted(part["did"] for part in action["variants"]) for action in actions]
 
     # Each torch is preprocessed to a text of its own; the PTX is the same.

@@ -188,11 +188,11 @@ def test_what_was_made_without_a_sandbox_is_not_taken_with_one(
     project, _ = _tricked(tiny, base / "weak" / "kept", Trick(_CPP, "int of_this_test;\n", ""), host)
     tiny.driver.run("build", project, f"--variant={CPU}", within=weak)
     again = tiny.driver.build(project, CPU, within=weak)
-    assert sum(one["actions"]["run"] for one in again["variants"]) == 0
+    assert sum(row["actions"]["run"] for row in again["variants"]) == 0
     _stop(tiny)
     better = tiny.driver.build(project, CPU)
     _stop(tiny)
-    assert sum(one["actions"]["run"] for one in better["variants"]) > 0
+    assert sum(row["actions"]["run"] for row in better["variants"]) > 0
 
 
 def test_without_landlock_texts_are_looked_at_and_no_more_is_claimed(

@@ -52,7 +52,7 @@ def test_the_eight_variants_build(installed: Driver, alone: Built, base: Path) -
     most = 8 * BINDING + 2 * 2 * cuda_actions(2)
     assert most - 2 * (2 + 1) <= run <= most
     assert (run + shared, cached) == (8 * (BINDING + cuda_actions(2)), 0)
-    variants = sorted(one["variant"] for one in result["variants"])
+    variants = sorted(row["variant"] for row in result["variants"])
     assert len(variants) == 8
     for variant in variants:
         _check_abi(project / "build", variant)
