@@ -192,7 +192,7 @@ class AuthorPaths:
 
     def text_of(self, project: BuiltProject, name: str, line: int) -> str | None:
         """A line of a file of a project; None if there is no such line."""
-        lines = self._texts(project.directory / name)
+        lines = self._texts(project.plan.path_of(project.directory, name))
         return lines[line - 1] if 0 < line <= len(lines) else None
 
     def lines_with(self, output: str, word: str) -> list[int]:
@@ -207,7 +207,7 @@ class AuthorPaths:
     def lines_of(self, project: BuiltProject, name: str, word: str) -> list[int]:
         """The lines with a word in a file of a project."""
         shape = re.compile(rf"\b{re.escape(word)}\b")
-        texts = self._texts(project.directory / name)
+        texts = self._texts(project.plan.path_of(project.directory, name))
         return [number for number, text in enumerate(texts, 1) if word and shape.search(text)]
 
     def _texts(self, path: Path) -> list[str]:

@@ -86,7 +86,7 @@ def workspace_for(directory: Path, plan: Plan, releases: Releases, copy: int = 0
     project = directory.resolve()
     root = module_root()
     own = releases.user_lock_file
-    is_other = plan.only_archs or plan.is_changed
+    is_other = plan.only_archs or plan.is_changed or any(variant.module for variant in plan.variants)
     checked_in = not label_prefix(project) and not plan.own_names and not is_other
     if checked_in and releases.user is None:
         build_file = project / "BUILD.bazel"
@@ -200,7 +200,7 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
     Copies, not links: a sandbox shows what is in the workspace, not where a link of it leads to.
     """
     try:
-        contents = {staged(file): (project / file).read_bytes() for file in plan.files}
+        contents = {staged(file): plan.path_of(project, file).read_bytes() for file in plan.files}
     except FileNotFoundError as problem:
         advice = "build again; an editor may have removed it for a moment"
         raise error(Code.FILE_MISSING, f"{problem.filename} has vanished since it was checked", help=advice) from None

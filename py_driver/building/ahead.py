@@ -89,5 +89,5 @@ def _expected(
         rules=rules_digest(),
     )
     return expected_actions(
-        plan, chosen, {name: (directory / name).read_bytes() for name in plan.files}, chosen_settings
+        plan, chosen, {name: plan.path_of(directory, name).read_bytes() for name in plan.files}, chosen_settings
     )

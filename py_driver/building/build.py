@@ -122,6 +122,7 @@ class Prepared:
         report: page to write, as `Options.report`.
         local: as `Options.local`.
         into: as `Options.into`.
+        place: the directory that its variants go into, if it is none of the project's.
     """
 
     directory: Path
@@ -130,6 +131,7 @@ class Prepared:
     report: Path | None = None
     local: bool = False
     into: str = ""
+    place: Path | None = None
 
     def place_of(self, variant: Path) -> Path:
         """The directory that a variant goes into.
@@ -137,6 +139,8 @@ class Prepared:
         Args:
             variant: the variant, as Bazel has it.
         """
+        if self.place is not None:
+            return self.place
         if not self.local:
             return self.directory / BUILD
         return self.directory / DEV / self.into if self.into else dev_directory(self.directory, variant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError
@@ -45,6 +46,9 @@ class Variant(NamedTuple):
         metadata: what its metadata.json says besides the id and the digest.
         suffix: what tells it from others of the same configuration, see `py_driver.plan.overrides`; empty for most.
         more_flags: the name of one of its groups and further options for that, likewise.
+        module: the dotted name of the extension module that it is, if it is one of a setup.py; else empty.
+        binding: whether the module's functions are bound by PYBIND11_MODULE.
+        library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding.
     """
 
     configuration: Configuration
@@ -56,6 +60,9 @@ class Variant(NamedTuple):
     metadata: Mapping[str, Any]
     suffix: str = ""
     more_flags: tuple[str, ...] = ()
+    module: str = ""
+    binding: bool = False
+    library_suffix: str = ""
 
     @property
     def name(self) -> str:
@@ -97,6 +104,8 @@ class Plan(NamedTuple):
         only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
         is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.overrides`.
         cpus: that are meant where none is named.
+        generated: the files, of those that variants are made from, that lie outside of the project's directory, with
+            the paths where they are: those that a setup.py has created.
     """
 
     name: str
@@ -111,6 +120,7 @@ class Plan(NamedTuple):
     only_archs: tuple[str, ...] = ()
     is_changed: bool = False
     cpus: tuple[str, ...] = (USUAL_CPU,)
+    generated: Mapping[str, Path] = MappingProxyType({})
 
     @property
     def sources(self) -> set[tuple[str, str]]:
@@ -121,6 +131,15 @@ class Plan(NamedTuple):
     def files(self) -> frozenset[str]:
         """All files that variants are made from, relative to the project; build.toml is none of them."""
         return frozenset(name for identity in self.identities for name in identity.files)
+
+    def path_of(self, directory: Path, name: str) -> Path:
+        """Where a file is.
+
+        Args:
+            directory: of the project.
+            name: relative to the project.
+        """
+        return self.generated.get(name) or directory / name
 
     @property
     def own_names(self) -> Mapping[str, str]:

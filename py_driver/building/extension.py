@@ -1,0 +1,273 @@
+"""Extension modules of a setup.py, built: recorded for each configuration, planned, and built like kernels."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.building.build import Prepared, build_all
+from py_driver.building.collect import check_place
+from py_driver.building.selection import choose, other_openmp
+from py_driver.building.variant_dir import BUILD
+from py_driver.errors import Code, DriverError, Span, error
+from py_driver.extensions.headers import ProjectTree
+from py_driver.extensions.plan import Recorded, plan_extensions
+from py_driver.manifest.model import values
+from py_driver.matrix.lock_update import check_user_lock
+from py_driver.matrix.select import ANY
+from py_driver.plan.narrow import narrowed
+from py_driver.plan.plan import Plan, Variant
+from py_driver.plan.project import MANIFEST
+from py_driver.recording.recorder import record_project
+from py_driver.reporting.report_page import check_page
+from py_driver.system.cache import cache_root
+from py_driver.system.files import is_file, path_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from py_driver.building.build import Build, Options
+    from py_driver.errors import Note
+    from py_driver.matrix.configurations import Configuration
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.recording.recorder import Recording
+
+SCRIPTS: Final = ("setup.py", "pyproject.toml")
+"""The files that make a directory a project with extension modules, if it has no build.toml."""
+
+FAMILIES: Final = ("cpu", "cuda")
+"""The backends that a setup.py is recorded for."""
+
+_SKIPPED: Final = ("build", "dist", "__pycache__")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configured:
+    """A configuration of a project with extension modules, recorded.
+
+    Attributes:
+        variant: without a module: its configuration, and whether it is a default one.
+        recording: what setup.py builds for it.
+    """
+
+    variant: Variant
+    recording: Recording
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extension:
+    """A project with extension modules that can be built.
+
+    Attributes:
+        directory: of the project.
+        configured: the configurations to build, default ones first.
+        plans: of the modules; one for all configurations whose generated files are equal.
+    """
+
+    directory: Path
+    configured: tuple[Configured, ...]
+    plans: tuple[Plan, ...]
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What is worth knowing and no error, each once."""
+        return tuple(dict.fromkeys(note for plan in self.plans for note in plan.notes))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuiltExtension:
+    """A configuration that was built.
+
+    Attributes:
+        configured: which.
+        builds: the builds that its modules are part of.
+        modules: the directory of each module, by its dotted name.
+    """
+
+    configured: Configured
+    builds: tuple[Build, ...]
+    modules: Mapping[str, Path]
+
+
+def is_extension(directory: Path) -> bool:
+    """Whether a directory is a project with a setup.py or pyproject.toml, and no build.toml."""
+    return not os.path.lexists(directory / MANIFEST) and any(is_file(directory / name) for name in SCRIPTS)
+
+
+def plan_extension(  # noqa: PLR0913  (whose, which, and how)
+    directory: Path,
+    patterns: Sequence[str],
+    releases: Releases,
+    output: Output,
+    options: Options,
+    *,
+    every: bool = False,
+) -> Extension:
+    """Record a project for the configurations that are meant, and plan its modules.
+
+    Args:
+        directory: of the project.
+        patterns: globs of identifiers; none means the default configurations.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+        every: whether a default configuration that setup.py has no build for is an error; else it is left out.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
+    """
+    matrix = releases.matrix
+    candidates = _candidates(directory, matrix)
+    chosen = choose(candidates, patterns, options.words)
+    strict = every or bool(patterns) or options.words.given
+    configured, failures = [], list[DriverError]()
+    for variant in chosen:
+        arch_list = _arch_list(variant.configuration, matrix, options.archs)
+        try:
+            recording = record_project(directory, variant.configuration, arch_list, releases, output)
+        except DriverError as failure:
+            if strict or failure.diagnostics[0].code in {Code.INTERRUPTED, Code.NO_NETWORK}:
+                raise
+            failures.append(failure)
+            output.say(f"note: {variant.name} is excluded: {failure.diagnostics[0].message}")
+            continue
+        configured.append(Configured(variant=variant, recording=recording))
+    if not configured and failures:
+        raise failures[0]
+    plans = [_plan(directory, same, matrix, options.archs) for same in _alike(configured)]
+    return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
+
+
+def build_extension(
+    extension: Extension, releases: Releases, output: Output, options: Options
+) -> list[BuiltExtension]:
+    """Build the modules of a project into the cache; each configuration in its order.
+
+    Raises:
+        DriverError: what the builds raise.
+    """
+    if options.report is not None:
+        check_page(options.report)
+    check_user_lock(releases)
+    check_place(extension.directory / BUILD)
+    output.notes(extension.notes)
+    builds: list[Build] = []
+    for plan in extension.plans:
+        if not plan.variants:
+            continue
+        for version, name in other_openmp(plan, plan.variants).items():
+            output.say(f"note: torch {version} calls its OpenMP runtime `{name or 'unknown'}`; a second may be loaded")
+        prepared = Prepared(
+            directory=extension.directory,
+            plan=plan,
+            chosen=plan.variants,
+            report=options.report,
+            place=cache_root() / "extensions" / f"{plan.module}.{path_digest(extension.directory.resolve())}",
+        )
+        [result] = build_all([prepared], releases, output, options).values()
+        if isinstance(result, DriverError):
+            raise result
+        builds.append(result)
+    return [
+        BuiltExtension(
+            configured=configured,
+            builds=tuple(builds),
+            modules={
+                built.variant.module: built.path
+                for build in builds
+                for built in build.variants
+                if built.variant.configuration == configured.variant.configuration
+            },
+        )
+        for configured in extension.configured
+    ]
+
+
+def _candidates(directory: Path, matrix: Matrix) -> Plan:
+    """A plan with a variant for each configuration that a setup.py can be recorded for, and nothing in it."""
+    variants = [
+        Variant(
+            configuration=configuration,
+            needs=configuration,
+            default=default,
+            groups=(),
+            archs=None,
+            identity="",
+            metadata={},
+        )
+        for configuration, default in matrix.configurations()
+        if configuration.family in FAMILIES
+    ]
+    return Plan(
+        name=directory.resolve().name,
+        module="",
+        python_root="",
+        python=(),
+        identities=(),
+        groups=(),
+        variants=tuple(sorted(variants, key=lambda variant: not variant.default)),
+        excluded=(),
+        notes=(),
+        cpus=matrix.cpus,
+    )
+
+
+def _arch_list(configuration: Configuration, matrix: Matrix, archs: Sequence[str]) -> str:
+    """TORCH_CUDA_ARCH_LIST for a configuration: the architectures of the command line, else the default ones."""
+    toolkit = matrix.toolkit(configuration.backend)
+    return "" if toolkit is None else ";".join(archs or toolkit.default_archs)
+
+
+def _alike(configured: Iterable[Configured]) -> list[list[Configured]]:
+    """Configurations whose generated files are equal: one Bazel package can hold them."""
+    found: dict[tuple[tuple[str, bytes], ...], list[Configured]] = {}
+    for one in configured:
+        recording = one.recording
+        key = tuple((name, (recording.tree / name).read_bytes()) for name in recording.record.files)
+        found.setdefault(key, []).append(one)
+    return [*found.values()]
+
+
+def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, archs: Sequence[str]) -> Plan:
+    """The plan of some configurations."""
+    first = configured[0].recording
+    generated = {name: first.tree / name for name in first.record.files}
+
+    def path_of(name: str) -> Path:
+        return generated.get(name) or directory / name
+
+    def all_files() -> Iterator[str]:
+        yield from generated
+        for path, names, files in os.walk(directory):
+            names[:] = sorted(name for name in names if not name.startswith(".") and name not in _SKIPPED)
+            yield from (os.path.relpath(os.path.join(path, file), directory) for file in files)  # noqa: PTH118
+
+    records = [
+        Recorded(configuration=one.variant.configuration, default=one.variant.default, record=one.recording.record)
+        for one in configured
+    ]
+    plan = plan_extensions(records, ProjectTree(path_of, all_files), matrix, _spans(directory, records))
+    plan = plan._replace(generated={name: path for name, path in generated.items() if name in plan.files})
+    return narrowed(plan, archs) if archs else plan
+
+
+def _spans(directory: Path, records: Iterable[Recorded]) -> dict[str, Span]:
+    """The call in a file of the project that created each module; under "" the beginning of the first script."""
+    script = next((name for name in SCRIPTS if is_file(directory / name)), SCRIPTS[0])
+    spans = {"": _span(directory, script, 1)}
+    for recorded in records:
+        for module in recorded.record.modules:
+            spans[module.name] = _span(directory, module.script or script, module.line or 1)
+    return spans
+
+
+def _span(directory: Path, script: str, line: int) -> Span:
+    path = directory / script
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if is_file(path) else []
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    start = len(text) - len(text.lstrip())
+    return Span(file=str(path), line=line, column=start + 1, length=max(1, len(text.strip())), text=text)

@@ -1,0 +1,157 @@
+"""Flags of extension modules: macros, `extra_compile_args` and the GPU architectures that they choose."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.errors import Code
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, take_gencode
+from py_driver.manifest.model import Located, values
+from py_driver.manifest.section import Findings
+from py_driver.matrix.facts import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from py_driver.errors import Span
+    from py_driver.manifest.model import Text, Texts
+    from py_driver.recording.record import Module
+
+COMMON_NVCC_FLAGS: Final = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+    "--expt-relaxed-constexpr",
+)
+"""What `BuildExtension` gives to nvcc before those of a module (torch/utils/cpp_extension.py, 2.4 to 2.15)."""
+
+_KEYS: Final = {"cxx-flags": "extra_compile_args['cxx']", "cuda-flags": "extra_compile_args['nvcc']"}
+_ADVICE: Final = {
+    "list the directory in `include`": "list the directory in `include_dirs`",
+    "list the archs in `cuda-capabilities`": "name architectures by `-gencode arch=compute_90,code=sm_90`",
+}
+_NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
+_ARCH: Final = ("-arch", "--gpu-architecture")
+_CODE: Final = ("-code", "--gpu-code")
+_ALL_ARCHS: Final = ("all", "all-major", "native")
+
+
+class SetupFindings(Findings):
+    """Findings on a setup.py: what is said of build.toml's keys elsewhere is said of setup.py's arguments.
+
+    Args:
+        start: the place for what is wrong with the project as a whole.
+    """
+
+    def __init__(self, start: Span) -> None:
+        super().__init__({}, start)
+
+    def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
+        """Collect an error; see `Findings`."""
+        super().add(code, _told(message), span, label=label, advice=_ADVICE.get(advice, advice))
+
+    def note(self, message: str, span: Span, code: Code | None = None) -> None:
+        """Collect a note; see `Findings`. Equal notes of several configurations are one."""
+        told = _told(message)
+        if not any(note.message == told and note.span == span for note in self.notes()):
+            super().note(told, span, code)
+
+
+def _told(message: str) -> str:
+    for key, name in _KEYS.items():
+        message = message.replace(f"in {key}", f"in {name}")
+    return message.split(": list it in `cuda-capabilities`")[0]
+
+
+class Flags(NamedTuple):
+    """The flags of a module.
+
+    Attributes:
+        cxx: for C++ sources.
+        cuda: for CUDA sources.
+        archs: the CUDA capabilities that the flags for nvcc choose: `8.0`, `9.0a`, `9.0+PTX`; None if they choose none.
+    """
+
+    cxx: tuple[str, ...]
+    cuda: tuple[str, ...]
+    archs: tuple[str, ...] | None
+
+
+def read_flags(module: Module, family: str, span: Span, findings: Findings) -> Flags:
+    """The flags of a module, in the order in which setuptools and `BuildExtension` give them to the compilers.
+
+    Args:
+        module: as recorded.
+        family: the backend, `cpu` or `cuda`.
+        span: the call that created the module.
+        findings: gets BAD_FLAG, and a note for each flag that is ignored.
+    """
+    macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
+    macros += [f"-U{name}" for name in module.undef_macros]
+    own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
+    cxx = read_cxx_flags(findings, _texts([*macros, *_without_blanks(module.cxx_flags)], span))
+    written, archs = _choice_of_archs(_texts(_without_blanks(module.nvcc_flags), span), findings)
+    cuda = read_cuda_flags(findings, (*_texts(macros, span), *written)) if family != "cpu" else ()
+    before = [*_undefined(family), *own]
+    return Flags(
+        cxx=(*before, *values(cxx)),
+        cuda=(*_undefined(family), *COMMON_NVCC_FLAGS, *own, *values(cuda)) if family != "cpu" else (),
+        archs=archs,
+    )
+
+
+def _undefined(family: str) -> list[str]:
+    """The macros that the rules define for kernels of a build.toml, and that no setup.py defines unless it says so."""
+    backend = facts("backends")["BACKENDS"][family]
+    return [f"-U{macro.partition('=')[0]}" for macro in (backend["macro"], *backend["defines"])]
+
+
+def _without_blanks(flags: Iterable[str]) -> list[str]:
+    """Flags without the empty ones, and without blanks around them."""
+    return [flag.strip() for flag in flags if flag.strip()]
+
+
+def _texts(flags: Iterable[str], span: Span) -> Texts:
+    return tuple(Located(value=flag, span=span) for flag in flags)
+
+
+def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str, ...] | None]:
+    """The flags without those that choose architectures, and what these choose; None if there are none.
+
+    As in torch's `_get_cuda_arch_flags`, one such flag is enough for TORCH_CUDA_ARCH_LIST to have no effect.
+    """
+    quiet = SetupFindings(flags[0].span) if flags else findings
+    gencode, left = take_gencode(quiet, flags)
+    found = [text.value for text in gencode]
+    kept: list[Text] = []
+    words = iter(left)
+    for flag in words:
+        name, equals, value = flag.value.partition("=")
+        if name in (*_ARCH, *_CODE) and not equals:
+            value = next((following.value for following in words), "")
+        if name in _ARCH and (capability := _capability(value)):
+            found.append(capability)
+        elif name in _ARCH and value in _ALL_ARCHS:
+            message = f"`{name}={value}` in extra_compile_args['nvcc'] is not the same on every machine"
+            findings.add(Code.BAD_FLAG, message, flag.span, advice=_NAME_ARCHS)
+        else:
+            kept.append(flag)
+    return tuple(kept), tuple(dict.fromkeys(found)) if found else None
+
+
+def _capability(arch: str) -> str:
+    """The capability that `-arch` means: `9.0+PTX` for `sm_90`, as nvcc compiles both; "" if that is unknown."""
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)([af]?)", arch, re.ASCII)
+    return f"{match[1]}.{match[2]}{match[3]}+PTX" if match else ""
+
+
+def asked(archs: Sequence[str] | None, arch_list: str) -> tuple[str, ...]:
+    """The capabilities that a module is compiled for: those of its flags, else those of TORCH_CUDA_ARCH_LIST.
+
+    Args:
+        archs: those of its flags.
+        arch_list: as torch reads it, with names of architectures replaced: separated by `;` or blanks.
+    """
+    return tuple(archs) if archs is not None else tuple(part for part in re.split(r"[;\s]+", arch_list) if part)

@@ -1,0 +1,177 @@
+"""The files that the sources of an extension module reach: which of the project, and which libraries."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.manifest.model import TORCH
+from py_driver.manifest.paths import path_problem
+from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, is_opaque, scan, use
+from py_driver.plan.section_search import OPENMP
+from py_driver.system.files import is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+PYBIND = "pybind"
+"""What sources depend on that include torch/extension.h, torch/python.h or pybind11: headers of the rules' own."""
+
+PYTHON = "python"
+"""What sources depend on that include Python.h."""
+
+BINDING = "PYBIND11_MODULE"
+"""The macro that binds functions to a Python module."""
+
+_PYTHON_API = ("Python.h", "structmember.h")
+_INCLUDED = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".txx", ".def")
+"""The extensions of files that are included, for sources whose includes nobody can tell."""
+
+_OPENMP_HEADER = "omp.h"
+_LIMIT = 8 * 1024 * 1024
+
+
+class Reached(NamedTuple):
+    """What a source reaches.
+
+    Attributes:
+        files: of the project that it includes, itself or through others, sorted; without itself.
+        depends: `torch`, `pybind`, `python`, `openmp`, sorted.
+        binds: the file, of these or itself, that uses PYBIND11_MODULE; empty if none does.
+    """
+
+    files: tuple[str, ...]
+    depends: tuple[str, ...]
+    binds: str
+
+
+class _Edges(NamedTuple):
+    """What a file includes by itself: files of the project, what others belong to, and OpenMP's header.
+
+    Attributes:
+        targets: files of the project.
+        depends: what the headers of toolchains belong to.
+        openmp: `openmp` if it includes that header, whether the compiler has OpenMP or not.
+        binds: whether it uses PYBIND11_MODULE.
+        opaque: whether nobody can tell what else it includes.
+    """
+
+    targets: tuple[str, ...]
+    depends: frozenset[str]
+    openmp: frozenset[str]
+    binds: bool
+    opaque: bool
+
+
+class ProjectTree:
+    """The files of a project as compilers see them, each read once.
+
+    Args:
+        path_of: where a file of the project is.
+        all_files: all files of the project, relative to it.
+    """
+
+    def __init__(self, path_of: Callable[[str], Path], all_files: Callable[[], Iterable[str]]) -> None:
+        self._path_of = path_of
+        self._all_files = all_files
+        self._texts: dict[str, str] = {}
+        self._exists: dict[str, bool] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], _Edges] = {}
+        self._every: list[str] | None = None
+
+    def exists(self, path: str) -> bool:
+        """Whether the project has a regular file at a path."""
+        if path not in self._exists:
+            self._exists[path] = path_problem(path) is None and is_file(self._path_of(path))
+        return self._exists[path]
+
+    def text(self, path: str) -> str:
+        """The text of a file; empty if it is too large to be a source."""
+        if path not in self._texts:
+            real = self._path_of(path)
+            large = real.stat().st_size > _LIMIT
+            self._texts[path] = "" if large else real.read_text(encoding="utf-8", errors="replace")
+        return self._texts[path]
+
+    def headers_below(self, folders: Sequence[str]) -> list[str]:
+        """The headers below some directories, sorted."""
+        if self._every is None:
+            self._every = sorted(path for path in self._all_files() if path.endswith(_INCLUDED))
+        return [
+            path
+            for path in self._every
+            if any(folder == "." or path.startswith(f"{folder}/") for folder in folders) and path_problem(path) is None
+        ]
+
+    def reached(self, source: str, include_dirs: Sequence[str], *, openmp: bool) -> Reached:
+        """What a source reaches.
+
+        An include leads to the first file in the order of the compiler's search; whether an `#if` hides it does not
+        count. Of a file whose includes nobody can tell, all headers in sight are reached.
+
+        Args:
+            source: relative to the project.
+            include_dirs: of the project, in the order of the search.
+            openmp: whether the compiler of the source has OpenMP's header in sight.
+        """
+        found: dict[str, None] = {source: None}
+        depends: set[str] = set()
+        binds = ""
+        search = tuple(include_dirs)
+        for path in _growing(found):
+            edges = self._edges(path, search)
+            binds = binds or (path if edges.binds else "")
+            if edges.opaque:
+                folders = [*include_dirs, posixpath.dirname(source) or "."]
+                found.update(dict.fromkeys(self.headers_below(folders)))
+            found.update(dict.fromkeys(edges.targets))
+            depends |= edges.depends if openmp else edges.depends | edges.openmp
+        del found[source]
+        return Reached(files=tuple(sorted(found)), depends=tuple(sorted(depends)), binds=binds)
+
+    def _edges(self, path: str, include_dirs: tuple[str, ...]) -> _Edges:
+        """What a file includes by itself."""
+        key = path, include_dirs
+        if key not in self._known:
+            text = self.text(path)
+            targets, depends, openmp = dict[str, None](), set[str](), set[str]()
+            for include in scan(text):
+                target = self._target(path, include.path, include_dirs, quoted=include.quoted)
+                if target is not None:
+                    targets[target] = None
+                elif include.path != _OPENMP_HEADER:
+                    depends |= _depends(include.path)
+                elif not include.with_openmp:
+                    openmp.add(OPENMP)
+            self._known[key] = _Edges(
+                targets=tuple(targets),
+                depends=frozenset(depends),
+                openmp=frozenset(openmp),
+                binds=BINDING in text and use(text, BINDING) is not None,
+                opaque=is_opaque(text),
+            )
+        return self._known[key]
+
+    def _target(self, path: str, included: str, include_dirs: Sequence[str], *, quoted: bool) -> str | None:
+        folders = [*([posixpath.dirname(path)] if quoted else []), *include_dirs]
+        paths = (posixpath.normpath(posixpath.join(folder, included)) for folder in folders)
+        return next((candidate for candidate in paths if self.exists(candidate)), None)
+
+
+def _depends(included: str) -> set[str]:
+    """What the header of a toolchain belongs to."""
+    if included in _PYTHON_API:
+        return {PYTHON}
+    if PYTHON_HEADERS.fullmatch(included):
+        return {TORCH, PYBIND}
+    return {TORCH} if included.startswith(TORCH_FOLDERS) else set()
+
+
+def _growing(found: dict[str, None]) -> Iterator[str]:
+    """The keys of a dictionary that grows meanwhile, each once."""
+    seen: set[str] = set()
+    while waiting := [path for path in found if path not in seen]:
+        for path in waiting:
+            seen.add(path)
+            yield path

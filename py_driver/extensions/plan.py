@@ -1,0 +1,330 @@
+"""records x matrix -> plan: a variant for each extension module and configuration, and what each compiles. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.errors import Code, DriverError, Span, error
+from py_driver.extensions.flags import SetupFindings, asked, read_flags
+from py_driver.extensions.headers import BINDING, PYTHON, ProjectTree
+from py_driver.manifest.flags import asks_for_openmp
+from py_driver.manifest.paths import path_problem
+from py_driver.matrix.backends import BUILT
+from py_driver.matrix.facts import facts
+from py_driver.plan.groups import Group
+from py_driver.plan.identity import Identity, canonical
+from py_driver.plan.plan import Plan, Variant
+from py_driver.system.files import sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from py_driver.extensions.flags import Flags
+    from py_driver.extensions.headers import Reached
+    from py_driver.manifest.section import Findings
+    from py_driver.matrix.configurations import Configuration
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.toolkits import Archs
+    from py_driver.recording.record import Module, Record
+
+_DIGITS = 8
+_OTHERS = ("cuda:", "torch:", "python:", "pybind11:")
+"""What the include directories of toolchains begin with in a record: the rules bring these themselves."""
+
+
+class Recorded(NamedTuple):
+    """A configuration, and what setup.py builds for it.
+
+    Attributes:
+        configuration: which.
+        default: whether it is built by default.
+        record: of the run.
+    """
+
+    configuration: Configuration
+    default: bool
+    record: Record
+
+
+def plan_extensions(records: Sequence[Recorded], tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span]) -> Plan:
+    """Plan what to build of a project with extension modules.
+
+    Args:
+        records: of the configurations to build; at least one.
+        tree: the files of the project.
+        matrix: the releases to build for.
+        spans: the call that created a module, by the module's name; also "" for the project.
+
+    Raises:
+        DriverError: what setup.py asks for and cannot have: BAD_FLAG, PATH_ESCAPES, FILE_MISSING, FILE_KIND,
+            UNSUPPORTED, EMPTY_ARCHS.
+    """
+    findings = SetupFindings(spans[""])
+    planner = _Planner(tree, matrix, spans, findings)
+    for recorded in records:
+        planner.add(recorded)
+    if diagnostics := findings.diagnostics():
+        raise DriverError(diagnostics)
+    name = records[0].record.name
+    return Plan(
+        name=name,
+        module=name.replace("-", "_").replace(".", "_"),
+        python_root="",
+        python=(),
+        identities=tuple(planner.identities.values()),
+        groups=tuple(planner.groups.values()),
+        variants=tuple(sorted(planner.variants, key=lambda variant: not variant.default)),
+        excluded=(),
+        notes=findings.notes(),
+        cpus=matrix.cpus,
+    )
+
+
+class _Unit(NamedTuple):
+    """Sources of a module that are compiled with the same flags and headers of toolchains in sight."""
+
+    sources: tuple[str, ...]
+    headers: tuple[str, ...]
+    depends: tuple[str, ...]
+    device: bool
+
+
+class _Planner:
+    """Collects the targets of all configurations; equal ones are one."""
+
+    def __init__(self, tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span], findings: Findings) -> None:
+        self._tree = tree
+        self._matrix = matrix
+        self._spans = spans
+        self._findings = findings
+        self.identities: dict[str, Identity] = {}
+        self.groups: dict[str, Group] = {}
+        self.variants: list[Variant] = []
+
+    def add(self, recorded: Recorded) -> None:
+        """Plan the modules of a configuration."""
+        configuration, record = recorded.configuration, recorded.record
+        built = [self._module(module, configuration, record) for module in record.modules]
+        files = sorted({file for groups, _ in built for group in groups for file in (*group.sources, *group.headers)})
+        family = configuration.family
+        settings = {
+            "name": record.name,
+            "version": record.version,
+            "backend": family,
+            "modules": [_settings(module) for module in record.modules],
+        }
+        identity = Identity(
+            name=f"{family}_id.{sha256(canonical(settings).encode())[:_DIGITS]}",
+            backend=family,
+            settings=settings,
+            files=tuple(files),
+        )
+        known = self.identities.setdefault(identity.name, identity)
+        self.identities[identity.name] = known._replace(files=tuple(sorted({*known.files, *files})))
+        for module, (groups, binding) in zip(record.modules, built, strict=True):
+            archs = sorted({arch for group in groups for arch in _kept(group, configuration)}) or None
+            self.variants.append(
+                Variant(
+                    configuration=configuration,
+                    needs=configuration,
+                    default=recorded.default,
+                    groups=tuple(group.name for group in groups),
+                    archs=None if archs is None else tuple(archs),
+                    identity=identity.name,
+                    metadata=_metadata(record, family, archs),
+                    suffix=f"-{module.name}",
+                    module=module.name,
+                    binding=bool(binding),
+                    library_suffix="" if binding else suffix_of(module),
+                )
+            )
+
+    def _module(self, module: Module, configuration: Configuration, record: Record) -> tuple[list[Group], str]:
+        """The targets of a module, and the file that binds its functions."""
+        span = self._spans.get(module.name, self._spans[""])
+        family = configuration.family
+        flags = read_flags(module, family, span, self._findings)
+        includes = self._include_dirs(module, span)
+        self._check(module, family, span)
+        reached = {
+            source: self._tree.reached(
+                source, includes, openmp=asks_for_openmp(flags.cxx) and not _is_device(source, family)
+            )
+            for source in dict.fromkeys(module.sources)
+            if self._tree.exists(source)
+        }
+        archs = self._archs(flags, configuration, record, span)
+        binding = self._binding(module, reached, span)
+        return [
+            self._group(module, unit, flags, includes, archs, configuration) for unit in _units(reached, family)
+        ], binding
+
+    def _check(self, module: Module, family: str, span: Span) -> None:
+        """Collect what is wrong with the sources and libraries of a module."""
+        languages = facts("backends")
+        known = [f".{extension}" for extension in (*languages["CXX_EXTENSIONS"], *languages["OTHER_LANGUAGES"])]
+        device = [f".{extension}" for extension in languages["BACKENDS"]["cuda"]["languages"]]
+        for source in module.sources:
+            if (problem := path_problem(source)) is not None:
+                self._findings.add(problem[0], f"the source `{source}` of {module.name} {problem[1]}", span)
+            elif not self._tree.exists(source):
+                message = f"the source `{source}` of {module.name} is missing"
+                advice = "the archive lacks it, or setup.py fetches it; name a release that has it"
+                self._findings.add(Code.FILE_MISSING, message, span, advice=advice)
+            elif source.endswith(tuple(device)) and family not in {"cuda", "rocm"}:
+                message = f"{module.name} has the CUDA source `{source}`, and this variant is for the CPU"
+                self._findings.add(Code.UNSUPPORTED, message, span, advice="build it for CUDA: `--backend cuda`")
+            elif not source.endswith((*known, *device)):
+                message = f"the source `{source}` of {module.name} is in no language that is compiled here"
+                self._findings.add(Code.FILE_KIND, message, span, advice=f"known are {', '.join((*known, *device))}")
+        if module.dlink:
+            message = f"{module.name} links device code (`dlink=True`), which the rules do not"
+            self._findings.add(Code.UNSUPPORTED, message, span)
+        for name in module.extra_objects:
+            message = f"{module.name} links the object `{name}`, which nothing here has compiled"
+            self._findings.add(Code.UNSUPPORTED, message, span, advice="list its source")
+
+    def _include_dirs(self, module: Module, span: Span) -> tuple[str, ...]:
+        """The include directories of a module in the project."""
+        found = []
+        for directory in module.include_dirs:
+            if directory.startswith("/"):
+                message = f"`include_dirs` of {module.name} names `{directory}`, which is not in the project"
+                note = "ignored: the toolchains bring their own headers"
+                self._findings.note(f"{message}; {note}", span)
+            elif directory.startswith("numpy:"):
+                self._findings.note(f"{module.name} includes numpy's headers, which are not in sight", span)
+            elif not directory.startswith(_OTHERS):
+                found.append(posixpath.normpath(directory))
+        return tuple(dict.fromkeys(found))
+
+    def _archs(self, flags: Flags, configuration: Configuration, record: Record, span: Span) -> Archs | None:
+        """The GPU architectures of a module in a configuration."""
+        toolkit = self._matrix.toolkit(configuration.backend)
+        if toolkit is None:
+            return None
+        wanted = asked(flags.archs, record.arch_list)
+        chosen = BUILT[configuration.family].choose(wanted, toolkit)
+        for dropped in chosen.dropped:
+            self._findings.note(f"the architecture {dropped.arch} is not built: {dropped.reason}", span)
+        if not chosen.kept:
+            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by CUDA {toolkit.version}"
+            self._findings.add(Code.EMPTY_ARCHS, message, span, advice="name others with `--archs`")
+        return chosen
+
+    def _binding(self, module: Module, reached: Mapping[str, Reached], span: Span) -> str:
+        """The file of a module that binds its functions; empty if none does."""
+        binding = list(dict.fromkeys(found.binds for found in reached.values() if found.binds))
+        if len(binding) > 1:
+            message = f"{module.name} has {BINDING} in {' and in '.join(binding)}"
+            self._findings.note(f"{message}: one of them must be hidden by an `#if`", span)
+        python = next((source for source, found in reached.items() if PYTHON in found.depends), "")
+        if binding and python and PYTHON in reached[python].depends:
+            message = f"{module.name} includes Python.h ({python}), and is bound without Python"
+            self._findings.note(f"{message}: only what does not call Python's API can be compiled", span)
+        return binding[0] if binding else ""
+
+    def _group(  # noqa: PLR0913  (what, and how)
+        self,
+        module: Module,
+        unit: _Unit,
+        flags: Flags,
+        includes: Sequence[str],
+        archs: Archs | None,
+        configuration: Configuration,
+    ) -> Group:
+        """The target of some sources; one that another configuration has too is extended by its architectures."""
+        listed = (*unit.sources, *unit.headers)
+        in_use = tuple(
+            directory
+            for directory in includes
+            if directory == "." or any(file.startswith(f"{directory}/") for file in listed)
+        )
+        kind = "cuda" if unit.device else "cpp"
+        group = Group(
+            name="",
+            title=module.name,
+            backend=configuration.family,
+            sources=unit.sources,
+            headers=unit.headers,
+            includes=in_use,
+            cxx_flags=() if unit.device else flags.cxx,
+            cuda_flags=flags.cuda if unit.device else (),
+            hip_flags=(),
+            depends=unit.depends,
+            archs={configuration.backend: archs} if unit.device and archs else {},
+            identity="",
+        )
+        digest = sha256(canonical([*group[2:3], *group[5:10]]).encode())[:_DIGITS]
+        name = f"{module.name}.{kind}.{digest}"
+        for candidate in (name, *(f"{name}.{number}" for number in range(2, 1000))):
+            known = self.groups.get(candidate)
+            merged = None if known is None else _merged(known, group._replace(name=candidate))
+            if known is None or merged is not None:
+                self.groups[candidate] = merged or group._replace(name=candidate)
+                return self.groups[candidate]
+        raise error(Code.UNSUPPORTED, f"{module.name} has other sources in each of a thousand configurations")
+
+
+def _merged(group: Group, other: Group) -> Group | None:
+    """A target with the architectures of two that are otherwise equal; None if they are not."""
+    if group._replace(archs={}) != other._replace(archs={}):
+        return None
+    if any(group.archs[backend] != archs for backend, archs in other.archs.items() if backend in group.archs):
+        return None
+    return group._replace(archs={**group.archs, **other.archs})
+
+
+def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
+    """Sources that can be compiled in one target: of one kind, with the same headers of toolchains in sight."""
+    by_kind: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
+    for source, found in reached.items():
+        by_kind.setdefault((_is_device(source, family), found.depends), []).append(source)
+    return [
+        _Unit(
+            sources=tuple(sorted(sources)),
+            headers=tuple(sorted({file for source in sources for file in reached[source].files})),
+            depends=depends,
+            device=device,
+        )
+        for (device, depends), sources in sorted(by_kind.items())
+    ]
+
+
+def _is_device(source: str, family: str) -> bool:
+    """Whether only a backend's own compiler takes a source."""
+    return bool(BUILT[family].sources) and source.endswith(BUILT[family].sources)
+
+
+def suffix_of(module: Module) -> str:
+    """The end of the name of a module's library, as the project has it, for every Python: `.so`, `.abi3.so`."""
+    name = posixpath.basename(module.file)
+    last = module.name.rpartition(".")[2]
+    return ".so" if name == f"{last}.so" else ".abi3.so"
+
+
+def _kept(group: Group, configuration: Configuration) -> Iterable[str]:
+    archs = group.archs.get(configuration.backend)
+    return archs.kept if archs else ()
+
+
+def _settings(module: Module) -> dict[str, Any]:
+    """What of a module belongs to its id: not where it stands in setup.py, nor the name that one Python gives it."""
+    known = {"file", "line", "script"}
+    return {key: getattr(module, key) for key in module.__slots__ if key not in known}
+
+
+def _metadata(record: Record, family: str, archs: list[str] | None) -> dict[str, Any]:
+    """What the metadata.json of a module says, besides its id and digest."""
+    backend: dict[str, Any] = {"type": family}
+    if archs is not None:
+        backend["archs"] = sorted({BUILT[family].plain(arch) for arch in archs})
+    return {
+        "name": record.name.replace("_", "-"),
+        "version": record.version,
+        "license": "unknown",
+        "python-depends": [],
+        "kernel-depends": [],
+        "backend": backend,
+    }

@@ -1,0 +1,235 @@
+"""Records of a setup.py as a plan: flags, architectures, headers, and the targets that configurations share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver.errors import Code, DriverError, Span
+from py_driver.extensions.headers import ProjectTree
+from py_driver.extensions.plan import Recorded, plan_extensions
+from py_driver.matrix.configurations import parse
+from py_driver.matrix.releases import Releases
+from py_driver.plan.buildfile import render
+from py_driver.recording.record import Module, Record, read_record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from py_driver.plan.plan import Plan
+
+CPU = "torch213-cxx11-cpu-x86_64-linux"
+CU130 = "torch213-cxx11-cu130-x86_64-linux"
+CU132 = "torch213-cxx11-cu132-x86_64-linux"
+NEXT = "torch215-cxx11-cu130-x86_64-linux"
+FILES = {
+    "setup.py": "ext_modules=[CUDAExtension('pkg._C', [])]\n",
+    "csrc/ops.cpp": '#include <torch/extension.h>\n#include "ops.h"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n',
+    "csrc/ops.h": '#pragma once\n#include "deep/more.h"\n',
+    "csrc/deep/more.h": "#pragma once\n",
+    "csrc/unused.h": "#pragma once\n",
+    "csrc/kernel.cu": '#include "ops.h"\n__global__ void kernel() {}\n',
+    "csrc/with_torch.cu": "#include <ATen/ATen.h>\n",
+}
+SOURCES = ("csrc/ops.cpp", "csrc/kernel.cu")
+
+
+def module(**fields: object) -> Module:
+    values: dict[str, object] = {
+        "name": "pkg._C",
+        "kind": "cuda",
+        "file": "pkg/_C.cpython-311-x86_64-linux-gnu.so",
+        "script": "setup.py",
+        "line": 1,
+        "sources": SOURCES,
+        "include_dirs": ("csrc", "torch:include", "cuda:include"),
+        **fields,
+    }
+    return Module(**values)  # type: ignore[arg-type]
+
+
+def recorded(identifier: str, *modules: Module, arch_list: str = "8.0;9.0") -> Recorded:
+    configuration = parse(identifier)
+    record = Record(
+        torch=configuration.torch or "",
+        backend=configuration.backend,
+        cxx_abi=configuration.abi or "",
+        cpu=configuration.cpu or "",
+        arch_list="" if configuration.family == "cpu" else arch_list,
+        name="pkg",
+        version="1.0",
+        wheel="pkg-1.0-py3-none-any.whl",
+        modules=modules or (module(),),
+    )
+    return Recorded(configuration=configuration, default=True, record=record)
+
+
+def plan(directory: Path, *records: Recorded, files: Mapping[str, str] = FILES) -> Plan:
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def all_files() -> list[str]:
+        return [
+            os.path.relpath(os.path.join(path, name), directory)  # noqa: PTH118
+            for path, _, names in os.walk(directory)
+            for name in names
+        ]
+
+    tree = ProjectTree(lambda name: directory / name, all_files)
+    start = Span(file="setup.py", line=1, column=1, text=files["setup.py"].strip())
+    spans = {"": start, **{known.name: start for one in records for known in one.record.modules}}
+    return plan_extensions(records, tree, Releases().matrix, spans)
+
+
+def failures(directory: Path, *records: Recorded, files: Mapping[str, str] = FILES) -> list[Code]:
+    with pytest.raises(DriverError) as failure:
+        plan(directory, *records, files=files)
+    return [diagnostic.code for diagnostic in failure.value.diagnostics]
+
+
+def test_a_module_is_a_variant_with_the_files_that_it_reaches(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130))
+    [variant] = made.variants
+    assert (variant.name, variant.module, variant.binding) == (f"{CU130}-pkg._C", "pkg._C", True)
+    assert variant.archs == ("8.0", "9.0")
+    assert made.files == {*SOURCES, "csrc/ops.h", "csrc/deep/more.h"}
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert (cpp.depends, cuda.depends) == (("pybind", "torch"), ())
+    assert cpp.headers == cuda.headers == ("csrc/deep/more.h", "csrc/ops.h")
+    assert "-DTORCH_EXTENSION_NAME=_C" in cpp.cxx_flags
+    assert "-DTORCH_EXTENSION_NAME=_C" in cuda.cuda_flags
+    text = render(made, "")
+    assert 'module = "pkg._C"' in text
+    assert "binding = True" in text
+    assert "from setup.py" in text.partition("\n")[0]
+
+
+def test_a_kernel_without_torch_headers_is_shared_and_a_release_adds_no_target(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130), recorded(CU132), recorded(NEXT))
+    assert len(made.groups) == 2
+    assert len(made.identities) == 1
+    cuda = next(group for group in made.groups if ".cuda." in group.name)
+    assert [*cuda.archs] == ["cu130", "cu132"]
+
+
+def test_no_choice_of_configurations_renames_a_target(tmp_path: Path) -> None:
+    alone, both = plan(tmp_path, recorded(CU130)), plan(tmp_path, recorded(NEXT), recorded(CU130), recorded(CPU, cpu()))
+    assert {group.name for group in alone.groups} <= {group.name for group in both.groups}
+    assert {identity.name for identity in alone.identities} <= {identity.name for identity in both.identities}
+
+
+def cpu() -> Module:
+    return module(sources=("csrc/ops.cpp",), kind="cpp")
+
+
+def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_path: Path) -> None:
+    made = plan(
+        tmp_path,
+        recorded(
+            CU130,
+            module(
+                define_macros=(("WITH_CUDA", None), ("VERSION", "3")),
+                undef_macros=("NDEBUG",),
+                cxx_flags=("-O2",),
+                nvcc_flags=("-U__CUDA_NO_HALF_OPERATORS__", "--use_fast_math"),
+            ),
+        ),
+    )
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert cpp.cxx_flags == (
+        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8"),
+        *("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_C"),
+        *("-DWITH_CUDA", "-DVERSION=3", "-UNDEBUG", "-O2"),
+    )
+    flags = cuda.cuda_flags
+    assert flags.index("-D__CUDA_NO_HALF_OPERATORS__") < flags.index("-U__CUDA_NO_HALF_OPERATORS__")
+    assert flags[-1] == "--use_fast_math"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), ("8.0", "9.0")),
+        (("-gencode", "arch=compute_80,code=sm_80"), ("8.0",)),
+        (("-gencode=arch=compute_90a,code=sm_90a",), ("9.0a",)),
+        (("--generate-code=arch=compute_90,code=[sm_90,compute_90]",), ("9.0+PTX",)),
+        (("-arch=sm_90",), ("9.0+PTX",)),
+        (("-arch", "sm_80"), ("8.0+PTX",)),
+        (("-gencode", "arch=compute_35,code=sm_35", "-gencode", "arch=compute_90,code=sm_90"), ("9.0",)),
+    ],
+)
+def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str, ...], tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(nvcc_flags=flags)))
+    [variant] = made.variants
+    assert variant.archs == expected
+    cuda = next(group for group in made.groups if ".cuda." in group.name)
+    assert not any("arch" in flag or "gencode" in flag for flag in cuda.cuda_flags)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"cxx_flags": ("-march=native",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-Xcompiler", "-march=native")}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-arch=native",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-rdc=true",)}, Code.BAD_FLAG),
+        ({"sources": ("csrc/none.cpp",)}, Code.FILE_MISSING),
+        ({"sources": ("../out.cpp",)}, Code.PATH_ESCAPES),
+        ({"sources": ("csrc/ops.h",)}, Code.FILE_KIND),
+        ({"dlink": True}, Code.UNSUPPORTED),
+        ({"extra_objects": ("a.o",)}, Code.UNSUPPORTED),
+        ({"nvcc_flags": ("-gencode", "arch=compute_35,code=sm_35")}, Code.EMPTY_ARCHS),
+    ],
+)
+def test_what_cannot_be_built_is_refused(fields: dict[str, object], code: Code, tmp_path: Path) -> None:
+    assert failures(tmp_path, recorded(CU130, module(**fields))) == [code]
+
+
+def test_a_cuda_source_is_no_source_for_the_cpu(tmp_path: Path) -> None:
+    assert failures(tmp_path, recorded(CPU)) == [Code.UNSUPPORTED]
+
+
+def test_threads_of_nvcc_are_no_flag_and_bad_flags_name_the_argument(tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as failure:
+        plan(tmp_path, recorded(CU130, module(nvcc_flags=("--threads", "4", "-rdc=true"))))
+    [diagnostic] = failure.value.diagnostics
+    assert "extra_compile_args['nvcc']" in diagnostic.message
+    assert diagnostic.span
+    assert diagnostic.span.file == "setup.py"
+
+
+def test_openmp_is_for_cpp_alone(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(cxx_flags=("-fopenmp",))))
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert cpp.openmp
+    assert not cuda.openmp
+
+
+def test_a_file_whose_includes_nobody_can_tell_reaches_all_headers_in_sight(tmp_path: Path) -> None:
+    files = {**FILES, "csrc/kernel.cu": "#define NAME <unused.h>\n#include NAME\n"}
+    made = plan(tmp_path, recorded(CU130), files=files)
+    cuda = next(group for group in made.groups if ".cuda." in group.name)
+    assert "csrc/unused.h" in cuda.headers
+
+
+def test_an_include_leads_to_the_first_directory_of_the_search(tmp_path: Path) -> None:
+    files = {**FILES, "first/ops.h": "", "csrc/kernel.cu": "#include <ops.h>\n"}
+    made = plan(tmp_path, recorded(CU130, module(include_dirs=("first", "csrc"))), files=files)
+    cuda = next(group for group in made.groups if ".cuda." in group.name)
+    assert cuda.headers == ("first/ops.h",)
+    assert cuda.includes == ("first", "csrc")[: len(cuda.includes)]
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    record = recorded(CU130, module(define_macros=(("A", None), ("B", "1")))).record
+    path = tmp_path / "record.json"
+    path.write_text(record.as_json(), encoding="utf-8")
+    assert read_record(path) == record
+    path.write_text('{"format": 0}', encoding="utf-8")
+    with pytest.raises(DriverError, match="format 0"):
+        read_record(path)
