@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from py_driver.building.build import Prepared, build_all
 from py_driver.building.collect import check_place
 from py_driver.building.selection import choose, other_openmp
 from py_driver.building.variant_dir import BUILD
-from py_driver.errors import Code, DriverError, Span, error
+from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import Recorded, plan_extensions
-from py_driver.manifest.model import values
+from py_driver.matrix.backends import arch_order
 from py_driver.matrix.lock_update import check_user_lock
-from py_driver.matrix.select import ANY
+from py_driver.plan.metadata import METADATA
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import Plan, Variant
-from py_driver.plan.project import MANIFEST
+from py_driver.plan.projects import SCRIPTS
 from py_driver.recording.recorder import record_project
 from py_driver.reporting.report_page import check_page
 from py_driver.system.cache import cache_root
 from py_driver.system.files import is_file, path_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
-    from py_driver.building.build import Build, Options
+    from py_driver.building.build import Build, Built, Options
     from py_driver.errors import Note
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.recording.record import Record
     from py_driver.recording.recorder import Recording
-
-SCRIPTS: Final = ("setup.py", "pyproject.toml")
-"""The files that make a directory a project with extension modules, if it has no build.toml."""
 
 FAMILIES: Final = ("cpu", "cuda")
 """The backends that a setup.py is recorded for."""
@@ -84,18 +82,40 @@ class BuiltExtension:
 
     Attributes:
         configured: which.
-        builds: the builds that its modules are part of.
-        modules: the directory of each module, by its dotted name.
+        parts: what was built of each module, with the build that it was part of.
     """
 
     configured: Configured
-    builds: tuple[Build, ...]
-    modules: Mapping[str, Path]
+    parts: tuple[tuple[Build, Built], ...]
 
+    @property
+    def name(self) -> str:
+        """The identifier of the variant."""
+        return self.configured.variant.name
 
-def is_extension(directory: Path) -> bool:
-    """Whether a directory is a project with a setup.py or pyproject.toml, and no build.toml."""
-    return not os.path.lexists(directory / MANIFEST) and any(is_file(directory / name) for name in SCRIPTS)
+    @property
+    def record(self) -> Record:
+        """What setup.py builds for it."""
+        return self.configured.recording.record
+
+    @property
+    def shown_archs(self) -> str:
+        """The GPU architectures of its modules, for people."""
+        archs = {arch for _, built in self.parts for arch in built.variant.archs or ()}
+        return " ".join(sorted(archs, key=arch_order)) or "-"
+
+    def files(self, module: str) -> dict[str, Path]:
+        """The files of a module, by their paths where it is installed.
+
+        Args:
+            module: its dotted name.
+        """
+        [directory] = [built.path for _, built in self.parts if built.variant.module == module]
+        return {
+            path.relative_to(directory).as_posix(): path
+            for path in sorted(directory.rglob("*"))
+            if path.is_file() and path != directory / METADATA
+        }
 
 
 def plan_extension(  # noqa: PLR0913  (whose, which, and how)
@@ -142,9 +162,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
 
 
-def build_extension(
-    extension: Extension, releases: Releases, output: Output, options: Options
-) -> list[BuiltExtension]:
+def build_extension(extension: Extension, releases: Releases, output: Output, options: Options) -> list[BuiltExtension]:
     """Build the modules of a project into the cache; each configuration in its order.
 
     Raises:
@@ -175,13 +193,12 @@ def build_extension(
     return [
         BuiltExtension(
             configured=configured,
-            builds=tuple(builds),
-            modules={
-                built.variant.module: built.path
-                for build in builds
-                for built in build.variants
+            parts=tuple(
+                (done, built)
+                for done in builds
+                for built in done.variants
                 if built.variant.configuration == configured.variant.configuration
-            },
+            ),
         )
         for configured in extension.configured
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_project, releases_of
-from py_driver.cli.projects import exit_code, for_each, projects_of, summary
+from py_driver.cli.projects import exit_code, extension_of, for_each, projects_of, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
 
@@ -68,6 +68,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     if args.fix and not args.headers:
         raise error(Code.USAGE, "`--fix` needs `--headers`", help="write `driver check --headers --fix`")
+    if (extension := extension_of(args)) is not None:
+        from py_driver.cli import extension as extensions
+
+        return extensions.check(extension, args, output)
     projects = projects_of(args)
     releases = releases_of(args)
 

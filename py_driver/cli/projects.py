@@ -70,6 +70,14 @@ def projects_of(args: argparse.Namespace) -> list[Path] | None:
     return [project for project in projects if changed_files(project, args.changed_since)]
 
 
+def extension_of(args: argparse.Namespace) -> Path | None:
+    """The only project of a command line, if it is one with a setup.py and no build.toml; else None."""
+    from py_driver.plan.projects import is_extension
+
+    directories: list[Path] = args.directories
+    return directories[0] if len(directories) == 1 and is_extension(directories[0]) else None
+
+
 def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:
     """Do something with each project; say at once why one fails, and go on with the next.
 

@@ -12,6 +12,9 @@ from py_driver.plan.project import MANIFEST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+SCRIPTS = ("setup.py", "pyproject.toml")
+"""The files that make a directory a project with extension modules, if it has no build.toml."""
+
 _BUILD = "build"
 """What is built stands there, and no project."""
 
@@ -19,6 +22,11 @@ _BUILD = "build"
 def is_project(directory: Path) -> bool:
     """Whether a directory has a build.toml."""
     return os.path.lexists(directory / MANIFEST)
+
+
+def is_extension(directory: Path) -> bool:
+    """Whether a directory has a setup.py or pyproject.toml, and no build.toml."""
+    return not is_project(directory) and any((directory / name).is_file() for name in SCRIPTS)
 
 
 def projects_below(directory: Path) -> Iterator[Path]:

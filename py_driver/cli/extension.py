@@ -1,0 +1,186 @@
+"""Projects with a setup.py, as `driver build`, `driver check`, `driver test` and `driver wheel` have them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py_driver.errors import ExitCode
+from py_driver.output import counted, printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from py_driver.building.extension import BuiltExtension, Extension
+    from py_driver.fetch.entry import Entry
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.recording.source_archive import Source
+
+
+def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
+    """Record a project for its default variants, and show what it builds; the exit code.
+
+    Raises:
+        DriverError: what `plan_extension` raises.
+    """
+    from py_driver.building.build import Options
+    from py_driver.building.extension import plan_extension
+    from py_driver.cli.arguments import releases_of
+    from py_driver.matrix.configurations import spell
+
+    extension = plan_extension(directory, (), releases_of(args), output, Options(strict_archs=args.strict_archs))
+    if args.json:
+        output.json(_checked_json(extension))
+        return ExitCode.OK
+    output.notes(extension.notes)
+    rows = [
+        [
+            spell(variant.configuration),
+            printable(variant.module),
+            str(_sources(extension, variant.groups)),
+            variant.shown_archs,
+        ]
+        for plan in extension.plans
+        for variant in plan.variants
+    ]
+    if rows:
+        output.table(("variant", "module", "sources", "GPU archs"), rows, right=(2,))
+    records = [configured.recording.record for configured in extension.configured]
+    for line in dict.fromkeys(line for record in records for line in record.asked):
+        output.say(printable(f"note: setup.py asked for {line}"))
+    modules = {module.name for record in records for module in record.modules}
+    found = f"{counted(len(modules), 'extension module')}, {counted(len(records), 'variant')}"
+    output.say(printable(f"{directory} is valid: {found}"))
+    return ExitCode.OK
+
+
+def _sources(extension: Extension, groups: tuple[str, ...]) -> int:
+    """The number of sources of some targets."""
+    return sum(len(group.sources) for plan in extension.plans for group in plan.groups if group.name in groups)
+
+
+def _checked_json(extension: Extension) -> dict[str, Any]:
+    """A valid project as a value for JSON."""
+    return {
+        "directory": str(extension.directory),
+        "records": {
+            configured.variant.name: json.loads(configured.recording.record.as_json())
+            for configured in extension.configured
+        },
+        "notes": [note.as_json() for note in extension.notes],
+        "errors": [],
+    }
+
+
+def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
+    """Build variants of a project into `build/`, each as it is installed; the exit code.
+
+    Raises:
+        DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise.
+    """
+    from py_driver.building.variant_dir import BUILD
+    from py_driver.cli.arguments import releases_of
+    from py_driver.publishing.extension_tree import lay_out
+
+    releases = releases_of(args)
+    built = _built(directory, args, releases, output)
+    laid = []
+    with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
+        for part in built:
+            wheel = _packed(part, releases, None, Path(scratch))
+            laid.append(lay_out(wheel, directory / BUILD, part.name))
+    if args.json:
+        variants = [_as_json(part, path, size) for part, (path, size) in zip(built, laid, strict=True)]
+        output.json({"directory": str(directory), "variants": variants})
+    else:
+        _show(built, [size for _, size in laid], output)
+    return ExitCode.OK
+
+
+def wheels(
+    directory: Path, args: argparse.Namespace, releases: Releases, output: Output, source: Source | None = None
+) -> list[Path]:
+    """Build variants of a project, and write a wheel of each into `--out`; their paths.
+
+    Args:
+        directory: of the project.
+        args: the command line.
+        releases: to build for.
+        output: where progress is shown.
+        source: the source archive, if the project is from the package index.
+
+    Raises:
+        DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise; NO_SPACE or PERMISSION.
+    """
+    from py_driver.recording.source_archive import check_metadata
+    from py_driver.system.files import writing
+
+    built = _built(directory, args, releases, output)
+    if source is not None:
+        for part in built:
+            check_metadata(source, part.record.name, part.record.version)
+    with writing(args.out):
+        args.out.mkdir(parents=True, exist_ok=True)
+        paths = [_packed(part, releases, source.archive if source else None, args.out) for part in built]
+    _show(built, [path.stat().st_size for path in paths], output)
+    return paths
+
+
+def _built(directory: Path, args: argparse.Namespace, releases: Releases, output: Output) -> list[BuiltExtension]:
+    """Record, plan and build the variants of a command line."""
+    from py_driver.building.extension import build_extension, plan_extension
+    from py_driver.cli.build import options_of
+    from py_driver.publishing.extension_wheel import check_skeleton
+
+    options = options_of(args)
+    extension = plan_extension(directory, args.variant, releases, output, options)
+    for configured in extension.configured:
+        check_skeleton(configured.recording.record, configured.recording.wheel)
+    return build_extension(extension, releases, output, options)
+
+
+def _packed(part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path) -> Path:
+    """The wheel of a variant that was built."""
+    from py_driver.building.selection import archives
+    from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
+
+    variants = [(build.plan, built.variant) for build, built in part.parts]
+    entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
+    wheel = ExtensionWheel(
+        record=part.record,
+        skeleton=part.configured.recording.wheel,
+        modules={module.file: part.files(module.name) for module in part.record.modules},
+        source=source,
+        archives=tuple({entry.key: entry for entry in entries}.values()),
+    )
+    return make_extension_wheel(wheel, directory)
+
+
+def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output) -> None:
+    """Print the table of a build."""
+    rows = [[part.name, f"{size / 1000:.1f} kB", *_figures(part)] for part, size in zip(built, sizes, strict=True)]
+    output.table(("variant", "size", "GPU archs", "run", "shared", "cached", "seconds"), rows, right=(1, 3, 4, 5, 6))
+
+
+def _figures(part: BuiltExtension) -> list[str]:
+    """What the columns after the second say of a variant."""
+    actions = [built.actions for _, built in part.parts]
+    counts = [str(sum(getattr(action, what) for action in actions)) for what in ("run", "shared", "cached")]
+    return [part.shown_archs, *counts, f"{sum(action.seconds for action in actions):.1f}"]
+
+
+def _as_json(part: BuiltExtension, path: Path, size: int) -> dict[str, Any]:
+    """A variant that was built as a value for JSON."""
+    actions = [built.actions for _, built in part.parts]
+    return {
+        "variant": part.name,
+        "path": str(path),
+        "size": size,
+        "modules": [module.name for module in part.record.modules],
+        "actions": {what: sum(getattr(action, what) for action in actions) for what in ("run", "shared", "cached")},
+        "seconds": round(sum(action.seconds for action in actions), 3),
+    }
