@@ -70,6 +70,7 @@ class Code(Enum):
     EMPTY_ARCHS = ("E203", ExitCode.INPUT)
     ARCH_DROPPED = ("E204", ExitCode.INPUT)
     STALE_LOCK = ("E205", ExitCode.DIFFERENCE)
+    SETUP_FAILED = ("E206", ExitCode.INPUT)
     # the machine
     NO_NETWORK = ("E301", ExitCode.ENVIRONMENT)
     NOT_FOUND_UPSTREAM = ("E302", ExitCode.ENVIRONMENT)

@@ -22,6 +22,7 @@ from py_driver.system.locks import is_taken, locked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from py_driver.errors import DriverError
     from py_driver.output import Output
 
 _ELSEWHERE: Final = "/"
@@ -129,16 +130,24 @@ def _make(root: Path, requirements: Sequence[str], output: Output, python: str, 
                 process.kill()
                 raise
         if process.returncode:
-            text = "\n".join(lines)
-            offline = any(sign in text for sign in _NETWORK)
-            why = f"its package index cannot be reached{_reason(text)}" if offline else _last(text)
-            message = f"pip could not install {' '.join(requirements)}: {why}"
-            raise error(
-                Code.NO_NETWORK if offline else Code.SET_UP,
-                message,
-                help="check the network and pip's configuration (`pip config list`)",
-            )
+            raise pip_problem(requirements, "\n".join(lines))
         task.done("done")
+
+
+def pip_problem(requirements: Sequence[str], text: str) -> DriverError:
+    """Why pip installed nothing.
+
+    Args:
+        requirements: that it was to install.
+        text: what it printed.
+    """
+    offline = any(sign in text for sign in _NETWORK)
+    why = f"its package index cannot be reached{_reason(text)}" if offline else _last(text)
+    return error(
+        Code.NO_NETWORK if offline else Code.SET_UP,
+        f"pip could not install {' '.join(requirements)}: {why}",
+        help="check the network and pip's configuration (`pip config list`)",
+    )
 
 
 def _show_packages(python: str, root: Path) -> None:

@@ -1,0 +1,125 @@
+"""The packages that a project's build needs: installed from the package index, as wheels, into the cache."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.metadata import distributions
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code, error
+from py_driver.recording.facts import facts
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.environment import curated
+from py_driver.system.files import sha256
+from py_driver.system.locks import locked
+from py_driver.system.scratch import scratch, settle
+from py_driver.system.venv import ensure_venv, pip_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from py_driver.output import Output
+
+_WITHOUT_WHEEL: Final = ("No matching distribution", "Could not find a version")
+_NAME: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_NEWER_SETUPTOOLS: Final = re.compile(r"\s*setuptools\b[^;]*?(?:>=|==|~=|>)\s*(\d+)", re.IGNORECASE)
+_WITHOUT_PKG_RESOURCES: Final = 82
+_PLACE: Final = "build-requirements"
+
+
+def normalized(requirement: str) -> str:
+    """The name of a requirement's distribution, as indexes normalize it; empty if it has none."""
+    found = _NAME.match(requirement)
+    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
+
+
+def is_stand_in(requirement: str) -> bool:
+    """Whether a requirement is never installed: torch and what comes with it."""
+    name = normalized(requirement)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in facts()["requirements"]["never"])
+
+
+def chosen(requires: Iterable[str]) -> tuple[str, ...]:
+    """What is installed for a project.
+
+    Args:
+        requires: what it asks for.
+
+    Returns:
+        Sorted: that without torch, and what every recording needs.
+    """
+    kept = {requirement.strip() for requirement in requires if not is_stand_in(requirement)}
+    newer = any(
+        found and int(found[1]) >= _WITHOUT_PKG_RESOURCES
+        for requirement in kept
+        if (found := _NEWER_SETUPTOOLS.match(requirement))
+    )
+    always = [name for name in facts()["requirements"]["always"] if not (newer and normalized(name) == "setuptools")]
+    return tuple(sorted({*kept, *always}))
+
+
+def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tuple[str, ...]]:
+    """A directory with some packages; filled through pip if it is not there.
+
+    Args:
+        requirements: as pip understands them.
+        output: where progress is shown.
+
+    Returns:
+        The directory, and what it has: `setuptools==80.9.0`, sorted.
+
+    Raises:
+        DriverError: NO_NETWORK or SET_UP if pip fails; UNSUPPORTED if there is no wheel; NO_SPACE, PERMISSION.
+    """
+    key = sha256(json.dumps([requirements, sys.version]).encode())[:16]
+    root = cache_root() / _PLACE
+    target = root / key
+    with storage_errors(target):
+        root.mkdir(parents=True, exist_ok=True)
+        if not target.is_dir():
+            with locked(root / f"{key}.lock"):
+                if not target.is_dir():
+                    with scratch(root) as here:
+                        _install(here / "packages", requirements, output)
+                        settle(here / "packages", target)
+    with suppress(OSError):  # a cache that nobody may write to
+        (root / f"{key}.lock").touch()
+    found = {f"{normalized(each.metadata['Name'])}=={each.version}" for each in distributions(path=[str(target)])}
+    return target, tuple(sorted(found))
+
+
+def _install(target: Path, requirements: tuple[str, ...], output: Output) -> None:
+    python = ensure_venv("pip", ["pip"], output)
+    with output.task(f"installing build requirements: {', '.join(requirements)}") as task:
+        options = ["--disable-pip-version-check", "--progress-bar=off", "--no-input", "--no-compile", "--only-binary=:all:"]
+        command = [str(python), "-m", "pip", "install", *options, f"--target={target}", *requirements]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            env=curated(),
+            cwd="/",
+        )
+        if done.returncode:
+            problem = pip_problem(requirements, done.stdout)
+            lacking = any(text in done.stdout for text in _WITHOUT_WHEEL)
+            if lacking and problem.diagnostics[0].code is not Code.NO_NETWORK:
+                raise error(
+                    Code.UNSUPPORTED,
+                    problem.diagnostics[0].message,
+                    help="build requirements are installed as wheels alone: building one would run its code unconfined",
+                )
+            raise problem
+        shutil.rmtree(target / "bin", ignore_errors=True)  # scripts of an interpreter that a recording does not have
+        task.done("done")

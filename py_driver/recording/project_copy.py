@@ -1,0 +1,170 @@
+"""A project as its build sees it: copied, without what builds and tools have left in it."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code, error
+from py_driver.recording.facts import facts
+from py_driver.system.files import contains, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+GIT: Final = ".git"
+_ENVIRONMENT: Final = "pyvenv.cfg"
+_BLOCK: Final = 1 << 20
+_OWN_WRITE: Final = 0o200
+
+_OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
+"""What of a `.git` decides the version of a project; the rest changes whenever somebody looks at it."""
+
+_MADE: Final = ("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT)
+_CACHES: Final = "__pycache__"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A file of a project.
+
+    Attributes:
+        path: relative to the project.
+        source: where it is.
+        link: where it leads, if it is copied as a symbolic link.
+    """
+
+    path: str
+    source: Path
+    link: str | None = None
+
+
+def entries(directory: Path) -> list[Entry]:
+    """The files of a project that a build sees, sorted.
+
+    A link within the project stays one. One that leads elsewhere in the same git repository is copied as what it leads
+    to; one that leads out is refused, since it could show a setup.py of others any file of this machine.
+
+    Args:
+        directory: of the project, as an absolute path without links.
+
+    Raises:
+        DriverError: PATH_ESCAPES for such a link; PERMISSION.
+    """
+    with reading(directory):
+        repository = next((path for path in (directory, *directory.parents) if (path / GIT).exists()), directory)
+        found = list(_walk(directory, directory, "", repository, ()))
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def digest(found: list[Entry]) -> str:
+    """The digest of the files of a project: their names, modes and contents.
+
+    Raises:
+        DriverError: PERMISSION if one cannot be read.
+    """
+    total = hashlib.sha256()
+    for entry in found:
+        parts = entry.path.split("/")
+        if parts[0] == GIT and (len(parts) == 1 or parts[1] not in _OF_GIT):
+            continue
+        with reading(entry.source):
+            value = entry.link or content_digest(entry.source)
+            mode = 0 if entry.link else entry.source.stat().st_mode & stat.S_IXUSR
+        total.update(f"{entry.path}\0{mode}\0{value}\0".encode(errors="surrogateescape"))
+    return total.hexdigest()
+
+
+def copy(found: list[Entry], target: Path) -> None:
+    """Copy the files of a project into a new directory, where they can be written.
+
+    Raises:
+        OSError: one cannot be read or written.
+    """
+    target.mkdir()
+    for entry in found:
+        path = target / entry.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if entry.link is not None:
+            path.symlink_to(entry.link)
+        else:
+            shutil.copy2(entry.source, path)
+            path.chmod(stat.S_IMODE(path.stat().st_mode) | _OWN_WRITE)
+
+
+def contents(directory: Path) -> dict[str, str]:
+    """The digests of the files below a directory, without what setuptools leaves there; links are left out."""
+    found = {}
+    for parent, names, files in os.walk(directory):
+        inner = os.path.relpath(parent, directory)
+        below = "" if inner == "." else f"{inner}/"
+        names[:] = sorted(name for name in names if name != _CACHES and not _is_made(f"{below}{name}"))
+        for name in files:
+            path = Path(parent, name)
+            if not path.is_symlink() and path.is_file() and not _is_made(f"{below}{name}"):
+                found[f"{below}{name}"] = content_digest(path)
+    return found
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The files that are new or differ, sorted."""
+    return sorted(path for path, value in after.items() if before.get(path) != value)
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _is_made(path: str) -> bool:
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in _MADE)
+
+
+def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
+    table = facts()["copy"]
+    for entry in os.scandir(directory):
+        path = below + entry.name
+        if any(fnmatch.fnmatchcase(path, pattern) for pattern in table["top"]):
+            continue
+        source = Path(entry.path)
+        if entry.is_symlink():
+            yield from _link(root, source, path, repository, entered)
+        elif entry.is_dir(follow_symlinks=False):
+            if path == GIT and _size(source) > table["git-bytes"]:
+                continue
+            if entry.name not in table["names"] and not (source / _ENVIRONMENT).exists():
+                yield from _walk(root, source, f"{path}/", repository, entered)
+        elif entry.is_file(follow_symlinks=False) and path != GIT:
+            yield Entry(path=path, source=source)
+
+
+def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
+    target = os.path.realpath(source)
+    text = os.readlink(source)  # noqa: PTH115  (as it is)
+    if not os.path.exists(target):  # noqa: PTH110  (a link to nothing stays one)
+        yield Entry(path=path, source=source, link=text)
+    elif contains(str(root), target) and not os.path.isabs(text):  # noqa: PTH117
+        yield Entry(path=path, source=source, link=text)
+    elif not contains(str(repository), target):
+        message = f"`{path}` of the project is a link that leads out of it, to {target}"
+        raise error(Code.PATH_ESCAPES, message, help="put the files themselves into the project, or remove the link")
+    elif os.path.isdir(target):  # noqa: PTH112
+        if target in entered or contains(target, str(root)):
+            raise error(Code.PATH_ESCAPES, f"`{path}` of the project is a link to a directory that it is in")
+        yield from _walk(root, Path(target), f"{path}/", repository, (*entered, target))
+    else:
+        yield Entry(path=path, source=Path(target))
+
+
+def _size(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())

@@ -1,0 +1,96 @@
+"""The modules of a record, from what a run has noted: checked, since a setup.py may have written it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py_driver.errors import Code, Diagnostic, DriverError, Span, error
+from py_driver.recording.record import Module
+from py_driver.system.files import is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from py_driver.recording.paths import Paths
+
+_TEXTS = ("cxx_flags", "nvcc_flags", "runtime_library_dirs", "extra_objects", "extra_link_args")
+_KINDS = ("cpp", "cuda")
+_UNKNOWN = "pyproject.toml"
+
+
+def span_of(project: Path, shown: str, place: Sequence[Any] | None) -> Span | None:
+    """A place of a project.
+
+    Args:
+        project: where its files are.
+        shown: its directory, as the user knows it.
+        place: the file, relative to the project, and the line.
+    """
+    if not place:
+        return None
+    file, line = str(place[0]), int(place[1])
+    path = project / file
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if is_file(path) else []
+    text = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+    column = len(text) - len(text.lstrip()) + 1
+    return Span(f"{shown}/{file}", line, column, max(len(text.strip()), 1), text)
+
+
+def modules_of(noted: Sequence[dict[str, Any]], project: Path, shown: str, paths: Paths) -> tuple[Module, ...]:
+    """The modules that a run has noted.
+
+    Args:
+        noted: as the recorder writes them.
+        project: the directory of the project after the run.
+        shown: the project's directory, as the user knows it.
+        paths: of the run.
+
+    Raises:
+        DriverError: FILE_MISSING for a source that is not there; UNSUPPORTED for one that is not of the project.
+    """
+    faults: list[Diagnostic] = []
+    found = []
+    for value in noted:
+        span = span_of(project, shown, value["place"])
+        sources = tuple(paths.relative(source) for source in value["sources"])
+        faults += [
+            fault for source in sources for fault in _source_faults(project, source, str(value["name"]), span)
+        ]
+        script, line = value["place"] or (_UNKNOWN, 0)
+        found.append(
+            Module(
+                name=value["name"],
+                kind=value["kind"] if value["kind"] in _KINDS else _KINDS[0],
+                file=value["file"],
+                script=script,
+                line=line,
+                sources=sources,
+                include_dirs=tuple(paths.relative(path) for path in value["include_dirs"]),
+                define_macros=tuple(
+                    (name, None if text is None else paths.in_text(text)) for name, text in value["define_macros"]
+                ),
+                undef_macros=tuple(value["undef_macros"]),
+                libraries=tuple(value["libraries"]),
+                library_dirs=tuple(paths.relative(path) for path in value["library_dirs"]),
+                limited_api=value["limited_api"],
+                dlink=value["dlink"],
+                **{key: tuple(paths.in_text(text) for text in value[key]) for key in _TEXTS},
+            )
+        )
+    if faults:
+        raise DriverError(faults)
+    names = [module.name for module in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise error(Code.UNSUPPORTED, f"two extension modules have the name `{twice}`", help="give each its own")
+    return tuple(found)
+
+
+def _source_faults(project: Path, source: str, module: str, span: Span | None) -> list[Diagnostic]:
+    if source.startswith(("/", "../")) or ":" in source:
+        message = f"`{source}`, a source of `{module}`, is no file of the project"
+        return [Diagnostic(Code.UNSUPPORTED, message, span, help="copy it into the project")]
+    if is_file(project / source):
+        return []
+    message = f"`{source}`, a source of `{module}`, does not exist"
+    return [Diagnostic(Code.FILE_MISSING, message, span, help="add the file; an archive may have been made without it")]

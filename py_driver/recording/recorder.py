@@ -1,0 +1,342 @@
+"""A project recorded for a configuration: its build run once, confined, and what it would compile written down."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import sysconfig
+import zipfile
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from email.parser import HeaderParser
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.errors import Code, error
+from py_driver.matrix.configurations import spell
+from py_driver.recording import project_copy, sandbox, stand_ins, variables
+from py_driver.recording.build_requirements import chosen, installed, is_stand_in
+from py_driver.recording.build_system import read_build_system
+from py_driver.recording.facts import facts
+from py_driver.recording.failures import Failures
+from py_driver.recording.paths import Paths
+from py_driver.recording.record import FORMAT, RECORD, TREE, WHEEL, Record, read_record
+from py_driver.recording.recorded_modules import modules_of
+from py_driver.resources import resource, resources_below
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import sha256
+from py_driver.system.locks import locked
+from py_driver.system.scratch import scratch, settle
+
+if TYPE_CHECKING:
+    from py_driver.matrix.configurations import Configuration
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.recording.build_system import BuildSystem
+    from py_driver.recording.stand_ins import Torch
+
+RECORDINGS: Final = "recordings"
+"""The directory of the cache."""
+
+_ATTEMPTS: Final = 16
+"""How often a build may ask for another package."""
+
+_EPOCH: Final = "315532800"
+"""1980-01-01: the earliest time that a zip archive has."""
+
+_JOBS: Final = "4"
+_RESULT: Final = "result.json"
+_JOB: Final = "job.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """A recorded project.
+
+    Attributes:
+        record: what it builds.
+        directory: in the cache: `RECORD`, and the directories `WHEEL` and `TREE`.
+    """
+
+    record: Record
+    directory: Path
+
+
+def record_project(
+    directory: Path,
+    configuration: Configuration,
+    arch_list: str,
+    releases: Releases,
+    output: Output,
+    *,
+    limits: dict[str, int] | None = None,
+) -> Recorded:
+    """Record a project for a configuration; out of the cache, if nothing has changed.
+
+    Args:
+        directory: of the project.
+        configuration: of a torch release, with its backend, ABI and CPU.
+        arch_list: the GPU architectures, as TORCH_CUDA_ARCH_LIST has them; empty for the CPU.
+        releases: the matrix and the lock.
+        output: where progress is shown.
+        limits: of the run; those of recording.toml if None.
+
+    Raises:
+        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if it builds otherwise than by setuptools; FILE_MISSING
+            for a source; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
+    """
+    run = _Run(directory, configuration, arch_list, releases, limits)
+    root = cache_root() / RECORDINGS
+    target = root / run.key
+    with storage_errors(target):
+        root.mkdir(parents=True, exist_ok=True)
+        if not (target / RECORD).is_file():
+            with locked(root / f"{run.key}.lock"):
+                if not (target / RECORD).is_file():
+                    with output.task(f"recording {run.shown} for {spell(configuration)}") as task:
+                        run.into(target, output)
+                        task.done("done")
+    with suppress(OSError):  # a cache that nobody may write to
+        (target / RECORD).touch()
+    return Recorded(record=read_record(target / RECORD), directory=target)
+
+
+@cache
+def _version() -> str:
+    """The digest of what decides a recording besides the project: the recorder, and the interpreter."""
+    names = [*(f"stand_in/{name}" for name in resources_below("stand_in")), "recording.toml"]
+    own = sorted(Path(__file__).parent.glob("*.py"))
+    texts = [*(resource(name) for name in names), *(path.read_text(encoding="utf-8") for path in own), sys.version]
+    return sha256("\0".join(texts).encode())
+
+
+class _Run:
+    """A project and a configuration, for which its build runs.
+
+    Attributes:
+        key: the name of its recording in the cache.
+        shown: the project's directory, as the user knows it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        configuration: Configuration,
+        arch_list: str,
+        releases: Releases,
+        limits: dict[str, int] | None,
+    ) -> None:
+        self.shown = str(directory)
+        self._directory = directory.resolve()
+        self._configuration = configuration
+        self._torch: Torch = stand_ins.torch_of(configuration, arch_list, releases)
+        self._limits: dict[str, int] = limits or facts()["limits"]
+        self._system: BuildSystem = read_build_system(self._directory)
+        self._entries = project_copy.entries(self._directory)
+        self._named = {**variables.passed(self._directory), **variables.forced(self._directory)}
+        facts_of_run = [
+            FORMAT,
+            _version(),
+            project_copy.digest(self._entries),
+            spell(configuration),
+            repr(self._torch),
+            repr(self._system),
+            chosen(self._system.requires),
+            sorted(self._named.items()),
+            sandbox.isolation(),
+        ]
+        self.key = sha256(json.dumps(facts_of_run).encode())[:24]
+
+    def into(self, target: Path, output: Output) -> None:
+        """Run the build until it has all that it asks for, and put the recording to its place.
+
+        Raises:
+            DriverError: see `record_project`.
+        """
+        requirements = chosen(self._system.requires)
+        for _ in range(_ATTEMPTS):
+            packages, versions = installed(requirements, output)
+            with scratch(target.parent) as here:
+                wants = self._attempt(here, packages, versions)
+                if not wants:
+                    settle(here / "recording", target)
+                    return
+                requirements = tuple(sorted({*requirements, *wants}))
+        message = f"the build of {self.shown} asks for packages again and again: {', '.join(requirements)}"
+        raise error(Code.SETUP_FAILED, message, help="list what it needs in `requires` of [build-system]")
+
+    def _attempt(self, here: Path, packages: Path, versions: tuple[str, ...]) -> list[str]:
+        """Run the build once.
+
+        Returns:
+            The requirements that it lacks; none if it is recorded.
+        """
+        base = sandbox.inside(here)
+        project, out = here / stand_ins.PROJECT, here / stand_ins.OUT
+        project_copy.copy(self._entries, project)
+        before = project_copy.contents(project)
+        stand_ins.write(here, base, self._torch)
+        (out / WHEEL).mkdir(parents=True)
+        job = {
+            "project": f"{base}/{stand_ins.PROJECT}",
+            "result": f"{base}/{stand_ins.OUT}/{_RESULT}",
+            "wheel": f"{base}/{stand_ins.OUT}/{WHEEL}",
+            "backend": self._system.backend,
+            "backend_path": self._system.backend_path,
+            "cpu": self._configuration.cpu,
+            "answers": stand_ins.answers(self._torch),
+        }
+        (here / _JOB).write_text(json.dumps(job), encoding="utf-8")
+        shown = {
+            name: here / name
+            for name in (stand_ins.STAND_IN, stand_ins.TOOLKIT, stand_ins.PROGRAMS, stand_ins.PYTHON, _JOB)
+        }
+        shown[f"{stand_ins.PYTHON}/{stand_ins.site_packages()}"] = packages
+        shown |= {stand_ins.PROJECT: project, stand_ins.OUT: out}
+        ended = sandbox.run(
+            here,
+            shown,
+            [f"{base}/{stand_ins.PYTHON}/bin/python", "-P", "-m", "setup_recorder", f"{base}/{_JOB}"],
+            self._environment(base),
+            writable=(stand_ins.PROJECT, stand_ins.OUT),
+            limits=self._limits,
+        )
+        failures = Failures(project, self.shown, self._limits)
+        result = _read_result(out / _RESULT)
+        if result is None or ended.how != "exit":
+            raise failures.of_end(ended)
+        if wants := self._wants(result, versions):
+            return wants
+        if "failure" in result:
+            raise failures.of_result(result, ended.output)
+        if "wheel" not in result:
+            raise failures.of_end(ended)
+        paths = Paths(base, packages, self._configuration.family)
+        modules = modules_of(result["modules"], project, self.shown, paths)
+        record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
+        files = project_copy.changed(before, project_copy.contents(project))
+        record = replace(record, modules=modules, files=tuple(files), requirements=versions)
+        _check_wheel(out / WHEEL / record.wheel, record)
+        _write(here / "recording", record, project, out / WHEEL / record.wheel)
+        return []
+
+    def _wants(self, result: dict[str, Any], versions: tuple[str, ...]) -> list[str]:
+        """The requirements that a run named, or whose module it did not find; those that are not there yet."""
+        known = {version.partition("==")[0] for version in versions}
+        needs = [need for need in result.get("needs", []) if not is_stand_in(need)]
+        missing = (result.get("failure") or {}).get("missing") or ""
+        needs += [
+            distribution
+            for module, distribution in facts()["modules"].items()
+            if missing == module and distribution not in known
+        ]
+        return needs
+
+    def _environment(self, base: str) -> dict[str, str]:
+        """The variables of the run."""
+        toolkit = f"{base}/{stand_ins.TOOLKIT}"
+        programs = [f"{base}/{stand_ins.PROGRAMS}", f"{base}/{stand_ins.PYTHON}/bin", "/usr/bin", "/bin"]
+        found = {
+            **self._named,
+            "HOME": f"{base}/home",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "LOGNAME": "builder",
+            "MAX_JOBS": _JOBS,
+            "PATH": ":".join(programs),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONPATH": f"{base}/{stand_ins.STAND_IN}",
+            "SOURCE_DATE_EPOCH": _EPOCH,
+            "TMPDIR": "/tmp" if base == sandbox.INSIDE else f"{base}/tmp",  # noqa: S108  (its own)
+            "USER": "builder",
+        }
+        if self._torch.cuda:
+            names = {"CUDA_HOME": toolkit, "CUDA_PATH": toolkit, "TORCH_CUDA_ARCH_LIST": self._torch.arch_list}
+            found |= {**names, "FORCE_CUDA": "1"}
+        elif self._torch.hip:
+            names = {"ROCM_HOME": toolkit, "ROCM_PATH": toolkit, "PYTORCH_ROCM_ARCH": ";".join(self._torch.archs)}
+            found |= {**names, "FORCE_CUDA": "1"}
+        cpu, machine = self._configuration.cpu or "", sysconfig.get_platform().rpartition("-")[2]
+        if cpu != machine:
+            suffix = str(sysconfig.get_config_var("EXT_SUFFIX")).replace(machine, cpu)
+            found |= {"_PYTHON_HOST_PLATFORM": f"linux-{cpu}", "SETUPTOOLS_EXT_SUFFIX": suffix}
+        return found
+
+    def _record(self, directory: Path, result: dict[str, Any], asked: tuple[str, ...]) -> Record:
+        """The record without its modules."""
+        wheel = Path(str(result["wheel"])).name
+        metadata = _metadata(directory / wheel)
+        return Record(
+            torch=self._configuration.torch or "",
+            backend=self._configuration.backend,
+            cxx_abi=self._configuration.abi or "",
+            cpu=self._configuration.cpu or "",
+            arch_list=result["arch_list"] if self._torch.cuda else self._torch.arch_list,
+            name=metadata["Name"],
+            version=metadata["Version"],
+            wheel=wheel,
+            modules=(),
+            asked=asked,
+        )
+
+
+def replace_base(asked: list[dict[str, Any]], base: str) -> tuple[str, ...]:
+    """What a run wanted, for a record: `nvcc -V: CUDA 13.0`; sorted, without places of this machine."""
+    return tuple(sorted({f"{note['text']}: {note['answer']}".replace(base, sandbox.INSIDE) for note in asked}))
+
+
+def _read_result(path: Path) -> dict[str, Any] | None:
+    """What a run wrote; None if it wrote nothing that can be read."""
+    if path.is_symlink():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _metadata(wheel: Path) -> dict[str, str]:
+    """The name and the version in a wheel's metadata.
+
+    Raises:
+        DriverError: SETUP_FAILED if it is no wheel.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
+            headers = HeaderParser().parsestr(archive.read(name).decode("utf-8"))
+            return {"Name": headers["Name"], "Version": headers["Version"]}
+    except (OSError, ValueError, zipfile.BadZipFile):
+        advice = "its `build_wheel` makes something else"
+        raise error(Code.SETUP_FAILED, f"the build made no wheel: {wheel.name}", help=advice) from None
+
+
+def _check_wheel(wheel: Path, record: Record) -> None:
+    """Fail if a module has no place in the wheel.
+
+    Raises:
+        DriverError: SETUP_FAILED.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    for module in record.modules:
+        if module.file not in names:
+            message = f"the library of `{module.name}`, {module.file}, is not in the wheel that the build makes"
+            raise error(Code.SETUP_FAILED, message, help="its `build_ext` or `bdist_wheel` puts it elsewhere")
+
+
+def _write(target: Path, record: Record, project: Path, wheel: Path) -> None:
+    """Write a recording."""
+    (target / WHEEL).mkdir(parents=True)
+    (target / TREE).mkdir()
+    shutil.copyfile(wheel, target / WHEEL / wheel.name)
+    for name in record.files:
+        path = target / TREE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(project / name, path)
+    (target / RECORD).write_text(record.as_json(), encoding="utf-8")

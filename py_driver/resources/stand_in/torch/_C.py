@@ -1,0 +1,17 @@
+"""The C++ ABI of torch; its extension module has no more of what a setup.py asks for."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from torch._facts import FACTS, lacks
+
+_GLIBCXX_USE_CXX11_ABI: bool = FACTS["cxx11"]
+_PYBIND11_COMPILER_TYPE = "_gcc"
+_PYBIND11_STDLIB = "_libstdcpp"
+_PYBIND11_BUILD_ABI = "_cxxabi1011" if FACTS["cxx11"] else "_cxxabi1002"
+_has_cuda: bool = FACTS["cuda"] is not None or FACTS["hip"] is not None
+
+
+def __getattr__(name: str) -> NoReturn:
+    lacks(__name__, name)

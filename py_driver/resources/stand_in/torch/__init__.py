@@ -1,0 +1,22 @@
+"""A stand-in for torch while a setup.py is recorded: what setup.py files ask of it, and no library."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from torch import __config__, _C, backends, cuda, distributed, mps, utils, version, xpu
+from torch._facts import lacks
+from torch.torch_version import TorchVersion
+
+__version__ = TorchVersion(version.__version__)
+
+__all__ = ["_C", "__config__", "__version__", "backends", "cuda", "distributed", "mps", "utils", "version", "xpu"]
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Whether torch was compiled with the C++11 ABI."""
+    return bool(_C._GLIBCXX_USE_CXX11_ABI)
+
+
+def __getattr__(name: str) -> NoReturn:
+    lacks(__name__, name)
