@@ -43,7 +43,10 @@ def check_extension(ctx, extension, objects, id):
     arguments.add(extension)
     for file in ctx.files._policy:
         arguments.add(_POLICY[file.basename], file)
-    arguments.add("--id", id)
+    if ctx.attr.module:
+        arguments.add("--binding" if ctx.attr.binding else "--module", ctx.attr.module.split(".")[-1])
+    else:
+        arguments.add("--id", id)
     stated = _stated_archs(ctx, objects)
     if stated:
         arguments.add("--metadata-archs", stated)

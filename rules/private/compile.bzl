@@ -100,6 +100,9 @@ def preprocessor_flags(arguments, job, needed, name):
     for library in job.libraries:
         arguments.add_all(library.defines)
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
+    if job.binding:
+        # Before the project's own: it may have a copy of pybind11.
+        arguments.add_all([job.binding.marker], map_each = dirname, before_each = "-I")
     if job.hipified:
         for include in job.includes:
             form = "%s" if include == "." else "%s/" + renamed(include).replace("%", "%%")
@@ -145,7 +148,7 @@ def preprocessor_inputs(job, source, sdk_files, name, needed = None):
 def _own_files(job, source, name):
     """What a source reads that is of no toolchain: of the project and of the rules."""
     direct = [job.hipified] if job.hipified else [job.sources[source]] + job.headers
-    return [job.registration] + direct + ([name] if name else [])
+    return [job.registration] + (job.binding.headers if job.binding else []) + direct + ([name] if name else [])
 
 def packed_inputs(job, source, compilers, name, needed = None):
     """What preprocessing a source reads, with the headers of each toolchain in one file, if they all have one.

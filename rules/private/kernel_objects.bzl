@@ -21,7 +21,10 @@ load(":transitions.bzl", "more_flags", "objects_transition")
 # sight, and others get it alone.
 _OPENMP = "openmp"
 
-_DEPENDS = ["torch", _OPENMP] + LIBRARIES.keys()
+# Headers that bind functions as pybind11's do, without Python. They need torch's.
+_PYBIND = "pybind"
+
+_DEPENDS = ["torch", _OPENMP, _PYBIND] + LIBRARIES.keys()
 
 def _libraries(depends):
     """The targets of what a section depends on besides torch; only those are ever fetched."""
@@ -71,6 +74,8 @@ def _kernel_objects_impl(ctx):
         if flag:
             problem = "`%s` asks for relocatable device code, which the rules do not link" % flag
             fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
+    if _PYBIND in ctx.attr.depends and "torch" not in ctx.attr.depends:
+        fail_with(ctx.label, "depends", "`pybind` without `torch`: functions are bound as ops of torch", "add `torch`")
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
@@ -96,6 +101,10 @@ def _kernel_objects_impl(ctx):
     more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)
     job = struct(
         archs = ctx.attr.archs.get(release, []),
+        binding = struct(
+            headers = ctx.files._binding,
+            marker = ctx.file._binding_marker,
+        ) if _PYBIND in ctx.attr.depends else None,
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
@@ -158,7 +167,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, `python`, `openmp`, `cutlass_3_6`, ... Without torch all its versions of one C++ ABI share the objects.",
+            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... With `pybind` those of our headers that bind functions without Python are found in the place of pybind11's. Without torch all its versions of one C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = True,
@@ -187,6 +196,8 @@ kernel_objects = rule(
             doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, but for `-std`. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
+        "_binding": attr.label_list(default = [Label("//rules/private/include:pybind")]),
+        "_binding_marker": include("pybind/Python.h"),
         "_compile": tool("compile"),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),

@@ -36,6 +36,55 @@ def _python_names(ctx):
         fail_with(ctx.label, "python", "`%s__init__.py` is missing" % root, "add it: `kernels` imports it")
     return names
 
+def _check_module(ctx):
+    """Fails if the attributes of a variant that is a module contradict each other, or those of one that is none do."""
+    module = ctx.attr.module
+    if not module:
+        for attribute in ["binding", "library_suffix"]:
+            if getattr(ctx.attr, attribute):
+                fail_with(ctx.label, attribute, "the variant is no module", "set `module`, or remove it")
+        return
+    for attribute in ["python", "python_root", "tvm_ffi"]:
+        if getattr(ctx.attr, attribute):
+            fail_with(ctx.label, attribute, "a module stands alone in its variant", "remove it, or remove `module`")
+    for part in module.split("."):
+        if not part or part[0].isdigit() or not part.replace("_", "a").isalnum():
+            fail_with(ctx.label, "module", "`%s` is no dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
+    if not ctx.attr.objects:
+        fail_with(ctx.label, "objects", "a module without objects", "name the kernel_objects to link")
+    if ctx.attr.binding == bool(ctx.attr.library_suffix):
+        problem = "a binding is loaded as `lib*.so`" if ctx.attr.binding else "the file of the module has no suffix"
+        help = "remove it" if ctx.attr.binding else "set `.abi3.so` or `.so`, or set `binding`"
+        fail_with(ctx.label, "library_suffix", problem, help)
+
+def _module_files(ctx, extension):
+    """For each file of a variant that is a module its path in the variant directory."""
+    path = ctx.attr.module.replace(".", "/")
+    if not ctx.attr.binding:
+        return {path + ctx.attr.library_suffix: extension}
+    directory, slash, name = path.rpartition("/")
+    library = "lib%s.so" % name
+    code = ctx.actions.declare_file("%s.parts/%s.py" % (ctx.label.name, name))
+    ctx.actions.expand_template(
+        output = code,
+        substitutions = {
+            "@BACKEND@": ctx.attr.backend,
+            "@CXX_ABI@": ctx.attr.cxx_abi,
+            "@LIBRARY@": library,
+            "@MODULE@": ctx.attr.module,
+            "@TORCH@": ctx.attr.torch,
+        },
+        template = ctx.file._binding,
+    )
+    return {path + ".py": code, directory + slash + library: extension}
+
+def _package_files(ctx, extension):
+    """For each file of a variant that is a package its path in the variant directory, but for the extension's."""
+    ops = ctx.actions.declare_file(ctx.label.name + ".parts/_ops.py")
+    own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops if extension else ctx.file._ops_noarch
+    ctx.actions.expand_template(output = ops, substitutions = {}, template = own)
+    return _python_names(ctx) | {"_ops.py": ops}
+
 def _metadata(ctx, objects):
     """What metadata.json says before the build adds to it; which compiler was chosen for C++, if that is not the default."""
     cxx = ctx.attr._cxx[BuildSettingInfo].value
@@ -52,6 +101,7 @@ def _check_platform(ctx):
 
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
+    _check_module(ctx)
     if ctx.attr.objects:
         _check_platform(ctx)
     identity = ctx.attr.id[KernelIdInfo]
@@ -66,14 +116,11 @@ def _kernel_variant_impl(ctx):
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
     extension = link_extension(ctx, objects, identity.objects, openmp, texts, identity.text) if objects else None
-    ops = ctx.actions.declare_file(name + ".parts/_ops.py")
-    own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops if objects else ctx.file._ops_noarch
-    ctx.actions.expand_template(output = ops, substitutions = {}, template = own)
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
 
     directory = ctx.actions.declare_directory(name)
-    files = _python_names(ctx)
+    files = (_module_files if ctx.attr.module else _package_files)(ctx, extension)
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
@@ -85,14 +132,12 @@ def _kernel_variant_impl(ctx):
     for path, file in files.items():
         arguments.add("--file", path)
         arguments.add(file)
-    arguments.add("--file", "_ops.py")
-    arguments.add(ops)
-    if extension:
+    if extension and not ctx.attr.module:
         arguments.add("--library" if ctx.attr.tvm_ffi else "--extension", extension)
     ctx.actions.run(
         executable = ctx.executable._assemble,
         arguments = [arguments],
-        inputs = files.values() + [identity.text, template, ops] + ([extension] if extension else []),
+        inputs = depset(files.values() + [identity.text, template] + ([extension] if extension else [])),
         outputs = [directory],
         mnemonic = "KernelVariant",
         progress_message = "Assembling %{label}",
@@ -125,6 +170,9 @@ kernel_variant = rule(
             mandatory = True,
             doc = "`cpu`, or a version of CUDA or ROCm as in `cu130`, `rocm72`; without an extension also `cuda`, `universal`.",
         ),
+        "binding": attr.bool(
+            doc = "Whether the sources of the module have PYBIND11_MODULE and were compiled with `pybind`: it is made of a Python file and a library without Python, for every Python.",
+        ),
         "cpu": attr.string(
             values = ["", "aarch64"],
             doc = "The CPU that the variant is for; empty for x86_64, or for variants without an extension.",
@@ -138,9 +186,16 @@ kernel_variant = rule(
             providers = [KernelIdInfo],
             doc = "The kernel_id of this kernel for the backend.",
         ),
+        "library_suffix": attr.string(
+            values = ["", ".abi3.so", ".so"],
+            doc = "How the file of a module ends that is no `binding`.",
+        ),
         "metadata": attr.string(
             mandatory = True,
             doc = "metadata.json less `id`, `digest` and `provenance`, which the build adds.",
+        ),
+        "module": attr.string(
+            doc = "The dotted name of an extension module, e.g. `pkg._C`: the variant is that module and metadata.json, without `python`. Empty for a package.",
         ),
         "more_flags": attr.string_list(
             doc = "The name of one of `objects`, and further options for its compilers; they change the id.",
@@ -151,11 +206,9 @@ kernel_variant = rule(
         ),
         "python": attr.label_list(
             allow_files = True,
-            mandatory = True,
             doc = "Python and data files of the package.",
         ),
         "python_root": attr.string(
-            mandatory = True,
             doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
         ),
         "stable_abi": attr.string(
@@ -169,8 +222,10 @@ kernel_variant = rule(
         ),
         "_abi_check": tool("abi_check"),
         "_assemble": tool("assemble"),
+        "_binding": include("_binding.py.template"),
         "_cxx": attr.label(default = "//rules/settings:cxx"),
         "_exports": include("exports.map"),
+        "_exports_binding": include("exports_binding.map"),
         "_exports_tvm_ffi": include("exports_tvm_ffi.map"),
         "_here": attr.label(
             default = "@platforms//cpu:" + CPU,
@@ -192,7 +247,8 @@ kernel_variant = rule(
         "_tvm_ffi": attr.label_list(default = _tvm_ffi_link, allow_files = True),
     },
     toolchains = TOOLCHAINS,
-    doc = """One variant of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json.
+    doc = """One variant of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json; or a module
+of a Python distribution alone.
 
 The target sets the configuration of all it depends on, so it can be built by its name:
 `bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`.""",

@@ -46,7 +46,7 @@ def _torch_libraries(ctx, gpu):
     return torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
 
 def link_extension(ctx, objects, optional, openmp, texts, name):
-    """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi looks up.
+    """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi or a binding looks up.
 
     The types of the project become the library's own: see rules/private/tools/link/object.zig.
 
@@ -71,7 +71,8 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
     if ctx.attr.tvm_ffi:
         libraries, exports = [one for one in ctx.files._tvm_ffi if one.extension == "so"] + runtime, ctx.file._exports_tvm_ffi
     else:
-        libraries, exports = _torch_libraries(ctx, gpu) + runtime, ctx.file._exports
+        libraries = _torch_libraries(ctx, gpu) + runtime
+        exports = ctx.file._exports_binding if ctx.attr.binding else ctx.file._exports
     stubs = [stub for gcc in openmp[:1] for stub in [gcc.openmp.get(ctx.attr.torch, gcc.openmp_oldest)] + gcc.math]
     called = stubs + (gpu.libraries if gpu else [])
     library = ctx.actions.declare_file(ctx.label.name + ".parts/extension.so")

@@ -3,7 +3,7 @@
 //! report, to stderr, where Bazel shows what went wrong.
 //!
 //!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --loading FILE --system FILE --weak FILE
-//!             [--torch-shims FILE] [--json] [--report OUT] [--init NAME | --id ID.txt] [--archs LIST] [--metadata-archs LIST]
+//!             [--torch-shims FILE] [--json] [--report OUT] [--init NAME | --id ID.txt | --module NAME | --binding NAME] [--archs LIST] [--metadata-archs LIST]
 //!             [--linker ZIG] [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
@@ -102,6 +102,9 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.wanted.module = value;
         } else if (common.is(flag, "--id")) {
             options.wanted.module = try common.read(allocator, value);
+        } else if (common.is(flag, "--module") or common.is(flag, "--binding")) {
+            options.wanted.module = value;
+            options.wanted.entry = if (common.is(flag, "--module")) .module else .binding;
         } else if (common.is(flag, "--cpu")) {
             if (!common.is(value, "x86_64") and !common.is(value, "aarch64"))
                 return common.fail("check: --cpu is x86_64 or aarch64, not {s}", .{value});

@@ -26,9 +26,21 @@ pub const Finding = struct {
     context: []const []const u8 = &.{},
 };
 
+/// What a library has to export for whoever loads it.
+pub const Entry = enum {
+    /// The PyInit function of a kernel.
+    kernel,
+    /// The PyInit function of an extension module, or none: torch.ops.load_library loads it.
+    module,
+    /// What the Python file of a binding calls; there is no Python in the library.
+    binding,
+};
+
 /// What a library is checked for, besides what is asked of every library.
 pub const Wanted = struct {
     module: ?[]const u8 = null,
+    /// How the library is loaded.
+    entry: Entry = .kernel,
     /// What it is for: `x86_64` or `aarch64`; any of them if nobody says.
     cpu: ?[]const u8 = null,
     cxx_abi: ?[]const u8 = null,
@@ -159,6 +171,10 @@ pub const Check = struct {
     fn pythonAbi(self: *Check) elf.Error!void {
         for (self.library.symbols) |symbol| {
             if (symbol.defined or !isOfPython(symbol.name)) continue;
+            if (self.wanted.entry == .binding) {
+                try self.add("python-abi", symbol.name, "a symbol of Python, in a binding without Python", .{}, "remove what refers to it");
+                continue;
+            }
             const since = self.policy.python.get(symbol.name) orelse {
                 try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use only the limited API");
                 continue;
@@ -209,8 +225,8 @@ pub const Check = struct {
 
     fn exported(self: *Check) elf.Error!void {
         if (self.wanted.tvm_ffi) return self.exportedToTvmFfi();
-        const prefix = "PyInit_";
-        const help = "hide it: `-fvisibility=hidden` and a version script with `global: PyInit_*; local: *;`";
+        const prefix = if (self.wanted.entry == .binding) "rules_torch_kernels_binding_" else "PyInit_";
+        const help = "hide it: `-fvisibility=hidden`, and a version script that exports the module's function alone";
         var found = false;
         for (self.library.symbols) |symbol| {
             if (!symbol.defined or symbol.binding == std.elf.STB_LOCAL or !symbol.visible) continue;
@@ -220,12 +236,15 @@ pub const Check = struct {
                 found = true;
             } else try self.add("exported-symbol", symbol.name, "exported; other libraries could bind to it", .{}, help);
         }
-        if (!found) try self.add(
+        if (!found and self.wanted.entry != .module) try self.add(
             "init-function",
             try std.fmt.allocPrint(self.allocator, "{s}{s}", .{ prefix, self.wanted.module orelse "*" }),
             "not exported, so Python cannot import the library",
             .{},
-            "end the binding with `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`",
+            if (self.wanted.entry == .binding)
+                "name the module in the source: `PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)`"
+            else
+                "end the binding with `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`",
         );
     }
 

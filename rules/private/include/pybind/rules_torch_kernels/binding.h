@@ -1,0 +1,128 @@
+// PYBIND11_MODULE without Python. The functions of a module become ops of torch when the module's Python file asks for
+// them, in a namespace that no other library has; the file makes Python functions of what it is told (_binding.py.template).
+#pragma once
+#pragma GCC system_header
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <set>
+
+#include "classes.h"
+
+// The id of the kernel, which the build links.
+extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_id[];
+
+namespace rules_torch_kernels {
+namespace binding {
+
+// The namespace for a module of a kernel: `pkg._C` becomes `<id>_pkg___C`.
+inline std::string namespace_of(std::string_view module) {
+  std::string name = rules_torch_kernels_id;
+  name += "_";
+  for (const char c : module) {
+    name += c == '.' ? std::string("__") : std::string(1, c);
+  }
+  return name;
+}
+
+// The name of an op: that of the function, where it is the name of an op for torch too.
+inline std::string op_name(const std::string& scope, const std::string& name) {
+  std::string op = scope.empty() ? name : scope + "_" + name;
+  bool plain = op.substr(0, 2) != "__" && !op.empty() && !(op[0] >= '0' && op[0] <= '9');
+  for (char& c : op) {
+    const bool allowed = c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    c = allowed ? c : '_';
+  }
+  return plain ? op : "op_" + op;
+}
+
+// Registers the functions of a module, and says in JSON what it has.
+inline std::string registered(const char* name, const char* module, void (*define)(pybind11::module_&)) {
+  Definitions definitions;
+  pybind11::module_ root(definitions, "");
+  define(root);
+  // The same library may be loaded from two places: each has its ops.
+  static constexpr const char* mark = "rules_torch_kernels_binding";
+  const std::string base = namespace_of(module);
+  std::string space = base;
+  for (int copy = 2; c10::Dispatcher::singleton().findOp({space + "::" + mark, ""}).has_value(); ++copy) {
+    space = base + "_" + std::to_string(copy);
+  }
+  auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, space, std::nullopt, __FILE__, __LINE__);
+  library->def(c10::FunctionSchema(mark, "", {}, {}));
+  std::set<std::string> taken{mark};
+  std::vector<std::string> functions;
+  for (auto& function : definitions.functions) {
+    const std::string op = op_name(function.scope, function.name);
+    std::string overload;
+    for (int number = 2; !taken.insert(op + "." + overload).second; ++number) {
+      overload = "overload" + std::to_string(number);
+    }
+    library->def(c10::FunctionSchema(op, overload, std::move(function.arguments), std::move(function.results)));
+    const std::string full = overload.empty() ? op : op + "." + overload;
+    library->impl(full.c_str(), torch::CppFunction::makeFromBoxedKernel(std::move(function.kernel)));
+    functions.push_back("{" + joined({function.json, key("op", json_text(op)), key("overload", json_text(overload))}) + "}");
+  }
+  auto next = functions.begin();
+  for (auto& item : definitions.items) {
+    if (item.empty()) {
+      item = *next++;
+    }
+  }
+  // It stays registered: a module is not unloaded.
+  library.release();
+  return "{" +
+      joined({key("name", json_text(name)), key("namespace", json_text(space)), key("doc", json_text(definitions.doc)),
+              key("items", "[" + joined(definitions.items) + "]")}) +
+      "}";
+}
+
+// What the exported function returns: JSON, or `!` and what is wrong.
+inline const char* bound(const char* name, const char* module, void (*define)(pybind11::module_&)) {
+  static std::mutex once;
+  static std::string text;
+  const std::lock_guard<std::mutex> guard(once);
+  if (text.empty()) {
+    try {
+      text = registered(name, module, define);
+    } catch (const c10::Error& problem) {
+      text = std::string("!") + problem.what_without_backtrace();
+    } catch (const std::exception& problem) {
+      text = std::string("!") + problem.what();
+    } catch (...) {
+      text = "!an exception of an unknown type";
+    }
+  }
+  return text.c_str();
+}
+
+}  // namespace binding
+}  // namespace rules_torch_kernels
+
+namespace py = pybind11;
+
+#define RULES_TORCH_KERNELS_BINDING_CONCAT_(A, B) A##B
+#define RULES_TORCH_KERNELS_BINDING_CONCAT(A, B) RULES_TORCH_KERNELS_BINDING_CONCAT_(A, B)
+#define RULES_TORCH_KERNELS_BINDING_STRING_(A) #A
+#define RULES_TORCH_KERNELS_BINDING_STRING(A) RULES_TORCH_KERNELS_BINDING_STRING_(A)
+
+// The name of the exported function has the module's name in it, as that of Python's PyInit function has.
+#define PYBIND11_MODULE(NAME, MODULE, ...)                                                                         \
+  static void RULES_TORCH_KERNELS_BINDING_CONCAT(rules_torch_kernels_define_, NAME)(::pybind11::module_&);         \
+  extern "C" __attribute__((visibility("default"))) const char* RULES_TORCH_KERNELS_BINDING_CONCAT(                \
+      rules_torch_kernels_binding_, NAME)(const char* module) {                                                    \
+    return ::rules_torch_kernels::binding::bound(                                                                  \
+        RULES_TORCH_KERNELS_BINDING_STRING(NAME),                                                                  \
+        module,                                                                                                    \
+        &RULES_TORCH_KERNELS_BINDING_CONCAT(rules_torch_kernels_define_, NAME));                                   \
+  }                                                                                                                \
+  static void RULES_TORCH_KERNELS_BINDING_CONCAT(rules_torch_kernels_define_, NAME)(                               \
+      [[maybe_unused]] ::pybind11::module_ & MODULE)
+
+#define PYBIND11_OVERLOAD_CAST(...) ::pybind11::overload_cast<__VA_ARGS__>
+#define PYBIND11_MAKE_OPAQUE(...) static_assert(false, "not supported without Python: PYBIND11_MAKE_OPAQUE")
+#define PYBIND11_DECLARE_HOLDER_TYPE(...) static_assert(true, "")
+#define PYBIND11_EXPORT __attribute__((visibility("default")))
+#define PYBIND11_NAMESPACE pybind11
+#define PYBIND11_STRINGIFY(A) #A
+#define PYBIND11_TOSTRING(A) PYBIND11_STRINGIFY(A)

@@ -1,0 +1,247 @@
+// A function of the author's as an op of torch: its signature, and the kernel that calls it.
+#pragma once
+#pragma GCC system_header
+
+#include <ATen/core/boxing/BoxedKernel.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+
+#include "containers.h"
+#include "gil.h"
+#include "python_types.h"
+
+namespace rules_torch_kernels {
+namespace binding {
+
+// The signature of what can be called: `R(A...)`.
+template <class F>
+struct Called;
+template <class R, class... A>
+struct Called<R(A...)> {
+  using result = R;
+  using signature = R(A...);
+  static constexpr size_t count = sizeof...(A);
+};
+template <class R, class... A>
+struct Called<R (*)(A...)> : Called<R(A...)> {};
+template <class R, class... A>
+struct Called<R (*)(A...) noexcept> : Called<R(A...)> {};
+template <class R, class C, class... A>
+struct Called<R (C::*)(A...)> : Called<R(A...)> {};
+template <class R, class C, class... A>
+struct Called<R (C::*)(A...) const> : Called<R(A...)> {};
+template <class R, class C, class... A>
+struct Called<R (C::*)(A...) noexcept> : Called<R(A...)> {};
+template <class R, class C, class... A>
+struct Called<R (C::*)(A...) const noexcept> : Called<R(A...)> {};
+
+template <class F, class = void>
+inline constexpr bool is_functor = false;
+template <class F>
+inline constexpr bool is_functor<F, std::void_t<decltype(&F::operator())>> = true;
+
+template <class F, bool = is_functor<F>>
+struct SignatureOf : Called<decltype(&F::operator())> {};
+template <class F>
+struct SignatureOf<F, false> : Called<F> {};
+
+template <class F>
+inline constexpr bool is_function = is_functor<F> || (std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>);
+
+// Why a type is not supported; the first that holds is said.
+template <class T>
+inline constexpr bool is_python = std::is_base_of_v<pybind11::handle, bare<T>>;
+template <class T>
+inline constexpr bool is_pointer = std::is_pointer_v<bare<T>> && !is_supported<T>;
+template <class T>
+inline constexpr bool is_other = !is_supported<T> && !is_python<T> && !is_pointer<T>;
+
+// An argument of a function, counted from 1; 0 is its result. A compiler that reports one of these names NUMBER and T,
+// and then the line of `m.def`.
+template <int NUMBER, class T>
+struct Argument {
+  static constexpr bool ok = is_supported<T>;
+  static_assert(!is_python<T>, "not supported without Python: a Python object (py::object, py::dict, py::array, py::args, ...)");
+  static_assert(!is_pointer<T>, "not supported without Python: a pointer; pass its address as an integer, e.g. `uintptr_t`");
+  static_assert(!is_other<T>, "not supported without Python: this type; there is neither py::class_ nor a conversion for it");
+#define RULES_TORCH_KERNELS_NUMBER(WHICH) \
+  static_assert(ok || NUMBER != WHICH, "not supported without Python: argument " #WHICH " of the function in `m.def`");
+  static_assert(ok || NUMBER != 0, "not supported without Python: the result of the function in `m.def`");
+  RULES_TORCH_KERNELS_NUMBER(1)
+  RULES_TORCH_KERNELS_NUMBER(2)
+  RULES_TORCH_KERNELS_NUMBER(3)
+  RULES_TORCH_KERNELS_NUMBER(4)
+  RULES_TORCH_KERNELS_NUMBER(5)
+  RULES_TORCH_KERNELS_NUMBER(6)
+  RULES_TORCH_KERNELS_NUMBER(7)
+  RULES_TORCH_KERNELS_NUMBER(8)
+  RULES_TORCH_KERNELS_NUMBER(9)
+  RULES_TORCH_KERNELS_NUMBER(10)
+  RULES_TORCH_KERNELS_NUMBER(11)
+  RULES_TORCH_KERNELS_NUMBER(12)
+  RULES_TORCH_KERNELS_NUMBER(13)
+  RULES_TORCH_KERNELS_NUMBER(14)
+  RULES_TORCH_KERNELS_NUMBER(15)
+  RULES_TORCH_KERNELS_NUMBER(16)
+#undef RULES_TORCH_KERNELS_NUMBER
+  static_assert(ok || NUMBER <= 16, "not supported without Python: argument NUMBER of the function in `m.def`");
+};
+
+// What a function is called with, of what is held for an argument of type A.
+template <class A>
+decltype(auto) passed(typename Type<bare<A>>::held& held) {
+  if constexpr (!std::is_same_v<typename Type<bare<A>>::held, bare<A>>) {
+    return Type<bare<A>>::view(held);
+  } else if constexpr (std::is_lvalue_reference_v<A>) {
+    return static_cast<A>(held);
+  } else {
+    return std::move(held);
+  }
+}
+
+template <class R>
+inline constexpr bool is_spread = false;
+template <class First, class Second, class... T>
+inline constexpr bool is_spread<std::tuple<First, Second, T...>> = true;
+template <class First, class Second>
+inline constexpr bool is_spread<std::pair<First, Second>> = true;
+
+// The guards of `py::call_guard`, each made after those before it.
+template <class... Guards>
+struct GuardsOf {};
+template <class First, class... Rest>
+struct GuardsOf<First, Rest...> {
+  First first;
+  GuardsOf<Rest...> rest;
+};
+
+template <class F, class Guards, class Signature>
+class Kernel;
+
+template <class F, class Guards, class R, class... A>
+class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
+ public:
+  explicit Kernel(F function) : function_(std::move(function)) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    call(*stack, std::index_sequence_for<A...>());
+  }
+
+ private:
+  template <size_t... I>
+  void call(torch::jit::Stack& stack, std::index_sequence<I...>) {
+    const size_t first = stack.size() - sizeof...(A);
+    [[maybe_unused]] std::tuple<typename Type<bare<A>>::held...> held{Type<bare<A>>::load(stack[first + I])...};
+    torch::jit::drop(stack, sizeof...(A));
+    Locked locked;
+    if constexpr (std::is_void_v<R>) {
+      [[maybe_unused]] Guards guards;
+      function_(passed<A>(std::get<I>(held))...);
+    } else {
+      store(stack, guarded<I...>(held));
+    }
+  }
+
+  template <size_t... I, class Held>
+  R guarded([[maybe_unused]] Held& held) {
+    [[maybe_unused]] Guards guards;
+    return function_(passed<A>(std::get<I>(held))...);
+  }
+
+  template <class Result>
+  static void store(torch::jit::Stack& stack, Result&& result) {
+    if constexpr (is_spread<bare<R>>) {
+      std::apply([&](const auto&... item) { (stack.push_back(Type<bare<decltype(item)>>::store(item)), ...); }, result);
+    } else {
+      stack.push_back(Type<bare<R>>::store(result));
+    }
+  }
+
+  F function_;
+};
+
+// The schema of a function, and its signature in JSON.
+template <class Signature>
+struct SchemaOf;
+
+template <class R, class... A>
+struct SchemaOf<R(A...)> {
+  static std::vector<std::string> arguments() {
+    return {Type<bare<A>>::describe()...};
+  }
+
+  static std::string result() {
+    if constexpr (std::is_void_v<R>) {
+      return json_text("none");
+    } else {
+      return Type<bare<R>>::describe();
+    }
+  }
+
+  static std::vector<c10::Argument> wired(const std::vector<std::string>& names) {
+    std::vector<c10::Argument> wired;
+    [[maybe_unused]] size_t i = 0;
+    (wired.push_back(argument<A>(names[i++], i)), ...);
+    return wired;
+  }
+
+  static std::vector<c10::Argument> returned() {
+    if constexpr (std::is_void_v<R>) {
+      return {};
+    } else if constexpr (is_spread<bare<R>>) {
+      return spread(static_cast<bare<R>*>(nullptr));
+    } else {
+      return {c10::Argument("", Returned<bare<R>>::wire())};
+    }
+  }
+
+ private:
+  // A tensor that is handed over by reference, and not a constant one, may be written.
+  template <class T>
+  static constexpr bool is_written = std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>> &&
+      (std::is_same_v<bare<T>, at::Tensor> || std::is_same_v<bare<T>, std::optional<at::Tensor>>);
+
+  // Of some types the schema has two: the one that it says, and the one that Python's values are converted to.
+  template <class T>
+  static c10::Argument argument(const std::string& name, size_t number) {
+    std::optional<c10::AliasInfo> alias;
+    if (is_written<T>) {
+      const std::set<std::string> sets{"alias::a" + std::to_string(number)};
+      alias = c10::AliasInfo(true, sets, sets);
+    }
+    const c10::TypePtr type = Type<bare<T>>::wire();
+    return c10::Argument(name, type, type, std::nullopt, std::nullopt, false, std::move(alias));
+  }
+
+  template <class... T>
+  static std::vector<c10::Argument> spread(std::tuple<T...>*) {
+    return {c10::Argument("", Returned<bare<T>>::wire())...};
+  }
+  template <class First, class Second>
+  static std::vector<c10::Argument> spread(std::pair<First, Second>*) {
+    return spread(static_cast<std::tuple<First, Second>*>(nullptr));
+  }
+};
+
+template <class Signature>
+struct Arguments;
+template <class R, class... A>
+struct Arguments<R(A...)> {
+  template <size_t... I>
+  static constexpr bool check(std::index_sequence<I...>) {
+    constexpr bool ok = (Argument<static_cast<int>(I) + 1, A>::ok && ... && true);
+    if constexpr (std::is_void_v<R>) {
+      return ok;
+    } else {
+      return ok && Argument<0, R>::ok;
+    }
+  }
+  static constexpr bool ok() {
+    return check(std::index_sequence_for<A...>());
+  }
+};
+
+}  // namespace binding
+}  // namespace rules_torch_kernels
