@@ -74,8 +74,8 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
 
     Raises:
         DriverError: the archive is damaged (BAD_DIGEST), names a place outside the destination (PATH_ESCAPES), has
-            nothing of what is wanted (NOT_FOUND_UPSTREAM), is larger than allowed (UNSUPPORTED), uses a compression that
-            this machine cannot undo (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
+            nothing of what is wanted (NOT_FOUND_UPSTREAM), has too much (UNSUPPORTED), uses a compression that this
+            machine cannot undo (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
     """
     tree = _Tree(destination, selection or Selection(), entry.basename)
     try:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
-_VERSIONED: Final = re.compile(r"\s*[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\]\s*)?\(?(===|[=~!<>]=|[<>]).*", re.DOTALL | re.ASCII)
-_URL: Final = re.compile(r"\s*[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\]\s*)?@.*", re.DOTALL | re.ASCII)
+_MEANT: Final = re.compile(
+    r"\s*[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\]\s*)?(\(?(===|[=~!<>]=|[<>])|@|\s--hash\b).*", re.DOTALL | re.ASCII
+)
 _HASH: Final = re.compile(r"(?:^|\s)--hash[=\s]\s*(\S+)")
 _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
 _EXACT: Final = ("==", "===")
@@ -44,8 +45,8 @@ class Wanted(NamedTuple):
 
 
 def looks_like_requirement(word: str) -> bool:
-    """Whether a word is meant as a release of the package index: a name with a version, or an address."""
-    return bool(_VERSIONED.fullmatch(word) or _URL.fullmatch(word))
+    """Whether a word is meant as a release of the package index: a name with a version, a digest or an address."""
+    return _MEANT.fullmatch(word) is not None
 
 
 def parse_requirement(text: str, hashes: Iterable[str] = ()) -> Wanted:

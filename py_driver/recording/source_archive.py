@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from py_driver.errors import Code, DriverError, error
 from py_driver.fetch.entry import Entry, parse_entry
 from py_driver.fetch.fetcher import MIRROR_VARIABLE, Fetcher
+from py_driver.fetch.package_index import normalized
 from py_driver.fetch.store import Store
 from py_driver.fetch.transfer import Meter
 from py_driver.fetch.unpacking import Selection, unpack
@@ -94,6 +95,26 @@ def fetch_source(
     directory = _project(_unpacked(root / UNPACKED, archive, entry), entry)
     _remember(root, entry)
     return Source(name=entry.name, version=entry.version, directory=directory, archive=entry)
+
+
+def check_metadata(source: Source, name: str, version: str) -> None:
+    """See that an archive has what its file name says, as pip does.
+
+    Args:
+        source: the archive.
+        name: of the project, as the metadata that setup.py made has it.
+        version: likewise.
+
+    Raises:
+        DriverError: BAD_VALUE if it has something else.
+    """
+    try:
+        is_same = Version(version) == Version(source.version)
+    except InvalidVersion:
+        is_same = False
+    if normalized(name) != source.name or not is_same:
+        message = f"{source.archive.filename} is named {source.archive.label}, and its metadata says {name} {version}"
+        raise error(Code.BAD_VALUE, message, help="get the sources from the project's repository, name the directory")
 
 
 def _remembered(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher) -> Entry | None:
