@@ -85,7 +85,7 @@ class Server:
     def spans(self, path: str) -> list[str]:
         return [asked.span for asked in self.asked if asked.path == path]
 
-    def offer(  # noqa: PLR0913  (how an index may list files)
+    def offer(
         self,
         project: str,
         files: Mapping[str, bytes],

@@ -62,6 +62,6 @@ def test_words_that_are_meant_as_requirements(word: str) -> None:
     assert looks_like_requirement(word)
 
 
-@pytest.mark.parametrize("word", ["relu", "./a", "a/b", "../x==1", "/tmp/a", "a=1", ".", "", "-a==1", "kernels/a==1"])
+@pytest.mark.parametrize("word", ["relu", "./a", "a/b", "../x==1", "a=1", ".", "", "-a==1", "kernels/a==1"])
 def test_words_that_are_directories(word: str) -> None:
     assert not looks_like_requirement(word)

@@ -286,7 +286,7 @@ def test_zip_and_names_with_hyphens(server: Server, fetch: Fetching) -> None:
     ],
     ids=["up", "absolute", "link-up", "link-absolute", "through-link", "large", "many"],
 )
-def test_unsafe_archive(
+def test_unsafe_archive(  # noqa: PLR0913  (fixtures, and two parameters)
     server: Server,
     fetch: Fetching,
     tmp_path: Path,
