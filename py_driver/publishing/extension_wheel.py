@@ -36,7 +36,9 @@ _DATA: Final = ".data"
 _METADATA: Final = "METADATA"
 _WHEEL: Final = "WHEEL"
 _SIGNATURES: Final = ("RECORD.jws", "RECORD.p7s")
-_ANY_PYTHON: Final = "py3-none"
+ANY_PYTHON: Final = "py3-none"
+"""Python and ABI of a wheel whose libraries take nothing from Python."""
+
 _LIBRARY: Final = ".so"
 _OF_PYTHON: Final = ("Py", "_Py")
 """How all symbols begin that an extension takes from Python."""
@@ -222,11 +224,16 @@ def _renamed(name: str, old: str, new: str) -> str:
 def _tag(wheel: ExtensionWheel) -> str:
     """The tag of the libraries: for any Python if none of them takes something from it."""
     libraries = [path for paths in wheel.modules.values() for path in paths.values() if path.name.endswith(_LIBRARY)]
-    python = STABLE_ABI if any(map(_needs_python, libraries)) else _ANY_PYTHON
+    python = STABLE_ABI if any(map(needs_python, libraries)) else ANY_PYTHON
     return f"{python}-{PLATFORM}_{wheel.record.cpu}"
 
 
-def _needs_python(library: Path) -> bool:
+def needs_python(library: Path) -> bool:
+    """Whether a library takes something from Python.
+
+    Args:
+        library: the file.
+    """
     return any(name.startswith(_OF_PYTHON) for name in undefined(library))
 
 
