@@ -1,4 +1,4 @@
-"""`driver abi-check`: checks whether built libraries load wherever they should, beside others."""
+"""`driver abi-check`: checks whether built libraries and wheels load wherever they should, beside others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from py_driver.matrix.backends import BUILT
 from py_driver.matrix.configurations import CPUS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from py_driver.building.abi_check import Checked
     from py_driver.cli import Subparsers
     from py_driver.output import Output
+    from py_driver.publishing.wheel_check import CheckedWheel
 
 
 def _matching(pattern: str, what: str, text: str) -> str:
@@ -43,10 +46,12 @@ def add(subparsers: Subparsers) -> None:
         "abi-check",
         "build/torch213-cxx11-cu130-x86_64-linux",
         "relu_ops.so --torch 2.13 --cxx-abi cxx11 --archs 9.0,12.0+PTX",
-        more="The directory of a variant states the requirements of its libraries. The options override them, and "
-        "state them for other libraries.",
+        more="The directory of a variant, and the metadata of a wheel, state the requirements of their libraries. The "
+        "options override them, and state them for other libraries.",
     )
-    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a library, or a directory of libraries")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", type=Path, help="a library, a wheel, or a directory of them"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--cpu", choices=CPUS, help="the required CPU (default: the CPU of the library)")
     parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch that loads the library, e.g. 2.13")
@@ -69,10 +74,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Check; the exit code.
 
     Raises:
-        DriverError: FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library; all that building the
-            program raises.
+        DriverError: FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library or wheel; all that building
+            the program raises.
     """
     from py_driver.building.abi_check import build_program, check, expectations, find_libraries
+    from py_driver.publishing.wheel_check import find_wheels
 
     flags = {
         "--cpu": args.cpu,
@@ -82,16 +88,24 @@ def run(args: argparse.Namespace, output: Output) -> int:
         "--torch-stable-abi": args.torch_stable_abi,
     }
     chosen = {flag: value for flag, value in flags.items() if value is not None}
-    wanted = {library: {**expectations(library), **chosen} for library in find_libraries(args.paths)}
     if args.archs is not None:
-        for options in wanted.values():
-            options.pop("--metadata-archs", None)
+        chosen["--metadata-archs"] = ""
+    paths, others = find_wheels(args.paths)
+    libraries = {library: expectations(library) for library in (find_libraries(others) if others else ())}
     program = build_program(output)
     releases = releases_of(args)
-    results = [check(program, library, options, releases) for library, options in wanted.items()]
+
+    def judge(library: Path, options: Mapping[str, str]) -> Checked:
+        wanted = {option: value for option, value in {**options, **chosen}.items() if value}
+        return check(program, library, wanted, releases)
+
+    results = [judge(library, options) for library, options in libraries.items()]
     wrong = [diagnostic for diagnostic in (result.diagnostic() for result in results) if diagnostic is not None]
+    wheels = _wheels(paths, judge)
+    wrong += [diagnostic for wheel in wheels for diagnostic in wheel.diagnostics()]
+    results += [library for wheel in wheels for library in wheel.libraries]
     if args.json:
-        libraries = [
+        shown = [
             {
                 "file": str(checked.path),
                 "compliant": not checked.failure and not checked.findings,
@@ -101,13 +115,51 @@ def run(args: argparse.Namespace, output: Output) -> int:
             }
             for checked in results
         ]
-        output.json({"libraries": libraries, "errors": [as_json(diagnostic) for diagnostic in wrong]})
+        output.json(
+            {
+                "libraries": shown,
+                "wheels": [_as_json(wheel) for wheel in wheels],
+                "errors": [as_json(diagnostic) for diagnostic in wrong],
+            }
+        )
         return wrong[0].code.exit_code if wrong else ExitCode.OK
     for result in results:
         _show(result, output)
+    for wheel in wheels:
+        if not wheel.problems:
+            output.data(f"{wheel.path}: its RECORD and its metadata are right; {wheel.described()}")
     if wrong:
         raise DriverError(wrong)
     return ExitCode.OK
+
+
+def _wheels(paths: Sequence[Path], judge: Callable[[Path, Mapping[str, str]], Checked]) -> list[CheckedWheel]:
+    """Check wheels.
+
+    Args:
+        paths: of them.
+        judge: the ABI check of a library, which is to be what some options say.
+    """
+    import tempfile
+
+    from py_driver.publishing.wheel_check import check_wheel
+
+    checked = []
+    for path in paths:
+        with tempfile.TemporaryDirectory() as work:
+            checked.append(check_wheel(path, Path(work), judge))
+    return checked
+
+
+def _as_json(wheel: CheckedWheel) -> dict[str, object]:
+    """A wheel as a value for JSON."""
+    return {
+        "file": str(wheel.path),
+        "torch": wheel.torch,
+        "backend": wheel.backend,
+        "libraries": [str(library.path) for library in wheel.libraries],
+        "problems": list(wheel.problems),
+    }
 
 
 def _show(checked: Checked, output: Output) -> None:

@@ -68,6 +68,10 @@ class Fetcher:
         store: where to (default: the one of this user's cache).
         mirror: directory of archives to search first (default: the environment's, if any).
         settings: which Python package indexes to use (default: ask pip when one is needed).
+
+    Attributes:
+        store: where to.
+        mirror: directory of archives to search first; None if there is none.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class Fetcher:
     ) -> None:
         self.store = Store(cache_root()) if store is None else store
         named = os.environ.get(MIRROR_VARIABLE)
-        self._mirror = Path(named) if mirror is None and named else mirror
+        self.mirror = Path(named) if mirror is None and named else mirror
         self._settings = settings
         self._guard = threading.Lock()
         self._made: tuple[Http, PackageIndex] | None = None
@@ -147,7 +151,7 @@ class Fetcher:
     def _bring(self, entry: Entry, path: Path, meter: Meter, flaw: OriginError) -> Source:
         """Try the origins in their order; what went wrong decides the error. What the store has stays until then."""
         failures = _Failures()
-        if self._mirror is not None and self._from_mirror(self._mirror, entry, path, failures, meter):
+        if self.mirror is not None and self._from_mirror(self.mirror, entry, path, failures, meter):
             return "mirror"
         takers = {
             Origin.PYTHON_INDEX: self._from_index,

@@ -41,12 +41,14 @@ class Link:
         url: where it is (http, https or file).
         sha256: its digest as the index states it, or empty.
         size: its size in bytes as the index states it, or None.
+        yanked: why its release was withdrawn (PEP 592), which may be an empty text; None if it was not.
     """
 
     filename: str
     url: str
     sha256: str = ""
     size: int | None = None
+    yanked: str | None = None
 
     @property
     def local(self) -> Path | None:
@@ -82,6 +84,17 @@ def local_path(location: str) -> Path | None:
 def normalized(project: str) -> str:
     """A project's name as indexes spell it in URLs."""
     return re.sub(r"[-_.]+", "-", project).lower()
+
+
+def names(filename: str, project: str) -> bool:
+    """Whether an archive's name begins with that of a project; in old source archives that may have hyphens.
+
+    Args:
+        filename: of the archive.
+        project: its name, normalized.
+    """
+    parts = filename.split("-")
+    return any(normalized("-".join(parts[:count])) == project for count in range(1, len(parts)))
 
 
 class PackageIndex:
@@ -122,7 +135,7 @@ class PackageIndex:
                 failures.append(failure)
                 continue
             for link in links:
-                if normalized(link.filename.partition("-")[0]) == name and "/" not in link.filename:
+                if names(link.filename, name) and "/" not in link.filename:
                     yield link
 
     def _page(self, location: str, meter: Meter) -> Sequence[Link]:
@@ -176,14 +189,14 @@ def _local_links(path: Path) -> Sequence[Link]:
         raise OriginError(Code.NOT_FOUND_UPSTREAM, f"{path} is not a package index: {wrong}") from wrong
 
 
-def _link(url: str, size: int | None = None) -> Link:
+def _link(url: str, yanked: str | None = None) -> Link:
     address, fragment = urldefrag(url)
     algorithm, _, digest = fragment.partition("=")
     return Link(
         filename=unquote(urlsplit(address).path.rpartition("/")[2]),
         url=address,
         sha256=digest.partition("&")[0].lower() if algorithm == "sha256" else "",
-        size=size,
+        yanked=yanked,
     )
 
 
@@ -193,31 +206,41 @@ def _json_links(body: bytes, base: str) -> Sequence[Link]:
 
 
 def _json_link(file: Mapping[str, Any], base: str) -> Link:
-    name, url, size = file["filename"], file["url"], file.get("size")
+    name, url, size, yanked = file["filename"], file["url"], file.get("size"), file.get("yanked", False)
     sha256 = file.get("hashes", {}).get("sha256", "")
     if not all(isinstance(text, str) for text in (name, url, sha256)):
         raise TypeError("a file's `filename`, `url` or `sha256` is not a string")
     if size is not None and (type(size) is not int or size < 0):
         raise TypeError("a file's `size` is not a number of bytes")
-    return Link(filename=name, url=urldefrag(urljoin(base, url)).url, sha256=sha256.lower(), size=size)
+    if not isinstance(yanked, bool | str):
+        raise TypeError("a file's `yanked` is neither a boolean nor a string")
+    return Link(
+        filename=name,
+        url=urldefrag(urljoin(base, url)).url,
+        sha256=sha256.lower(),
+        size=size,
+        yanked=yanked if isinstance(yanked, str) else "" if yanked else None,
+    )
 
 
 class _Anchors(HTMLParser):
-    """Collects the targets of a page's links."""
+    """Collects the links of a page."""
 
     def __init__(self, base: str) -> None:
         super().__init__()
         self._base = base
-        self.targets: list[str] = []
+        self.links: list[Link] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        target = dict(attrs).get("href")
+        values = dict(attrs)
+        target = values.get("href")
         if not target:
             return
         if tag == "base":
             self._base = urljoin(self._base, target)
         elif tag == "a":
-            self.targets.append(urljoin(self._base, target.strip()))
+            yanked = (values["data-yanked"] or "") if "data-yanked" in values else None
+            self.links.append(_link(urljoin(self._base, target.strip()), yanked))
 
 
 def _html_links(text: str, base: str) -> Sequence[Link]:
@@ -225,4 +248,4 @@ def _html_links(text: str, base: str) -> Sequence[Link]:
     anchors = _Anchors(base)
     anchors.feed(text)
     anchors.close()
-    return [_link(target) for target in anchors.targets]
+    return anchors.links

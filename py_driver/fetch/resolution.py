@@ -48,7 +48,7 @@ def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3
     ]
     if not ranked:
         raise _none(f"no wheel of {name} {version} for {python_tag} on {cpu} Linux was found", failures)
-    return _entry(fetcher, name, version, max(ranked, key=lambda pair: pair[0])[1], meter)
+    return entry_of(fetcher, name, version, max(ranked, key=lambda pair: pair[0])[1], meter)
 
 
 def resolve_sdist(fetcher: Fetcher, name: str, version: str) -> Entry:
@@ -68,7 +68,7 @@ def resolve_sdist(fetcher: Fetcher, name: str, version: str) -> Entry:
     for link in fetcher.index.links(name, meter, failures):
         stem, _, rest = link.filename.rpartition("-")
         if f"{normalized(stem)}-{rest}" == wanted:
-            return _entry(fetcher, name, version, link, meter)
+            return entry_of(fetcher, name, version, link, meter)
     raise _none(f"no source archive of {name} {version} was found", failures)
 
 
@@ -83,8 +83,20 @@ def _none(message: str, failures: Sequence[OriginError]) -> DriverError:
     )
 
 
-def _entry(fetcher: Fetcher, name: str, version: str, link: Link, meter: Meter) -> Entry:
-    """The entry of a whole archive that an index lists."""
+def entry_of(fetcher: Fetcher, name: str, version: str, link: Link, meter: Meter) -> Entry:
+    """The entry of a whole archive that an index lists.
+
+    Args:
+        fetcher: whose indexes list it.
+        name: project.
+        version: of the archive.
+        link: to the archive.
+        meter: counts the bytes of a request for its size.
+
+    Raises:
+        DriverError: the index does not state its size or digest (NOT_FOUND_UPSTREAM), or states what cannot stand in a
+            lock (BAD_VALUE).
+    """
     entry = Entry(
         name=normalized(name),
         version=version,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _AR_MAGIC: Final = b"!<arch>\n"
 _AR_HEADER_BYTES: Final = 60
+_BLOCK: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,11 +37,13 @@ class Selection:
         include: the files and directories wanted, as they are named in the archive; empty for all.
         exclude: those of them that are not wanted.
         strip_prefix: directory taken off the names; members outside it are left out.
+        max_bytes: the most that may be written, as disks count it; None if the archive may be trusted.
     """
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     strip_prefix: str = ""
+    max_bytes: int | None = None
 
     def target(self, name: str) -> str:
         """The name below the destination, or an empty string for a member that is not wanted."""
@@ -71,8 +74,8 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
 
     Raises:
         DriverError: the archive is damaged (BAD_DIGEST), names a place outside the destination (PATH_ESCAPES), has
-            nothing of what is wanted (NOT_FOUND_UPSTREAM), uses a compression that this machine cannot undo
-            (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
+            nothing of what is wanted (NOT_FOUND_UPSTREAM), has too much (UNSUPPORTED), uses a compression that this
+            machine cannot undo (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
     """
     tree = _Tree(destination, selection or Selection(), entry.basename)
     try:
@@ -109,6 +112,7 @@ class _Tree:
         self._archive = archive
         self._directories: set[str] = {""}
         self._links: list[Path] = []
+        self._bytes = 0
 
     def wants(self, name: str) -> bool:
         """Whether a member is wanted; a wanted one with an unsafe name is an error."""
@@ -118,7 +122,9 @@ class _Tree:
         """Write a file."""
         path = self._place(name)
         with path.open("xb") as writer:
-            shutil.copyfileobj(source, writer, 1024 * 1024)
+            while part := source.read(1024 * 1024):
+                self._count(len(part))
+                writer.write(part)
         path.chmod(0o755 if executable else 0o644)
 
     def link(self, name: str, target: str) -> None:
@@ -163,7 +169,15 @@ class _Tree:
         if path.is_symlink() or path.is_file():
             path.unlink()
         self.written += 1
+        self._count(_BLOCK)
         return path
+
+    def _count(self, size: int) -> None:
+        """Count what is written, and refuse more than is allowed."""
+        self._bytes += size
+        if self._selection.max_bytes is not None and self._bytes > self._selection.max_bytes:
+            message = f"{self._archive} has more than {self._selection.max_bytes >> 20} MiB"
+            raise error(Code.UNSUPPORTED, message, help="do not use this archive")
 
     def _escape(self, name: str) -> DriverError:
         return error(

@@ -204,6 +204,20 @@ def defined(library: Path) -> Iterable[str]:
     return names
 
 
+def undefined(library: Path) -> Iterable[str]:
+    """The symbols that such a library takes from others.
+
+    Layout: System V ABI, chapter 4.
+    """
+    names = set()
+    with _mapped(library) as elf:
+        for table, strings in _sections(elf, _SHT_DYNSYM):
+            for name, _, _, section in struct.iter_unpack("<IBBH16x", elf[table]):
+                if not section and name:
+                    names.add(_text(elf, strings + name))
+    return names
+
+
 def soname(library: Path) -> str:
     """The name by which others need such a library; that of the file if it does not say one.
 

@@ -5,14 +5,8 @@ Formats: binary distribution format and core metadata of the Python packaging sp
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
-import os
-import shutil
-import zipfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from py_driver import __version__
 from py_driver.building.variant_dir import BUILD
@@ -22,21 +16,17 @@ from py_driver.matrix.configurations import Configuration, parse
 from py_driver.matrix.toolkits import numbers
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
+from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, STABLE_ABI, write_wheel
 from py_driver.publishing.wheel_loader import PLACE, Backend, Variant
-from py_driver.system.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from py_driver.manifest.model import Manifest
     from py_driver.publishing.release import BuiltVariant, File
 
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-_PLATFORM = "manylinux_2_28"
 _ANY = "py3-none-any"
-_COMPILED = f"cp39-abi3-{_PLATFORM}"
-_ALL = 0o100644
-_RUN = 0o100755
+_COMPILED = f"{STABLE_ABI}-{PLATFORM}"
 
 DISTRIBUTIONS = {"tvm-ffi": "apache-tvm-ffi"}
 """What the package index calls the Python packages of `python-depends` that have another name there.
@@ -123,11 +113,7 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
         f"{info}/WHEEL": _wheel(_tag(configurations), compiled=_compiled(configurations)),
     }
     files |= {name: make_file(name, text) for name, text in texts.items()}
-    record_name = f"{info}/RECORD"
-    files[record_name] = make_file(record_name, _record(files, record_name))
-    with replacing(target) as file:
-        _zip(files, file)
-        os.fchmod(file.fileno(), _ALL & 0o777)
+    write_wheel(files, info, target)
 
 
 def _local(configuration: Configuration) -> str:
@@ -219,34 +205,5 @@ def _requirements(manifest: Manifest, configurations: Sequence[Configuration]) -
 
 def _wheel(tag: str, *, compiled: bool) -> bytes:
     pure = "false" if compiled else "true"
-    lines = ["Wheel-Version: 1.0", f"Generator: rules_torch_kernels ({__version__})", f"Root-Is-Purelib: {pure}"]
+    lines = ["Wheel-Version: 1.0", f"Generator: {GENERATOR}", f"Root-Is-Purelib: {pure}"]
     return ("\n".join([*lines, f"Tag: {tag}"]) + "\n").encode()
-
-
-def _record(files: Mapping[str, File], own: str) -> bytes:
-    """What the wheel says of its files, with its own line last; CSV, since names may have commas and quotes."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerows([name, f"sha256={_digest(file.sha256)}", file.size] for name, file in files.items())
-    rows.writerow([own, "", ""])
-    return text.getvalue().encode()
-
-
-def _digest(sha256: str) -> str:
-    return base64.urlsafe_b64encode(bytes.fromhex(sha256)).rstrip(b"=").decode()
-
-
-def _zip(files: Mapping[str, File], to: IO[bytes]) -> None:
-    """Write a zip archive with nothing of the time in it."""
-    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, file in files.items():
-            entry = zipfile.ZipInfo(name, _FIRST_DAY)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (_RUN if name.endswith(".so") else _ALL) << 16
-            entry.file_size = file.size
-            with archive.open(entry, "w") as part:
-                if isinstance(file.content, bytes):
-                    part.write(file.content)
-                else:
-                    with file.content.open("rb") as source:
-                        shutil.copyfileobj(source, part)

@@ -85,20 +85,40 @@ class Server:
     def spans(self, path: str) -> list[str]:
         return [asked.span for asked in self.asked if asked.path == path]
 
-    def offer(self, project: str, files: Mapping[str, bytes], *, as_json: bool = False, digest: bool = True) -> None:
-        """Put files on the index, with a project page in the form of PEP 691 or 503."""
+    def offer(
+        self,
+        project: str,
+        files: Mapping[str, bytes],
+        *,
+        as_json: bool = False,
+        digest: bool = True,
+        yanked: Mapping[str, str] | None = None,
+    ) -> None:
+        """Put files on the index, with a project page in the form of PEP 691 or 503; some withdrawn, with a reason."""
+        withdrawn = yanked or {}
         for name, body in files.items():
             self.pages[f"/files/{name}"] = Page(body)
         digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
         if as_json:
             listing = [
-                {"filename": n, "url": f"../../files/{n}", "size": len(files[n]), "hashes": {"sha256": d}}
+                {
+                    "filename": n,
+                    "url": f"../../files/{n}",
+                    "size": len(files[n]),
+                    "hashes": {"sha256": d},
+                    "yanked": withdrawn.get(n, False) or n in withdrawn,
+                }
                 for n, d in digests.items()
             ]
             body, kind = json.dumps({"files": listing}).encode(), "application/vnd.pypi.simple.v1+json"
         else:
-            targets = [f"../../files/{n.replace('+', '%2B')}" + f"#sha256={d}" * digest for n, d in digests.items()]
-            anchors = "".join(f'<a href="{html.escape(t)}" data-x="&gt;=3">x</a>\n' for t in targets)
+            targets = {
+                f"../../files/{n.replace('+', '%2B')}" + f"#sha256={d}" * digest: (
+                    f' data-yanked="{html.escape(withdrawn[n])}"' if n in withdrawn else ""
+                )
+                for n, d in digests.items()
+            }
+            anchors = "".join(f'<a href="{html.escape(t)}" data-x="&gt;=3"{y}>x</a>\n' for t, y in targets.items())
             body, kind = f"<!DOCTYPE html><html><body>{anchors}</body></html>".encode(), "text/html"
         self.pages[f"/simple/{project}/"] = Page(body, kind)
 

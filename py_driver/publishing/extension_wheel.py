@@ -1,0 +1,286 @@
+"""The wheel of a project with a setup.py for one configuration: what setup.py made, with the libraries of the build.
+
+Formats: binary distribution format of the Python packaging specifications; SBOM in a wheel PEP 770, CycloneDX 1.6.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from py_driver.errors import Code, error
+from py_driver.fetch.package_index import normalized
+from py_driver.matrix.torch_symbols import undefined
+from py_driver.publishing.provenance import bill_of, package_url
+from py_driver.publishing.release import make_file
+from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, RECORD, STABLE_ABI, write_wheel
+from py_driver.publishing.wheel_metadata import fields, for_torch, local_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from py_driver.fetch.entry import Entry
+    from py_driver.publishing.release import File
+    from py_driver.recording.record import Record
+
+SBOM: Final = "rules_torch_kernels.cdx.json"
+"""The file in the directory `sboms` of a wheel's `.dist-info`."""
+
+_INFO: Final = ".dist-info"
+_DATA: Final = ".data"
+_METADATA: Final = "METADATA"
+_WHEEL: Final = "WHEEL"
+_SIGNATURES: Final = ("RECORD.jws", "RECORD.p7s")
+ANY_PYTHON: Final = "py3-none"
+"""Python and ABI of a wheel whose libraries take nothing from Python."""
+
+_LIBRARY: Final = ".so"
+_OF_PYTHON: Final = ("Py", "_Py")
+"""How all symbols begin that an extension takes from Python."""
+
+_COMPONENTS: Final = 5
+"""The parts of a wheel's file name, without a build number."""
+
+_OLDEST: Final = "cxx98"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtensionWheel:
+    """What a wheel is made of.
+
+    Attributes:
+        record: of setup.py.
+        skeleton: the wheel that setup.py made, with an empty file in the place of each library.
+        modules: what is put in the place of each library, by `Module.file`: files, by their paths in the wheel.
+        source: the source archive of the project, if it is one.
+        archives: all that the libraries were compiled and linked with.
+    """
+
+    record: Record
+    skeleton: Path
+    modules: Mapping[str, Mapping[str, Path]]
+    source: Entry | None = None
+    archives: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Skeleton:
+    """The files of a wheel.
+
+    Attributes:
+        name: its name and version, as its file name has them.
+        stem: the same, as its `.dist-info` directory has them.
+        tags: what its file name says after the version: a build number if there is one, Python, ABI, platform.
+        files: contents, by path; neither RECORD nor a signature of it.
+        executable: the paths of those that are executable.
+    """
+
+    name: str
+    stem: str
+    tags: tuple[str, ...]
+    files: Mapping[str, bytes]
+    executable: frozenset[str]
+
+
+def label_of(record: Record) -> str:
+    """The local part of a wheel's version: `cu130.torch213`."""
+    label = f"{record.backend}.torch{record.torch.replace('.', '')}"
+    return f"{label}.{record.cxx_abi}" if record.cxx_abi == _OLDEST else label
+
+
+def check_skeleton(record: Record, skeleton: Path) -> None:
+    """See whether a wheel can be made, before anything is compiled for it.
+
+    Args:
+        record: of setup.py.
+        skeleton: the wheel that setup.py made.
+
+    Raises:
+        DriverError: UNSUPPORTED if the project does not want this torch, or its wheel has not the libraries of its
+            modules, has copies of them, or symbolic links; FILE_KIND if it is no wheel.
+    """
+    found = _read(skeleton)
+    _check_libraries(record, found)
+    for_torch(found.files[f"{found.stem}{_INFO}/{_METADATA}"], label_of(record), record.torch)
+
+
+def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
+    """Write the wheel of a configuration; the same parts give the same bytes.
+
+    Without modules it is the wheel that setup.py made, as it fits every torch.
+
+    Args:
+        wheel: what it is made of.
+        directory: where to; it exists.
+
+    Returns:
+        The file.
+
+    Raises:
+        DriverError: see `check_skeleton`; DUPLICATE_FILE if two files of the wheel have the same path.
+        OSError: it cannot be written.
+    """
+    skeleton = _read(wheel.skeleton)
+    _check_libraries(wheel.record, skeleton)
+    info = f"{skeleton.stem}{_INFO}"
+    files = {path: make_file(path, content) for path, content in skeleton.files.items()}
+    executable, name, tags = skeleton.executable, skeleton.name, skeleton.tags
+    if wheel.record.modules:
+        label = label_of(wheel.record)
+        name, stem = local_version(skeleton.name, label), local_version(skeleton.stem, label)
+        tags = (*skeleton.tags[:-3], *_tag(wheel).split("-"))
+        metadata = for_torch(skeleton.files[f"{info}/{_METADATA}"], label, wheel.record.torch)
+        texts = {
+            f"{info}/{_METADATA}": metadata,
+            f"{info}/{_WHEEL}": _wheel(tags),
+            f"{info}/sboms/{SBOM}": _sbom(wheel, metadata),
+        }
+        files = _with_libraries(files, wheel)
+        files |= {path: make_file(path, content) for path, content in texts.items()}
+        files = {_renamed(path, skeleton.stem, stem): file for path, file in files.items()}
+        executable = frozenset(_renamed(path, skeleton.stem, stem) for path in executable)
+        info = f"{stem}{_INFO}"
+    ordered = {path: files[path] for path in sorted(files, key=lambda path: (path.startswith(f"{info}/"), path))}
+    target = directory / f"{'-'.join((name, *tags))}.whl"
+    write_wheel(ordered, info, target, executable)
+    return target
+
+
+def _read(path: Path) -> _Skeleton:
+    """Read the wheel that setup.py made.
+
+    Raises:
+        DriverError: FILE_KIND if it is none; UNSUPPORTED if it has links.
+    """
+    parts = tuple(path.name.removesuffix(".whl").split("-"))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            contents = {member.filename: archive.read(member) for member in members}
+    except (OSError, zipfile.BadZipFile) as wrong:
+        raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {wrong}") from None
+    stems = {top.removesuffix(_INFO) for name in contents if (top := name.partition("/")[0]).endswith(_INFO)}
+    if len(parts) < _COMPONENTS or len(stems) != 1 or f"{(stem := min(stems))}{_INFO}/{_METADATA}" not in contents:
+        raise error(Code.FILE_KIND, f"{path} is not a wheel: it has no {_INFO} directory of its own")
+    modes = {member.filename: member.external_attr >> 16 for member in members}
+    if links := sorted(name for name, mode in modes.items() if stat.S_ISLNK(mode)):
+        raise error(Code.UNSUPPORTED, f"the wheel of setup.py has symbolic links: {', '.join(links)}")
+    dropped = {f"{stem}{_INFO}/{name}" for name in (RECORD, *_SIGNATURES)}
+    return _Skeleton(
+        name="-".join(parts[:2]),
+        stem=stem,
+        tags=parts[2:],
+        files={name: content for name, content in contents.items() if name not in dropped},
+        executable=frozenset(name for name, mode in modes.items() if mode & 0o111),
+    )
+
+
+def _check_libraries(record: Record, skeleton: _Skeleton) -> None:
+    """See that the only empty libraries are those of the modules, which the build makes.
+
+    Raises:
+        DriverError: UNSUPPORTED.
+    """
+    wanted = {module.file: module.name for module in record.modules}
+    for file, name in wanted.items():
+        if file not in skeleton.files:
+            advice = "let setup.py put the library there, as `build_ext` does"
+            raise error(Code.UNSUPPORTED, f"the wheel of setup.py has no {file}, the library of `{name}`", help=advice)
+    for file, content in skeleton.files.items():
+        if not content and file.endswith(_LIBRARY) and file not in wanted:
+            advice = "list it in `ext_modules`, and do not copy libraries after `build_ext`"
+            message = f"{file} in the wheel of setup.py is not the library of a module, and nothing builds it"
+            raise error(Code.UNSUPPORTED, message, help=advice)
+
+
+def _with_libraries(files: Mapping[str, File], wheel: ExtensionWheel) -> dict[str, File]:
+    """The files of a wheel, with what was built in the place of the empty libraries.
+
+    Raises:
+        DriverError: DUPLICATE_FILE.
+    """
+    replaced = {module.file for module in wheel.record.modules}
+    found = {name: file for name, file in files.items() if name not in replaced}
+    for module in wheel.record.modules:
+        for name, path in wheel.modules[module.file].items():
+            if name in found:
+                message = f"the build makes {name} for the module `{module.name}`, and the project has that file"
+                raise error(Code.DUPLICATE_FILE, message, help="rename the file")
+            found[name] = make_file(name, path)
+    return found
+
+
+def _renamed(name: str, old: str, new: str) -> str:
+    """A path in the wheel once the version has changed: that is in the names of two directories."""
+    top, _, rest = name.partition("/")
+    return f"{new}{top.removeprefix(old)}/{rest}" if top in {f"{old}{_INFO}", f"{old}{_DATA}"} else name
+
+
+def _tag(wheel: ExtensionWheel) -> str:
+    """The tag of the libraries: for any Python if none of them takes something from it."""
+    libraries = [path for paths in wheel.modules.values() for path in paths.values() if path.name.endswith(_LIBRARY)]
+    python = STABLE_ABI if any(map(needs_python, libraries)) else ANY_PYTHON
+    return f"{python}-{PLATFORM}_{wheel.record.cpu}"
+
+
+def needs_python(library: Path) -> bool:
+    """Whether a library takes something from Python.
+
+    Args:
+        library: the file.
+    """
+    return any(name.startswith(_OF_PYTHON) for name in undefined(library))
+
+
+def _wheel(tags: Sequence[str]) -> bytes:
+    lines = ["Wheel-Version: 1.0", f"Generator: {GENERATOR}", "Root-Is-Purelib: false"]
+    lines += [f"Build: {number}" for number in tags[:-3]]
+    return ("\n".join([*lines, f"Tag: {'-'.join(tags[-3:])}"]) + "\n").encode()
+
+
+def _sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
+    """What the wheel was made from: its sources, the tools that ran setup.py, and what compiled the libraries."""
+    values = {field.name: field.value for field in fields(metadata)}
+    url = _package_url(values["name"], values["version"])
+    subject: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": url,
+        "name": values["name"],
+        "version": values["version"],
+        "purl": url,
+    }
+    if expression := values.get("license-expression"):
+        subject["licenses"] = [{"expression": expression}]
+    elif license_name := values.get("license"):
+        subject["licenses"] = [{"license": {"name": license_name}}]
+    if wheel.source is not None:
+        ancestor = {
+            "type": "library",
+            "name": wheel.source.name,
+            "version": wheel.source.version,
+            "purl": package_url(wheel.source),
+            "hashes": [{"alg": "SHA-256", "content": wheel.source.sha256}],
+        }
+        subject["pedigree"] = {"ancestors": [ancestor]}
+    bill = bill_of(subject, wheel.archives)
+    tools = list(_tools(wheel.record.requirements))
+    bill["components"] += tools
+    bill["dependencies"][0]["dependsOn"] += [tool["bom-ref"] for tool in tools]
+    return (json.dumps(bill, indent=2) + "\n").encode()
+
+
+def _tools(requirements: Iterable[str]) -> Iterable[dict[str, Any]]:
+    """The components of what ran setup.py, such as `setuptools==80.9.0`."""
+    for requirement in sorted(set(requirements)):
+        name, _, version = requirement.partition("==")
+        url = _package_url(name, version)
+        yield {"type": "library", "bom-ref": url, "name": name, "version": version, "scope": "excluded", "purl": url}
+
+
+def _package_url(name: str, version: str) -> str:
+    return f"pkg:pypi/{normalized(name)}@{quote(version, safe='')}"

@@ -1,0 +1,154 @@
+"""The METADATA of a wheel, changed for one torch and backend: all other bytes stay.
+
+Formats: core metadata, version specifiers and dependency specifiers of the Python packaging specifications.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packaging.specifiers import Specifier
+
+_TORCH: Final = "torch"
+_REQUIRES: Final = "requires-dist"
+_VERSION: Final = "version"
+_PATCHES: Final = 64
+"""How many patch releases of a torch are tried: more than there will be."""
+
+_FIELD: Final = re.compile(rb"(?P<name>[A-Za-z][A-Za-z0-9-]*):[ \t]*(?P<value>[^\r\n]*(?:\r?\n[ \t][^\r\n]*)*)")
+
+
+class Field(NamedTuple):
+    """A field of METADATA.
+
+    Attributes:
+        name: in lower case.
+        value: on one line.
+        text: its bytes, without the line break after it.
+    """
+
+    name: str
+    value: str
+    text: bytes
+
+
+def fields(metadata: bytes) -> Iterator[Field]:
+    """The fields of METADATA, in their order; what is no field has no name.
+
+    Args:
+        metadata: its bytes.
+    """
+    for text in re.split(rb"\r?\n(?![ \t])", _head(metadata)):
+        found = _FIELD.match(text)
+        value = found["value"].decode("utf-8", "surrogateescape") if found else ""
+        yield Field(found["name"].decode().lower() if found else "", re.sub(r"\s*\n\s*", " ", value).strip(), text)
+
+
+def _head(metadata: bytes) -> bytes:
+    """The part before the description, without the line break at its end."""
+    return re.split(rb"\r?\n(?=\r?\n|\Z)", metadata, maxsplit=1)[0]
+
+
+def local_version(version: str, label: str) -> str:
+    """A version with a label in its local part, after what the project has there (PEP 440).
+
+    Args:
+        version: of the project.
+        label: such as `cu130.torch213`.
+    """
+    return f"{version}{'.' if '+' in version else '+'}{label}"
+
+
+def for_torch(metadata: bytes, label: str, torch: str) -> bytes:
+    """METADATA of a wheel for one torch: its version has a label, and it requires this torch.
+
+    Args:
+        metadata: as the project has it.
+        label: see `local_version`.
+        torch: the release, e.g. `2.13`.
+
+    Raises:
+        DriverError: UNSUPPORTED if the project does not want this torch.
+    """
+    head = _head(metadata)
+    end = b"\r\n" if b"\r\n" in head else b"\n"
+    lines: list[bytes] = []
+    last = 0
+    is_required = False
+    for field in fields(metadata):
+        text = field.text
+        if field.name == _VERSION:
+            text = _written(field, local_version(field.value, label))
+        elif field.name == _REQUIRES and (narrowed := narrow(field.value, torch)) is not None:
+            text = _written(field, narrowed)
+            if text in lines:
+                continue
+            is_required = True
+        lines.append(text)
+        if field.name == _REQUIRES:
+            last = len(lines)
+    if not is_required:
+        lines.insert(last or len(lines), f"Requires-Dist: {_TORCH}=={torch}.*".encode())
+    return end.join(lines) + metadata[len(head) :]
+
+
+def _written(field: Field, value: str) -> bytes:
+    """A field with another value."""
+    name = field.text[: field.text.index(b":")]
+    return name + b": " + value.encode("utf-8", "surrogateescape")
+
+
+def narrow(requirement: str, torch: str) -> str | None:
+    """A requirement of torch for one release of it; None if it is of something else, or only under a condition.
+
+    What the project says of patch releases stays: `torch>=2.1,!=2.13.1` becomes `torch!=2.13.1,==2.13.*`.
+
+    Args:
+        requirement: as METADATA has it.
+        torch: the release, e.g. `2.13`.
+
+    Raises:
+        DriverError: UNSUPPORTED if no version of the release satisfies it.
+    """
+    try:
+        wanted = Requirement(requirement)
+    except InvalidRequirement:
+        return None
+    if canonicalize_name(wanted.name) != _TORCH or wanted.marker or wanted.url:
+        return None
+    releases = [*(Version(f"{torch}.{patch}") for patch in range(_PATCHES)), *_named(wanted.specifier, torch)]
+    if not any(wanted.specifier.contains(release, prereleases=True) for release in releases):
+        message = f"the project requires `{requirement}`, which torch {torch} is not"
+        raise error(Code.UNSUPPORTED, message, help="choose another torch with --torch, or change that requirement")
+    kept = [
+        part for part in wanted.specifier if not all(part.contains(release, prereleases=True) for release in releases)
+    ]
+    wanted.specifier = SpecifierSet(",".join([f"=={torch}.*", *map(str, kept)]))
+    return str(wanted)
+
+
+def _named(specifier: SpecifierSet, torch: str) -> Iterator[Version]:
+    """The versions of a release that a specifier names: a local version is none of the plain ones."""
+    release = tuple(map(int, torch.split(".")))
+    for part in specifier:
+        version = _version_of(part)
+        if version is not None and version.release[: len(release)] == release:
+            yield version
+
+
+def _version_of(part: Specifier) -> Version | None:
+    try:
+        return Version(part.version)
+    except InvalidVersion:
+        return None

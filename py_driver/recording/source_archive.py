@@ -1,0 +1,258 @@
+"""Source archives of the package index: looked up, fetched and unpacked once, and from then on the same bytes.
+
+What was fetched is remembered by its SHA-256, so a release whose archive is replaced on the index is an error. It needs
+no network again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from packaging.version import InvalidVersion, Version
+
+from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.entry import Entry, parse_entry
+from py_driver.fetch.fetcher import MIRROR_VARIABLE, Fetcher
+from py_driver.fetch.package_index import normalized
+from py_driver.fetch.store import Store
+from py_driver.fetch.transfer import Meter
+from py_driver.fetch.unpacking import Selection, unpack
+from py_driver.recording.releases import Candidate, find
+from py_driver.recording.requirement import parse_requirement
+from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.files import is_file, write
+from py_driver.system.scratch import scratch, settle, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from py_driver.output import Output
+    from py_driver.recording.requirement import Wanted
+
+PLACE: Final = "sources"
+"""The directory of the cache that has the archives, their pins, and what was unpacked of them."""
+
+UNPACKED: Final = "unpacked"
+"""The directory, in `PLACE`, of unpacked archives, each in a directory with the name of its SHA-256."""
+
+_PINS: Final = "pins"
+_TREE: Final = "tree"
+_MOST_BYTES: Final = 16 << 30
+_BUILDS: Final = ("setup.py", "pyproject.toml")
+_MEGABYTE: Final = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """An unpacked source archive.
+
+    Attributes:
+        name: of the project, as indexes spell it.
+        version: of the release.
+        directory: with its setup.py or pyproject.toml; nobody may write there.
+        archive: file name, size and SHA-256.
+    """
+
+    name: str
+    version: str
+    directory: Path
+    archive: Entry
+
+    @property
+    def requirement(self) -> str:
+        """What names these very bytes, for the driver and for pip: `NAME==VERSION --hash=sha256:...`."""
+        return f"{self.name}=={self.version} --hash=sha256:{self.archive.sha256}"
+
+
+def fetch_source(
+    requirement: str, output: Output, *, hashes: Iterable[str] = (), fetcher: Fetcher | None = None
+) -> Source:
+    """The sources of a release, fetched unless they are there.
+
+    Args:
+        requirement: `NAME` for the newest release, `NAME==VERSION`, `NAME>=VERSION`; see `parse_requirement`.
+        output: where progress is shown, and what a user should know of the release.
+        hashes: `sha256:...` that the archive may have, besides those in `requirement`.
+        fetcher: which indexes to ask (default: those of pip), and the store for the archive.
+
+    Raises:
+        DriverError: USAGE or UNSUPPORTED for the requirement; NOT_FOUND_UPSTREAM if no index has such a release, or
+            none with a source archive; NO_NETWORK; SET_UP; BAD_DIGEST if the archive is not the one that is demanded,
+            or that was fetched before; FILE_MISSING if it has nothing to build; PATH_ESCAPES or UNSUPPORTED if it is
+            unsafe to unpack; NO_SPACE or PERMISSION.
+    """
+    wanted = parse_requirement(requirement, hashes)
+    root = cache_root() / PLACE
+    fetcher = Fetcher(Store(root)) if fetcher is None else fetcher
+    pins = {Version(pin.version): pin for pin in _pins(root, wanted.name)}
+    entry = _remembered(wanted, pins, fetcher) or _looked_up(wanted, pins, fetcher, output)
+    archive = _fetched(entry, fetcher, output)
+    directory = _project(_unpacked(root / UNPACKED, archive, entry), entry)
+    _remember(root, entry)
+    return Source(name=entry.name, version=entry.version, directory=directory, archive=entry)
+
+
+def check_metadata(source: Source, name: str, version: str) -> None:
+    """See that an archive has what its file name says, as pip does.
+
+    Args:
+        source: the archive.
+        name: of the project, as the metadata that setup.py made has it.
+        version: likewise.
+
+    Raises:
+        DriverError: BAD_VALUE if it has something else.
+    """
+    try:
+        is_same = Version(version) == Version(source.version)
+    except InvalidVersion:
+        is_same = False
+    if normalized(name) != source.name or not is_same:
+        message = f"{source.archive.filename} is named {source.archive.label}, and its metadata says {name} {version}"
+        raise error(Code.BAD_VALUE, message, help="get the sources from the project's repository, name the directory")
+
+
+def _remembered(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher) -> Entry | None:
+    """The archive of the very release that is wanted, if it was fetched before and is there."""
+    if not wanted.exact:
+        return None
+    found = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
+    return next((entry for entry in found if fetcher.store.has(entry)), None)
+
+
+def _looked_up(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher, output: Output) -> Entry:
+    """The archive that the index has of the newest release that fits.
+
+    Without a network, it is that of the newest release that was fetched before.
+    """
+    try:
+        candidate = find(wanted, fetcher)
+    except DriverError as failure:
+        there = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
+        entry = next((entry for entry in there if fetcher.store.has(entry)), None)
+        if failure.diagnostics[0].code is not Code.NO_NETWORK or entry is None:
+            raise
+        output.warn(f"{failure.diagnostics[0].message}; {entry.label} is used, which was fetched before")
+        return entry
+    _say(candidate, output)
+    entry = candidate.entry
+    if not _allows(wanted, entry):
+        demanded = " or ".join(f"sha256:{digest}" for digest in sorted(wanted.hashes))
+        message = f"{entry.filename} on the package index has sha256:{entry.sha256}, and {demanded} is demanded"
+        advice = f"find out why; if you have that archive, name its directory in {MIRROR_VARIABLE}"
+        raise error(Code.BAD_DIGEST, message, help=advice)
+    pin = pins.get(Version(entry.version))
+    if pin and pin.sha256 != entry.sha256 and not wanted.hashes:
+        message = (
+            f"{entry.filename} on the package index is not the archive that was fetched before: it has "
+            f"sha256:{entry.sha256}, and had sha256:{pin.sha256}"
+        )
+        advice = f"find out why; to build from the new one, demand it: --hash=sha256:{entry.sha256}"
+        raise error(Code.BAD_DIGEST, message, help=advice)
+    return entry
+
+
+def _fitting(wanted: Wanted, versions: Iterable[Version]) -> list[Version]:
+    """The versions that fit, the newest first."""
+    return sorted(wanted.specifier.filter(versions), reverse=True)
+
+
+def _allows(wanted: Wanted, entry: Entry) -> bool:
+    return not wanted.hashes or entry.sha256 in wanted.hashes
+
+
+def _say(candidate: Candidate, output: Output) -> None:
+    """Say what a user should know of a release."""
+    if candidate.yanked is not None:
+        reason = f": {candidate.yanked}" if candidate.yanked else ""
+        output.warn(f"{candidate.entry.label} was withdrawn by its authors{reason}")
+    if candidate.newer:
+        output.warn(f"{candidate.newer} has no source archive; {candidate.entry.label} is the newest that has")
+
+
+def _fetched(entry: Entry, fetcher: Fetcher, output: Output) -> Path:
+    """The archive of an entry, brought into the store if it is not there as it was."""
+    if fetcher.store.has(entry):
+        return fetcher.fetch(entry).path
+    with output.task(f"fetching {entry.filename}") as task:
+        received = 0
+
+        def report(count: int) -> None:
+            nonlocal received
+            received += count
+            task.update(f"{received / _MEGABYTE:.1f} of {entry.size / _MEGABYTE:.1f} MB")
+
+        fetched = fetcher.fetch(entry, Meter(report=report))
+        task.done(f"{entry.size / _MEGABYTE:.1f} MB, sha256:{entry.sha256}")
+    return fetched.path
+
+
+def _unpacked(parent: Path, archive: Path, entry: Entry) -> Path:
+    """The directory of an unpacked archive, which only ever is there whole."""
+    target = parent / entry.sha256
+    if target.is_dir():
+        return target
+    with storage_errors(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        sweep(parent)
+        with scratch(parent) as work:
+            fresh = work / _TREE
+            unpack(archive, entry, fresh, Selection(max_bytes=_MOST_BYTES))
+            _protect(fresh)
+            settle(fresh, target)
+    return target
+
+
+def _protect(directory: Path) -> None:
+    """Let nobody write in a directory, but remove it."""
+    for parent, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            path = os.path.join(parent, name)  # noqa: PTH118  (os.walk's own strings, of thousands of files)
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISLNK(mode):
+                os.chmod(path, stat.S_IMODE(mode) & ~0o222)  # noqa: PTH101  (likewise)
+
+
+def _project(directory: Path, entry: Entry) -> Path:
+    """The directory with what builds the project: the only one at the top of the archive, or the archive's own.
+
+    Raises:
+        DriverError: FILE_MISSING if nothing does.
+    """
+    below = sorted(path for path in directory.iterdir() if path.is_dir())
+    for path in (*below, directory):
+        if (len(below) == 1 or path == directory) and any(is_file(path / name) for name in _BUILDS):
+            return path
+    message = f"{entry.filename} has neither a setup.py nor a pyproject.toml at its top"
+    raise error(Code.FILE_MISSING, message, help="get the sources from the project's repository, name the directory")
+
+
+def _pin_of(root: Path, name: str, version: str) -> Path:
+    return root / _PINS / name / f"{version}.json"
+
+
+def _pins(root: Path, name: str) -> Iterator[Entry]:
+    """The archives of a project that were fetched before; what cannot be read is none."""
+    directory = root / _PINS / name
+    for path in sorted(directory.glob("*.json")) if directory.is_dir() else ():
+        try:
+            entry = parse_entry(json.loads(path.read_text(encoding="utf-8")))
+            Version(entry.version)
+        except (OSError, ValueError, InvalidVersion, DriverError):
+            continue
+        yield entry
+
+
+def _remember(root: Path, entry: Entry) -> None:
+    """Pin the archive of a release."""
+    path, content = _pin_of(root, entry.name, entry.version), f"{json.dumps(entry.to_json(), indent=2)}\n".encode()
+    if is_file(path) and path.read_bytes() == content:
+        return
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, content)
