@@ -12,7 +12,7 @@ from py_driver.building.selection import choose, other_openmp
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.headers import ProjectTree
-from py_driver.extensions.plan import Recorded, plan_extensions
+from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.backends import arch_order
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.plan.metadata import METADATA
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.recording.record import Record
-    from py_driver.recording.recorder import Recording
+    from py_driver.recording.recorder import Recorded
 
 FAMILIES: Final = ("cpu", "cuda")
 """The backends that a setup.py is recorded for."""
@@ -53,7 +53,7 @@ class Configured:
     """
 
     variant: Variant
-    recording: Recording
+    recording: Recorded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,10 +242,10 @@ def _arch_list(configuration: Configuration, matrix: Matrix, archs: Sequence[str
 def _alike(configured: Iterable[Configured]) -> list[list[Configured]]:
     """Configurations whose generated files are equal: one Bazel package can hold them."""
     found: dict[tuple[tuple[str, bytes], ...], list[Configured]] = {}
-    for one in configured:
-        recording = one.recording
+    for part in configured:
+        recording = part.recording
         key = tuple((name, (recording.tree / name).read_bytes()) for name in recording.record.files)
-        found.setdefault(key, []).append(one)
+        found.setdefault(key, []).append(part)
     return [*found.values()]
 
 
@@ -264,7 +264,9 @@ def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, arc
             yield from (os.path.relpath(os.path.join(path, file), directory) for file in files)  # noqa: PTH118
 
     records = [
-        Recorded(configuration=one.variant.configuration, default=one.variant.default, record=one.recording.record)
+        ConfigurationRecord(
+            configuration=one.variant.configuration, default=one.variant.default, record=one.recording.record
+        )
         for one in configured
     ]
     plan = plan_extensions(records, ProjectTree(path_of, all_files), matrix, _spans(directory, records))
@@ -272,7 +274,7 @@ def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, arc
     return narrowed(plan, archs) if archs else plan
 
 
-def _spans(directory: Path, records: Iterable[Recorded]) -> dict[str, Span]:
+def _spans(directory: Path, records: Iterable[ConfigurationRecord]) -> dict[str, Span]:
     """The call in a file of the project that created each module; under "" the beginning of the first script."""
     script = next((name for name in SCRIPTS if is_file(directory / name)), SCRIPTS[0])
     spans = {"": _span(directory, script, 1)}

@@ -113,20 +113,21 @@ def add_how(parser: Parser) -> None:
     )
 
 
-def add_arguments(parser: Parser, *, several: bool = False) -> None:
+def add_arguments(parser: Parser, default: str = "all default variants", *, several: bool = False) -> None:
     """Add the arguments of commands that build into build/.
 
     Args:
         parser: of the command.
+        default: the variants if none are named, in words.
         several: whether it takes several projects.
     """
-    add_choice(parser, several=several)
+    add_choice(parser, default, several=several)
     parser.group("select").add_argument(
         "--archs",
         metavar="LIST",
         type=archs_of,
         help="build device code only for these GPU architectures, e.g. 9.0 or gfx942, or `native` for the GPUs of this "
-        "machine; such variants cannot be published (default: all architectures of build.toml)",
+        "machine; such variants cannot be published (default: all architectures that the project names)",
     )
     schedule = parser.group("schedule")
     schedule.add_argument(
@@ -190,6 +191,11 @@ def add(subparsers: Subparsers) -> None:
         help="print the planned actions and an estimate of time and memory, without building or waiting for other "
         "builds",
     )
+    add_report(parser)
+
+
+def add_report(parser: Parser) -> None:
+    """Add the option that writes the report of a build."""
     parser.group("report").add_argument(
         "--report",
         metavar="FILE.html",

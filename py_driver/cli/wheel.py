@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_variants, releases_of, words_of
-from py_driver.cli.projects import exit_code, for_each, projects_of, summary
+from py_driver.cli.arguments import releases_of, words_of
+from py_driver.cli.build import add_report
+from py_driver.cli.projects import exit_code, extension_of, for_each, projects_of, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
+    from py_driver.recording.source_archive import Source
 
 
 def add(subparsers: Subparsers) -> None:
@@ -25,11 +27,15 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "wheel",
-        "relu",
         "relu --backend cuda --out wheels",
-        more="Its package loads the variant that fits the installed torch.",
+        "causal-conv1d==1.7.0 --torch 2.13 --backend cuda",
+        more="The wheel of a build.toml loads the variant that fits the installed torch. A project with a setup.py, "
+        "also a release on the package index, is built first, and has a wheel for each variant.",
     )
-    add_variants(parser, default="all variants in build/", several=True)
+    add_choice(
+        parser, default="all variants in build/; all default variants of a project with a setup.py", several=True
+    )
+    add_report(parser)
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
@@ -41,6 +47,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `_make`; with several projects only what is wrong for all of them.
     """
+    if (requirement := _requirement(args)) is not None:
+        return _fetched(requirement, args, output)
+    if (extension := extension_of(args)) is not None:
+        return _extension(extension, args, output)
     projects = projects_of(args)
     releases, words = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
@@ -53,6 +63,34 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.table(("project", "wheel"), rows)
     output.say(summary(outcomes, "packed"))
     return exit_code(outcomes)
+
+
+def _requirement(args: argparse.Namespace) -> str | None:
+    """The release of the package index that a command line names; None if it names a directory."""
+    from py_driver.recording.requirement import looks_like_requirement
+
+    names = [str(directory) for directory in args.directories]
+    if len(names) != 1 or args.directories[0].exists() or not looks_like_requirement(names[0]):
+        return None
+    return names[0]
+
+
+def _fetched(requirement: str, args: argparse.Namespace, output: Output) -> int:
+    """Fetch the sources of a release, build them, and write the wheels; the exit code."""
+    from py_driver.recording.source_archive import fetch_source
+
+    source = fetch_source(requirement, output)
+    output.say(f"{source.requirement}")
+    return _extension(source.directory, args, output, source)
+
+
+def _extension(directory: Path, args: argparse.Namespace, output: Output, source: Source | None = None) -> int:
+    """Build a project with a setup.py, and write its wheels; the exit code."""
+    from py_driver.cli.extension import wheels
+
+    for path in wheels(directory, args, releases_of(args), output, source):
+        output.data(str(path))
+    return ExitCode.OK
 
 
 def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which options say, and where it is shown)

@@ -33,7 +33,7 @@ _OTHERS = ("cuda:", "torch:", "python:", "pybind11:")
 """What the include directories of toolchains begin with in a record: the rules bring these themselves."""
 
 
-class Recorded(NamedTuple):
+class ConfigurationRecord(NamedTuple):
     """A configuration, and what setup.py builds for it.
 
     Attributes:
@@ -47,7 +47,9 @@ class Recorded(NamedTuple):
     record: Record
 
 
-def plan_extensions(records: Sequence[Recorded], tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span]) -> Plan:
+def plan_extensions(
+    records: Sequence[ConfigurationRecord], tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span]
+) -> Plan:
     """Plan what to build of a project with extension modules.
 
     Args:
@@ -102,7 +104,7 @@ class _Planner:
         self.groups: dict[str, Group] = {}
         self.variants: list[Variant] = []
 
-    def add(self, recorded: Recorded) -> None:
+    def add(self, recorded: ConfigurationRecord) -> None:
         """Plan the modules of a configuration."""
         configuration, record = recorded.configuration, recorded.record
         built = [self._module(module, configuration, record) for module in record.modules]

@@ -151,9 +151,7 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
 def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
     target = os.path.realpath(source)
     text = os.readlink(source)  # noqa: PTH115  (as it is)
-    if not os.path.exists(target):  # noqa: PTH110  (a link to nothing stays one)
-        yield Entry(path=path, source=source, link=text)
-    elif contains(str(root), target) and not os.path.isabs(text):  # noqa: PTH117
+    if not os.path.exists(target) or (contains(str(root), target) and not os.path.isabs(text)):  # noqa: PTH110  (a link to nothing stays one)
         yield Entry(path=path, source=source, link=text)
     elif not contains(str(repository), target):
         message = f"`{path}` of the project is a link that leads out of it, to {target}"

@@ -63,6 +63,16 @@ class Recorded:
     record: Record
     directory: Path
 
+    @property
+    def tree(self) -> Path:
+        """The directory of the files that the run created or changed."""
+        return self.directory / TREE
+
+    @property
+    def wheel(self) -> Path:
+        """The wheel of the Python part, with an empty file in the place of each library."""
+        return self.directory / WHEEL / self.record.wheel
+
 
 def record_project(
     directory: Path,
@@ -308,7 +318,9 @@ def _metadata(wheel: Path) -> dict[str, str]:
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
-            [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
+            [name] = [
+                name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1
+            ]
             headers = HeaderParser().parsestr(archive.read(name).decode("utf-8"))
             return {"Name": headers["Name"], "Version": headers["Version"]}
     except (OSError, ValueError, zipfile.BadZipFile):

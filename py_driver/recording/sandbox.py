@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 INSIDE: Final = "/build"
 """Where a program in namespaces finds what is its own."""
 
-_PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from py_driver.recording.confined import main; main()"
-)
+_PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv[1]); from py_driver.recording.confined import main; main()"
 _ROOT: Final = Path(__file__).parents[2]
 _SYSTEM: Final = ("/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
-_SHARED: Final = ("/usr/share/git-core", "/usr/share/zoneinfo", "/usr/share/locale", "/usr/share/misc", "/etc/ld.so.cache")
+_SHARED: Final = (
+    "/usr/share/git-core",
+    "/usr/share/zoneinfo",
+    "/usr/share/locale",
+    "/usr/share/misc",
+    "/etc/ld.so.cache",
+)
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/proc")
 _FILES: Final = [
     ("/etc/passwd", f"builder:x:1000:1000:builder:{INSIDE}/home:/bin/sh\n"),

@@ -9,7 +9,7 @@ import pytest
 
 from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.headers import ProjectTree
-from py_driver.extensions.plan import Recorded, plan_extensions
+from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
@@ -51,7 +51,7 @@ def module(**fields: object) -> Module:
     return Module(**values)  # type: ignore[arg-type]
 
 
-def recorded(identifier: str, *modules: Module, arch_list: str = "8.0;9.0") -> Recorded:
+def recorded(identifier: str, *modules: Module, arch_list: str = "8.0;9.0") -> ConfigurationRecord:
     configuration = parse(identifier)
     record = Record(
         torch=configuration.torch or "",
@@ -64,10 +64,10 @@ def recorded(identifier: str, *modules: Module, arch_list: str = "8.0;9.0") -> R
         wheel="pkg-1.0-py3-none-any.whl",
         modules=modules or (module(),),
     )
-    return Recorded(configuration=configuration, default=True, record=record)
+    return ConfigurationRecord(configuration=configuration, default=True, record=record)
 
 
-def plan(directory: Path, *records: Recorded, files: Mapping[str, str] = FILES) -> Plan:
+def plan(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> Plan:
     for name, text in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def plan(directory: Path, *records: Recorded, files: Mapping[str, str] = FILES) 
     return plan_extensions(records, tree, Releases().matrix, spans)
 
 
-def failures(directory: Path, *records: Recorded, files: Mapping[str, str] = FILES) -> list[Code]:
+def failures(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> list[Code]:
     with pytest.raises(DriverError) as failure:
         plan(directory, *records, files=files)
     return [diagnostic.code for diagnostic in failure.value.diagnostics]

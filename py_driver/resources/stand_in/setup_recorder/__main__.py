@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-
 from setup_recorder.compiling import Modules
 from setup_recorder.places import Places
 from setup_recorder.steady import hold

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import setuptools  # noqa: F401, I001  (its distutils takes the place of Python's, under that name)
 from distutils import dist, extension
 from distutils.command import build_clib, build_ext
 from distutils.errors import CompileError, DistutilsSetupError, LinkError
 from distutils.sysconfig import customize_compiler
 from distutils.unixccompiler import UnixCCompiler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import setuptools  # noqa: F401  (its distutils takes the place of Python's, under that name)
 from torch._facts import Refused
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class Modules:
         sources = [os.fspath(source) for source in command.swig_sources(list(sources), module)]
         of_torch = hasattr(command, "no_python_abi_suffix")
         if not of_torch and any(source.endswith(_CUDA) for source in sources):
-            raise DistutilsSetupError(f"`{module.name}` has CUDA sources; its `build_ext` is not torch's BuildExtension")
+            raise DistutilsSetupError(
+                f"`{module.name}` has CUDA sources; its `build_ext` is not torch's BuildExtension"
+            )
         flags = module.extra_compile_args
         by_compiler = isinstance(flags, dict)
         if by_compiler and not of_torch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from torch import __config__, _C, backends, cuda, distributed, mps, utils, version, xpu
+from torch import _C, __config__, backends, cuda, distributed, mps, utils, version, xpu
 from torch._facts import lacks
 from torch.torch_version import TorchVersion
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import setuptools
-import torch
 from setuptools.command.build_ext import build_ext
+
+import torch
 from torch._facts import FACTS, Refused, lacks
 from torch.torch_version import TorchVersion
 
@@ -151,7 +152,11 @@ class BuildExtension(build_ext):
 
 
 def _extension(
-    kind: str, name: str, sources: Any, args: tuple[Any, ...], kwargs: dict[str, Any]  # noqa: ANN401  (as setuptools)
+    kind: str,
+    name: str,
+    sources: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],  # noqa: ANN401  (as setuptools)
 ) -> setuptools.Extension:
     """An extension with what torch adds; lists of the caller's grow, as they do with torch."""
     device = "cuda" if kind == "cuda" else "cpu"
