@@ -141,8 +141,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
     """
     matrix = releases.matrix
-    candidates = _candidates(directory, matrix)
-    chosen = choose(candidates, patterns, options.words)
+    chosen = choose(candidates(directory, matrix), patterns, options.words)
     strict = every or bool(patterns) or options.words.given
     configured, failures = [], list[DriverError]()
     for variant in chosen:
@@ -204,8 +203,13 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     ]
 
 
-def _candidates(directory: Path, matrix: Matrix) -> Plan:
-    """A plan with a variant for each configuration that a setup.py can be recorded for, and nothing in it."""
+def candidates(directory: Path, matrix: Matrix) -> Plan:
+    """A plan with a variant for each configuration that a setup.py can be recorded for, and nothing in them.
+
+    Args:
+        directory: of the project.
+        matrix: the releases to build for.
+    """
     variants = [
         Variant(
             configuration=configuration,

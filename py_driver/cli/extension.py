@@ -7,15 +7,15 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.errors import ExitCode
+from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from py_driver.authoring.extension_session import InstalledExtension
     from py_driver.building.extension import BuiltExtension, Extension
-    from py_driver.fetch.entry import Entry
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.recording.source_archive import Source
@@ -82,6 +82,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise.
     """
+    from py_driver.authoring.extension_session import pack
     from py_driver.building.variant_dir import BUILD
     from py_driver.cli.arguments import releases_of
     from py_driver.publishing.extension_tree import lay_out
@@ -91,7 +92,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
     laid = []
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         for part in built:
-            wheel = _packed(part, releases, None, Path(scratch))
+            wheel = pack(part, releases, None, Path(scratch))
             laid.append(lay_out(wheel, directory / BUILD, part.name))
     if args.json:
         variants = [_as_json(part, path, size) for part, (path, size) in zip(built, laid, strict=True)]
@@ -116,6 +117,7 @@ def wheels(
     Raises:
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise; NO_SPACE or PERMISSION.
     """
+    from py_driver.authoring.extension_session import pack
     from py_driver.recording.source_archive import check_metadata
     from py_driver.system.files import writing
 
@@ -125,7 +127,7 @@ def wheels(
             check_metadata(source, part.record.name, part.record.version)
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
-        paths = [_packed(part, releases, source.archive if source else None, args.out) for part in built]
+        paths = [pack(part, releases, source.archive if source else None, args.out) for part in built]
     _show(built, [path.stat().st_size for path in paths], output)
     return paths
 
@@ -141,23 +143,6 @@ def _built(directory: Path, args: argparse.Namespace, releases: Releases, output
     for configured in extension.configured:
         check_skeleton(configured.recording.record, configured.recording.wheel)
     return build_extension(extension, releases, output, options)
-
-
-def _packed(part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path) -> Path:
-    """The wheel of a variant that was built."""
-    from py_driver.building.selection import archives
-    from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
-
-    variants = [(build.plan, built.variant) for build, built in part.parts]
-    entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
-    wheel = ExtensionWheel(
-        record=part.record,
-        skeleton=part.configured.recording.wheel,
-        modules={module.file: part.files(module.name) for module in part.record.modules},
-        source=source,
-        archives=tuple({entry.key: entry for entry in entries}.values()),
-    )
-    return make_extension_wheel(wheel, directory)
 
 
 def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output) -> None:
@@ -184,3 +169,58 @@ def _as_json(part: BuiltExtension, path: Path, size: int) -> dict[str, Any]:
         "actions": {what: sum(getattr(action, what) for action in actions) for what in ("run", "shared", "cached")},
         "seconds": round(sum(action.seconds for action in actions), 3),
     }
+
+
+def test(args: argparse.Namespace, output: Output) -> int:
+    """Build a project for this machine, and run its tests with it as it is installed; the exit code is pytest's.
+
+    Raises:
+        DriverError: FILE_MISSING if it has no tests; what `install_extension` raises.
+    """
+    from py_driver.authoring.extension_session import copied_tests, run_with
+
+    with copied_tests(args.directory) as (scratch, tests):
+        installed = _installed(args, output)
+        words = [_moved(word, args.directory, scratch) for word in args.command]
+        named = any(word != old for word, old in zip(words, args.command, strict=True))
+        command = ["python", "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={scratch}"]
+        return run_with(installed, [*command, *([] if named else [tests]), *words], scratch)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Build a project for this machine, and run a command that imports it as it is installed; its exit code.
+
+    Raises:
+        DriverError: USAGE for options that need a build.toml; what `install_extension` raises.
+    """
+    from py_driver.authoring.extension_session import run_with
+
+    if args.watch or args.json or args.under or args.debug or not args.command:
+        message = "a project with a setup.py is run as `driver run DIR [--torch M.N] -- CMD`"
+        raise error(Code.USAGE, message, help="name a command, without --watch, --json, --under and --debug")
+    return run_with(_installed(args, output), args.command)
+
+
+def _installed(args: argparse.Namespace, output: Output) -> InstalledExtension:
+    """The project of a command line, built for this machine."""
+    from py_driver.authoring.extension_session import install_extension
+    from py_driver.cli.arguments import releases_of
+    from py_driver.cli.build import NATIVE
+    from py_driver.cli.run import local_choices, machine_of
+
+    archs = () if args.archs == (NATIVE,) else args.archs or ()
+    installed = install_extension(
+        args.directory, machine_of(args), releases_of(args), output, local_choices(args), archs
+    )
+    output.say(f"{installed.variant}: {counted(installed.ran, 'action')} ran")
+    return installed
+
+
+def _moved(word: str, directory: Path, scratch: Path) -> str:
+    """A word of pytest's command line that names tests of a project, as it names the copy of them."""
+    path, separator, rest = word.partition("::")
+    try:
+        inside = Path(path).resolve(strict=True).relative_to(directory.resolve())
+    except (OSError, ValueError):
+        return word
+    return f"{scratch / inside}{separator}{rest}"

@@ -13,6 +13,7 @@ from py_driver.cli import add_command
 from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
+from py_driver.plan.projects import is_extension
 
 if TYPE_CHECKING:
     import argparse
@@ -205,6 +206,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: USAGE for `--json` with something to run; see `dev_build`.
     """
+    if is_extension(args.directory):
+        from py_driver.cli import extension
+
+        return extension.run(args, output)
     if args.under and (args.watch or args.json or not args.command):
         raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
     if args.json and (args.watch or args.command):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import add_command
 from py_driver.cli.run import add_local, add_under, check_project, ran
 from py_driver.errors import Code, error
+from py_driver.plan.projects import is_extension
 from py_driver.publishing.card_files import TESTS
 from py_driver.system.files import is_directory, is_file
 
@@ -52,6 +53,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: FILE_MISSING if the project has no tests; see `dev_build`.
     """
+    if is_extension(args.directory):
+        from py_driver.cli import extension
+
+        return extension.test(args, output)
     check_project(args.directory)
     tests = args.directory / TESTS
     if not tests.is_dir():

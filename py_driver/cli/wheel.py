@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
-from py_driver.cli.build import add_report
+from py_driver.cli.build import add_arguments, add_report
 from py_driver.cli.projects import exit_code, extension_of, for_each, projects_of, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
@@ -32,9 +32,7 @@ def add(subparsers: Subparsers) -> None:
         more="The wheel of a build.toml loads the variant that fits the installed torch. A project with a setup.py, "
         "also a release on the package index, is built first, and has a wheel for each variant.",
     )
-    add_choice(
-        parser, default="all variants in build/; all default variants of a project with a setup.py", several=True
-    )
+    add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
     add_report(parser)
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"

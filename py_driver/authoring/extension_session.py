@@ -1,0 +1,175 @@
+"""Runs commands and tests with a project with a setup.py, built for this machine, as if it were installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.authoring.local_variant import local_variant
+from py_driver.authoring.session import CLIENT, wait
+from py_driver.building.build import Options
+from py_driver.building.extension import build_extension, candidates, plan_extension
+from py_driver.building.installed_torch import python_on, python_with
+from py_driver.building.selection import archives
+from py_driver.building.variant_dir import DEV
+from py_driver.errors import Code, error
+from py_driver.publishing.extension_tree import lay_out
+from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
+from py_driver.system.files import keep_from_git, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from py_driver.authoring.dev_build import Machine
+    from py_driver.bazel.invocation import Choices
+    from py_driver.building.extension import BuiltExtension
+    from py_driver.fetch.entry import Entry
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+
+TESTS: Final = ("tests", "test")
+"""Directories with the tests of a project."""
+
+_INSTALLED: Final = "installed"
+"""The directory, in that of builds for this machine, of projects as they are installed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledExtension:
+    """A project as it is installed.
+
+    Attributes:
+        path: the directory to import from.
+        variant: its identifier.
+        python: an interpreter with the torch that it was built for, and pytest.
+        ran: how many actions ran for it.
+    """
+
+    path: Path
+    variant: str
+    python: str
+    ran: int
+
+
+def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path) -> Path:
+    """Write the wheel of a variant that was built; its path.
+
+    Args:
+        part: the variant.
+        releases: that it was built for.
+        source: the source archive, if the project is from the package index.
+        directory: where to.
+
+    Raises:
+        DriverError: what `make_extension_wheel` raises.
+        OSError: it cannot be written.
+    """
+    variants = [(build.plan, built.variant) for build, built in part.parts]
+    entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
+    wheel = ExtensionWheel(
+        record=part.record,
+        skeleton=part.configured.recording.wheel,
+        modules={module.file: part.files(module.name) for module in part.record.modules},
+        source=source,
+        archives=tuple({entry.key: entry for entry in entries}.values()),
+    )
+    return make_extension_wheel(wheel, directory)
+
+
+def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
+    directory: Path,
+    machine: Machine,
+    releases: Releases,
+    output: Output,
+    choices: Choices,
+    archs: Sequence[str] = (),
+) -> InstalledExtension:
+    """Build a project for a machine, and lay it out as it is installed.
+
+    Args:
+        directory: of the project.
+        machine: which is to run it.
+        releases: to build for.
+        output: where progress is shown.
+        choices: how.
+        archs: GPU architectures to build for; the machine's own if none.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT if none fits; what building raises.
+    """
+    chosen = tuple(archs or machine.archs)
+    variant = local_variant(candidates(directory, releases.matrix), machine.torch, chosen, machine.family)
+    usable = chosen if variant.configuration.family != "cpu" else ()
+    options = Options(archs=usable, local=True, choices=choices)
+    extension = plan_extension(directory, [variant.name], releases, output, options)
+    [part] = build_extension(extension, releases, output, options)
+    root = directory / DEV
+    with writing(root):
+        root.mkdir(exist_ok=True)
+        keep_from_git(root)
+        with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
+            path, _ = lay_out(pack(part, releases, None, Path(scratch)), root / _INSTALLED, part.name)
+    torch, configurations = machine.torch, [variant.configuration]
+    python = (
+        python_on(torch, configurations, releases, output)
+        if torch.python
+        else python_with(torch.version, configurations, releases, output)
+    )
+    ran = sum(built.actions.run for _, built in part.parts)
+    return InstalledExtension(path=path, variant=part.name, python=python, ran=ran)
+
+
+def run_with(installed: InstalledExtension, command: Sequence[str], directory: Path | None = None) -> int:
+    """Run a command that imports a project as it is installed; its exit code.
+
+    Args:
+        installed: the project.
+        command: what to run.
+        directory: where; that of this process if None.
+
+    Raises:
+        DriverError: SET_UP if it cannot be started.
+    """
+    paths = [str(CLIENT), str(installed.path.absolute()), os.environ.get("PYTHONPATH", "")]
+    environ = {
+        **os.environ,
+        "PATH": os.pathsep.join(filter(None, [str(Path(installed.python).parent), os.environ.get("PATH", "")])),
+        "VIRTUAL_ENV": str(Path(installed.python).parents[1]),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    try:
+        return wait(subprocess.Popen(command, env=environ, cwd=directory))
+    except OSError as problem:
+        raise error(Code.SET_UP, f"`{command[0]}` cannot be started: {problem.strerror}") from None
+
+
+@contextmanager
+def copied_tests(directory: Path) -> Iterator[tuple[Path, str]]:
+    """A directory with a copy of a project's tests, in which no source of the project hides what is installed.
+
+    Args:
+        directory: of the project.
+
+    Yields:
+        The directory with the copy, and the name of the tests in it.
+
+    Raises:
+        DriverError: FILE_MISSING if the project has no tests.
+    """
+    name = next((name for name in TESTS if (directory / name).is_dir()), "")
+    if not name:
+        advice = "write tests/test_NAME.py, or run another command with `driver run`"
+        raise error(Code.FILE_MISSING, f"{directory / TESTS[0]} is missing", help=advice)
+    with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
+        shutil.copytree(directory / name, Path(scratch, name), ignore=shutil.ignore_patterns("__pycache__"))
+        for part in ("conftest.py",):
+            if (directory / part).is_file():
+                shutil.copyfile(directory / part, Path(scratch, part))
+        yield Path(scratch), name
