@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 GIT: Final = ".git"
 _ENVIRONMENT: Final = "pyvenv.cfg"
 _BLOCK: Final = 1 << 20
-_OWN_WRITE: Final = 0o200
+_FILE: Final = 0o644
+_PROGRAM: Final = 0o755
 
 _OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
 """What of a `.git` decides the version of a project; the rest changes whenever somebody looks at it."""
@@ -95,19 +96,23 @@ def copy(found: list[Entry], target: Path) -> None:
             path.symlink_to(entry.link)
         else:
             shutil.copy2(entry.source, path)
-            path.chmod(stat.S_IMODE(path.stat().st_mode) | _OWN_WRITE)
+            path.chmod(_PROGRAM if path.stat().st_mode & stat.S_IXUSR else _FILE)
 
 
 def contents(directory: Path) -> dict[str, str]:
-    """The digests of the files below a directory, without what setuptools leaves there; links are left out."""
+    """The digests of the files below a directory, without what setuptools leaves there.
+
+    A link to a file of the directory counts as that file; others are left out.
+    """
     found = {}
+    root = os.path.realpath(directory)
     for parent, names, files in os.walk(directory):
         inner = os.path.relpath(parent, directory)
         below = "" if inner == "." else f"{inner}/"
         names[:] = sorted(name for name in names if name != _CACHES and not _is_made(f"{below}{name}"))
         for name in files:
             path = Path(parent, name)
-            if not path.is_symlink() and path.is_file() and not _is_made(f"{below}{name}"):
+            if path.is_file() and contains(root, os.path.realpath(path)) and not _is_made(f"{below}{name}"):
                 found[f"{below}{name}"] = content_digest(path)
     return found
 
@@ -132,7 +137,9 @@ def _is_made(path: str) -> bool:
 
 def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
     table = facts()["copy"]
-    for entry in os.scandir(directory):
+    with os.scandir(directory) as listing:
+        children = list(listing)
+    for entry in children:
         path = below + entry.name
         if any(fnmatch.fnmatchcase(path, pattern) for pattern in table["top"]):
             continue

@@ -95,9 +95,7 @@ def record_project(
         if not (target / RECORD).is_file():
             with locked(root / f"{run.key}.lock"):
                 if not (target / RECORD).is_file():
-                    with output.task(f"recording {run.shown} for {spell(configuration)}") as task:
-                        run.into(target, output)
-                        task.done("done")
+                    run.into(target, output)
     with suppress(OSError):  # a cache that nobody may write to
         (target / RECORD).touch()
     return Recorded(record=read_record(target / RECORD), directory=target)
@@ -158,8 +156,10 @@ class _Run:
         requirements = chosen(self._system.requires)
         for _ in range(_ATTEMPTS):
             packages, versions = installed(requirements, output)
-            with scratch(target.parent) as here:
+            title = f"recording {self.shown} for {spell(self._configuration)}"
+            with scratch(target.parent) as here, output.task(title) as task:
                 wants = self._attempt(here, packages, versions)
+                task.done(f"needs {', '.join(wants)}" if wants else "done")
                 if not wants:
                     settle(here / "recording", target)
                     return
@@ -210,12 +210,20 @@ class _Run:
         if wants := self._wants(result, versions):
             return wants
         if "failure" in result:
-            raise failures.of_result(result, ended.output)
+            try:
+                raise failures.of_result(result, ended.output)
+            except (LookupError, TypeError, ValueError, AttributeError):
+                raise failures.of_forgery() from None
         if "wheel" not in result:
             raise failures.of_end(ended)
+        if (out / WHEEL).is_symlink():
+            raise failures.of_forgery()
         paths = Paths(base, packages, self._configuration.family)
-        modules = modules_of(result["modules"], project, self.shown, paths)
-        record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
+        try:
+            modules = modules_of(result["modules"], project, self.shown, paths)
+            record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise failures.of_forgery() from None
         files = project_copy.changed(before, project_copy.contents(project))
         record = replace(record, modules=modules, files=tuple(files), requirements=versions)
         _check_wheel(out / WHEEL / record.wheel, record)
@@ -307,6 +315,8 @@ def _metadata(wheel: Path) -> dict[str, str]:
         DriverError: SETUP_FAILED if it is no wheel.
     """
     try:
+        if wheel.is_symlink():
+            raise ValueError(wheel)
         with zipfile.ZipFile(wheel) as archive:
             [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
             headers = HeaderParser().parsestr(archive.read(name).decode("utf-8"))
