@@ -7,18 +7,17 @@ import hashlib
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.recording.facts import facts
+from py_driver.recording.git_copy import GIT, Entry, repository_entries, size_of
 from py_driver.system.files import contains, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-GIT: Final = ".git"
 _ENVIRONMENT: Final = "pyvenv.cfg"
 _BLOCK: Final = 1 << 20
 _FILE: Final = 0o644
@@ -29,21 +28,6 @@ _OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
 
 _MADE: Final = ("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT)
 _CACHES: Final = "__pycache__"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """A file of a project.
-
-    Attributes:
-        path: relative to the project.
-        source: where it is.
-        link: where it leads, if it is copied as a symbolic link.
-    """
-
-    path: str
-    source: Path
-    link: str | None = None
 
 
 def entries(directory: Path) -> list[Entry]:
@@ -147,12 +131,12 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
         if entry.is_symlink():
             yield from _link(root, source, path, repository, entered)
         elif entry.is_dir(follow_symlinks=False):
-            if path == GIT and _size(source) > table["git-bytes"]:
+            if path == GIT and size_of(source) > table["git-bytes"]:
                 continue
             if entry.name not in table["names"] and not (source / _ENVIRONMENT).exists():
                 yield from _walk(root, source, f"{path}/", repository, entered)
-        elif entry.is_file(follow_symlinks=False) and path != GIT:
-            yield Entry(path=path, source=source)
+        elif entry.is_file(follow_symlinks=False):
+            yield from [Entry(path=path, source=source)] if path != GIT else repository_entries(source)
 
 
 def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
@@ -171,7 +155,3 @@ def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[
         yield from _walk(root, Path(target), f"{path}/", repository, (*entered, target))
     else:
         yield Entry(path=path, source=Path(target))
-
-
-def _size(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())

@@ -36,7 +36,8 @@ class Places:
     def of_file(self, name: str, line: int) -> list[tuple[str, int]]:
         """The place of a line in a file; empty if it is none of the project."""
         path = os.path.realpath(name)
-        return [(path[len(self._prefix) :], line)] if path.startswith(self._prefix) else []
+        own = path.startswith(self._prefix) and os.path.isfile(path)  # noqa: PTH113
+        return [(path[len(self._prefix) :], line)] if own else []
 
     def caller(self, created: object = None) -> tuple[str, int] | None:
         """The innermost place of the project that is running.
