@@ -98,7 +98,13 @@ def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tupl
 def _install(target: Path, requirements: tuple[str, ...], output: Output) -> None:
     python = ensure_venv("pip", ["pip"], output)
     with output.task(f"installing build requirements: {', '.join(requirements)}") as task:
-        options = ["--disable-pip-version-check", "--progress-bar=off", "--no-input", "--no-compile", "--only-binary=:all:"]
+        options = [
+            "--disable-pip-version-check",
+            "--progress-bar=off",
+            "--no-input",
+            "--no-compile",
+            "--only-binary=:all:",
+        ]
         command = [str(python), "-m", "pip", "install", *options, f"--target={target}", *requirements]
         done = subprocess.run(
             command,

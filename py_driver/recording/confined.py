@@ -1,7 +1,7 @@
 """The program that runs another one confined: in namespaces of its own or, without those, by Landlock and seccomp.
 
-`python -I -S -c 'import sys; sys.path.insert(0, ROOT); from py_driver.recording.confined import main; main()'`, with the
-specification of `sandbox.run` on stdin. It prints how the program ended: `{"ended": "exit", "code": 0}`.
+`sandbox.run` starts it with the specification on stdin. It prints how the program ended:
+`{"ended": "exit", "code": 0}`.
 """
 
 from __future__ import annotations
@@ -153,9 +153,12 @@ def _descendants(ancestor: int) -> list[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                state, parent = Path("/proc", name, "stat").read_text(encoding="utf-8", errors="replace").rpartition(
-                    ")"
-                )[2].split()[:2]
+                state, parent = (
+                    Path("/proc", name, "stat")
+                    .read_text(encoding="utf-8", errors="replace")
+                    .rpartition(")")[2]
+                    .split()[:2]
+                )
                 if state != "Z":
                     parents.setdefault(int(parent), []).append(int(name))
     found: list[int] = []
@@ -190,5 +193,5 @@ def _size(path: str) -> int:
     for parent, _, names in os.walk(path):
         for name in names:
             with suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH116, PTH118  (as walk has it)
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118  (as walk has it)
     return total

@@ -48,12 +48,13 @@ def repository_entries(file: Path) -> Iterator[Entry]:
     if own is None:
         return
     shared = _leads_to(own / "commondir", "")
+    parts: tuple[str, ...] = _PARTS
     if shared is not None:
         back = _leads_to(own / "gitdir", "")
-        belongs, parts = back is not None and _is_same(back, file), (*_PARTS, _CONFIG)
+        belongs, parts = back is not None and _is_same(back, file), (*parts, _CONFIG)
     else:
         found = _WORKTREE.search(_text(own / _CONFIG))
-        belongs, parts = found is not None and _is_same(own / found[1], file.parent), _PARTS
+        belongs = found is not None and _is_same(own / found[1], file.parent)
     source = shared or own
     if not belongs or size_of(source) > facts()["copy"]["git-bytes"]:
         return

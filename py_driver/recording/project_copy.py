@@ -83,8 +83,12 @@ def copy(found: list[Entry], target: Path) -> None:
             path.chmod(_PROGRAM if path.stat().st_mode & stat.S_IXUSR else _FILE)
 
 
-def contents(directory: Path) -> dict[str, str]:
-    """The digests of the files below a directory, without what setuptools leaves there.
+State = tuple[int, int, int]
+"""What changes when a file is written: its size, the time of its last change, and its number."""
+
+
+def states(directory: Path) -> dict[str, State]:
+    """The files below a directory, without what setuptools leaves there.
 
     A link to a file of the directory counts as that file; others are left out.
     """
@@ -95,15 +99,29 @@ def contents(directory: Path) -> dict[str, str]:
         below = "" if inner == "." else f"{inner}/"
         names[:] = sorted(name for name in names if name != _CACHES and not _is_made(f"{below}{name}"))
         for name in files:
-            path = Path(parent, name)
-            if path.is_file() and contains(root, os.path.realpath(path)) and not _is_made(f"{below}{name}"):
-                found[f"{below}{name}"] = content_digest(path)
+            path = os.path.join(parent, name)  # noqa: PTH118  (thousands of them)
+            own = not os.path.islink(path) or contains(root, os.path.realpath(path))  # noqa: PTH114
+            if own and os.path.isfile(path) and not _is_made(f"{below}{name}"):  # noqa: PTH113
+                value = os.stat(path)  # noqa: PTH116
+                found[f"{below}{name}"] = (value.st_size, value.st_ctime_ns, value.st_ino)
     return found
 
 
-def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """The files that are new or differ, sorted."""
-    return sorted(path for path, value in after.items() if before.get(path) != value)
+def changed(directory: Path, before: Mapping[str, State], found: list[Entry]) -> list[str]:
+    """The files of a copy that are new or have another content than in the project, sorted.
+
+    Args:
+        directory: of the copy.
+        before: its states when it had been made.
+        found: the files of the project.
+    """
+    sources = {entry.path: entry.source for entry in found}
+    return [
+        path
+        for path, state in sorted(states(directory).items())
+        if before.get(path) != state
+        and not (path in sources and content_digest(directory / path) == content_digest(sources[path]))
+    ]
 
 
 def content_digest(path: Path) -> str:
@@ -142,9 +160,7 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
 def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
     target = os.path.realpath(source)
     text = os.readlink(source)  # noqa: PTH115  (as it is)
-    if not os.path.exists(target):  # noqa: PTH110  (a link to nothing stays one)
-        yield Entry(path=path, source=source, link=text)
-    elif contains(str(root), target) and not os.path.isabs(text):  # noqa: PTH117
+    if not os.path.exists(target) or (contains(str(root), target) and not text.startswith("/")):  # noqa: PTH110  (a link to nothing stays one)
         yield Entry(path=path, source=source, link=text)
     elif not contains(str(repository), target):
         message = f"`{path}` of the project is a link that leads out of it, to {target}"

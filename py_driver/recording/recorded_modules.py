@@ -56,9 +56,7 @@ def modules_of(noted: Sequence[dict[str, Any]], project: Path, shown: str, paths
     for value in noted:
         span = span_of(project, shown, value["place"])
         sources = tuple(paths.relative(source) for source in value["sources"])
-        faults += [
-            fault for source in sources for fault in _source_faults(project, source, str(value["name"]), span)
-        ]
+        faults += [fault for source in sources for fault in _source_faults(project, source, str(value["name"]), span)]
         script, line = value["place"] or (_UNKNOWN, 0)
         found.append(
             Module(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -46,6 +48,7 @@ _ATTEMPTS: Final = 16
 _EPOCH: Final = "315532800"
 """1980-01-01: the earliest time that a zip archive has."""
 
+_METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 _JOBS: Final = "4"
 _RESULT: Final = "result.json"
 _JOB: Final = "job.json"
@@ -64,7 +67,7 @@ class Recorded:
     directory: Path
 
 
-def record_project(
+def record_project(  # noqa: PLR0913  (a recording depends on them all)
     directory: Path,
     configuration: Configuration,
     arch_list: str,
@@ -84,8 +87,8 @@ def record_project(
         limits: of the run; those of recording.toml if None.
 
     Raises:
-        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if it builds otherwise than by setuptools; FILE_MISSING
-            for a source; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
+        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if something else than setuptools builds it;
+            FILE_MISSING for a source; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
     """
     run = _Run(directory, configuration, arch_list, releases, limits)
     root = cache_root() / RECORDINGS
@@ -176,7 +179,7 @@ class _Run:
         base = sandbox.inside(here)
         project, out = here / stand_ins.PROJECT, here / stand_ins.OUT
         project_copy.copy(self._entries, project)
-        before = project_copy.contents(project)
+        before = project_copy.states(project)
         stand_ins.write(here, base, self._torch)
         (out / WHEEL).mkdir(parents=True)
         job = {
@@ -224,7 +227,7 @@ class _Run:
             record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise failures.of_forgery() from None
-        files = project_copy.changed(before, project_copy.contents(project))
+        files = project_copy.changed(project, before, self._entries)
         record = replace(record, modules=modules, files=tuple(files), requirements=versions)
         _check_wheel(out / WHEEL / record.wheel, record)
         _write(here / "recording", record, project, out / WHEEL / record.wheel)
@@ -315,10 +318,9 @@ def _metadata(wheel: Path) -> dict[str, str]:
         DriverError: SETUP_FAILED if it is no wheel.
     """
     try:
-        if wheel.is_symlink():
-            raise ValueError(wheel)
-        with zipfile.ZipFile(wheel) as archive:
-            [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
+        descriptor = os.open(wheel, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as file, zipfile.ZipFile(file) as archive:
+            [name] = [name for name in archive.namelist() if _METADATA.fullmatch(name)]
             headers = HeaderParser().parsestr(archive.read(name).decode("utf-8"))
             return {"Name": headers["Name"], "Version": headers["Version"]}
     except (OSError, ValueError, zipfile.BadZipFile):

@@ -162,10 +162,10 @@ def _programs(scratch: Path, torch: Torch) -> None:
     (scratch / PROGRAMS).mkdir()
     for name, table in _answering(torch).items():
         text, short = (table[key].lstrip("\n").format(**_versions(torch)) for key in ("text", "short"))
-        lines = ["#!/bin/sh", "case \"$1\" in"]
+        lines = ["#!/bin/sh", 'case "$1" in']
         lines += [f"--version | -V | -v) cat << 'END'\n{text}END\n;;"]
         lines += [f"-dumpversion | -dumpfullversion) cat << 'END'\n{short}END\n;;"] if short else []
-        lines += [f"*) echo \"{name}: nothing is compiled while a setup.py is recorded\" >&2; exit 1 ;;", "esac", ""]
+        lines += [f'*) echo "{name}: nothing is compiled while a setup.py is recorded" >&2; exit 1 ;;', "esac", ""]
         for directory in (PROGRAMS, f"{TOOLKIT}/bin") if name in toolkit else (PROGRAMS,):
             path = scratch / directory / name
             path.write_text("\n".join(lines), encoding="utf-8")

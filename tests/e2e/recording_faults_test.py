@@ -73,15 +73,24 @@ def test_an_exception_in_another_file_of_the_project_has_its_place(tmp_path: Pat
         ("import torch.nn", "setup.py imports `torch.nn`, which a recording does not have"),
         ("import triton", "setup.py imports `triton`, which a recording does not have"),
         ("import torch; torch.compile", "setup.py uses `torch.compile`, which a recording does not have"),
-        ("from torch.utils.cpp_extension import Nothing", "setup.py uses `torch.utils.cpp_extension.Nothing`, which a "
-         "recording does not have"),
-        ("from torch.utils import cpp_extension; cpp_extension.load('it', ['a.cpp'])",
-         "`torch.utils.cpp_extension.load` compiles `it` while setup.py runs"),
+        (
+            "from torch.utils.cpp_extension import Nothing",
+            "setup.py uses `torch.utils.cpp_extension.Nothing`, which a recording does not have",
+        ),
+        (
+            "from torch.utils import cpp_extension; cpp_extension.load('it', ['a.cpp'])",
+            "`torch.utils.cpp_extension.load` compiles `it` while setup.py runs",
+        ),
         ("subprocess.check_call(['cmake', '.'])", "setup.py builds with `cmake`, not through setuptools"),
-        ("subprocess.check_call(['nvcc', '-c', 'b.cu'])", "setup.py runs `nvcc -c b.cu`, which fails: Command '['nvcc', "
-         "'-c', 'b.cu']' returned non-zero exit status 1."),
-        ("subprocess.check_call(['no-such-program'])", "setup.py runs `no-such-program`, which fails: [Errno 2] No such "
-         "file or directory: 'no-such-program'"),
+        (
+            "subprocess.check_call(['nvcc', '-c', 'b.cu'])",
+            "setup.py runs `nvcc -c b.cu`, which fails: Command '['nvcc', "
+            "'-c', 'b.cu']' returned non-zero exit status 1.",
+        ),
+        (
+            "subprocess.check_call(['no-such-program'])",
+            "setup.py runs `no-such-program`, which fails: [Errno 2] No such file or directory: 'no-such-program'",
+        ),
     ],
 )
 def test_what_a_setup_py_does_is_said_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -114,9 +123,7 @@ def test_a_download_is_refused_with_its_line(tmp_path: Path, text: str, message:
 
 
 def test_a_download_that_is_caught_is_noted(tmp_path: Path) -> None:
-    text = (
-        "import urllib.request\ntry:\n    urllib.request.urlopen('https://example.invalid/')\nexcept OSError:\n    pass\n"
-    )
+    text = "import urllib.request\ntry:\n    urllib.request.urlopen('https://example.invalid/')\nexcept OSError:\n    pass\n"
     recorded = record(write_project(tmp_path / "project", text + "\n".join(map(str.strip, SETUP.splitlines()))))
     assert recorded.record.asked == ("https://example.invalid/: no network",)
 
@@ -194,7 +201,9 @@ sys.exit(os.path.exists({str(outside)!r}))
 
 
 def test_the_home_of_the_user_is_not_there(tmp_path: Path) -> None:
-    text = f"sys.exit(str([os.path.expanduser('~') == {os.path.expanduser('~')!r}, os.listdir(os.path.expanduser('~'))]))"  # noqa: PTH111
+    text = (
+        f"sys.exit(str([os.path.expanduser('~') == {os.path.expanduser('~')!r}, os.listdir(os.path.expanduser('~'))]))"  # noqa: PTH111
+    )
     assert fault(project(tmp_path, text)).message == "setup.py ends with sys.exit: [False, []]"
 
 

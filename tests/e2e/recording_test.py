@@ -74,7 +74,9 @@ def test_two_recordings_have_the_same_bytes(tmp_path: Path, cache: Path) -> None
 
 
 def test_a_wheel_has_an_empty_library_and_the_python_part(tmp_path: Path) -> None:
-    setup = BODY.replace('version="1.0",', 'version="1.0", packages=["thing"], entry_points={"console_scripts": ["x=thing:f"]},')
+    setup = BODY.replace(
+        'version="1.0",', 'version="1.0", packages=["thing"], entry_points={"console_scripts": ["x=thing:f"]},'
+    )
     recorded = record(project(tmp_path, setup, {"thing/__init__.py": "def f(): pass\n"}))
     with zipfile.ZipFile(recorded.directory / "wheel" / recorded.record.wheel) as wheel:
         sizes = {entry.filename: entry.file_size for entry in wheel.infolist()}
@@ -100,8 +102,11 @@ def test_a_wheel_has_an_empty_library_and_the_python_part(tmp_path: Path) -> Non
         ("{'cxx': ['-O2']}", ("-O2",), ()),
         ("{'cxx': ['-O2'], 'nvcc': ['-O1', '--use_fast_math']}", ("-O2",), ("-O1", "--use_fast_math")),
         ("{'nvcc': ['-I' + os.path.abspath('csrc'), '-I' + os.getcwd()]}", (), ("-Icsrc", "-I.")),
-        ("{'cxx': ['-I' + p for p in cpp_extension.include_paths('cuda')]}",
-         ("-Itorch:include", "-Itorch:include/torch/csrc/api/include", "-Icuda:include"), ()),
+        (
+            "{'cxx': ['-I' + p for p in cpp_extension.include_paths('cuda')]}",
+            ("-Itorch:include", "-Itorch:include/torch/csrc/api/include", "-Icuda:include"),
+            (),
+        ),
     ],
 )
 def test_flags_are_those_of_each_compiler(
@@ -231,8 +236,9 @@ sys.exit(repr([str(torch.__version__), torch.__version__ >= (2, 13), torch.versi
             ]
         ]
     )
-    assert fault(directory, CPU).message.partition(": ")[2] == (
-        "setup.py raises AssertionError: Torch not compiled with CUDA enabled".partition(": ")[2]
+    assert (
+        fault(directory, CPU).message.partition(": ")[2]
+        == ("setup.py raises AssertionError: Torch not compiled with CUDA enabled".partition(": ")[2])
     )
 
 
@@ -400,18 +406,25 @@ setup(name="thing", version="1", ext_modules=[Pybind11Extension("x", ["a.cpp"])]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("""
+        (
+            """
 class CMakeExtension(Extension):
     def __init__(self, name): super().__init__(name, sources=[])
 ext = CMakeExtension("x")
 command = BuildExtension
-""", "`x` has no sources: what builds it is no compiler"),
-        ("""
+""",
+            "`x` has no sources: what builds it is no compiler",
+        ),
+        (
+            """
 ext = Extension("x", ["a.cpp"])
 class command(build_ext):
     def build_extension(self, ext): pass
-""", "the project's `command` builds `x` itself, not through setuptools"),
-        ("""
+""",
+            "the project's `command` builds `x` itself, not through setuptools",
+        ),
+        (
+            """
 ext = Extension("x", ["a.cpp"])
 class command(build_ext):
     def run(self):
@@ -419,7 +432,9 @@ class command(build_ext):
             subprocess.check_output(["cmake", "--version"])
         except OSError:
             raise RuntimeError("CMake must be installed")
-""", "setup.py builds with `cmake`, not through setuptools"),
+""",
+            "setup.py builds with `cmake`, not through setuptools",
+        ),
     ],
 )
 def test_what_another_builder_makes_is_unsupported(tmp_path: Path, text: str, message: str) -> None:
@@ -456,7 +471,12 @@ def test_a_build_requirement_without_a_wheel_is_refused(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_builds_are_not_seen(tmp_path: Path) -> None:
-    files = {"build/lib.linux-x86_64-cpython-311/stale.py": "", "dist/old.whl": "", ".venv/pyvenv.cfg": "", "e/pyvenv.cfg": ""}
+    files = {
+        "build/lib.linux-x86_64-cpython-311/stale.py": "",
+        "dist/old.whl": "",
+        ".venv/pyvenv.cfg": "",
+        "e/pyvenv.cfg": "",
+    }
     setup = "import os, sys\nsys.exit(str(sorted(name for name in os.listdir('.'))))"
     found = fault(project(tmp_path, setup, files))
     assert found.message == "setup.py ends with sys.exit: ['a.cpp', 'b.cu', 'setup.py']"

@@ -15,10 +15,10 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from setup_recorder.compiling import Modules
-from setup_recorder.places import Places
-from setup_recorder.steady import hold
-from setup_recorder.wanted import Wanted
+from .compiling import Modules
+from .places import Places
+from .steady import hold
+from .wanted import Wanted
 
 
 def _backend(job: dict[str, Any]) -> Any:  # noqa: ANN401  (a module or an object in one)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import setuptools  # noqa: F401, I001  (its distutils takes the place of Python's, under that name)
 from distutils import dist, extension
 from distutils.command import build_clib, build_ext
 from distutils.errors import CompileError, DistutilsSetupError, LinkError
 from distutils.sysconfig import customize_compiler
 from distutils.unixccompiler import UnixCCompiler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import setuptools  # noqa: F401  (its distutils takes the place of Python's, under that name)
 from torch._facts import Refused
 
 if TYPE_CHECKING:
-    from setup_recorder.places import Places
+    from .places import Places
 
 _CUDA = (".cu", ".cuh", ".hip")
 
@@ -57,14 +57,18 @@ class Modules:
         def build(command: Any, module: Any) -> None:  # noqa: ANN401
             self._note(command, module)
 
-        extension.Extension.__init__ = created
-        dist.Distribution.run_command = ran
-        build_ext.build_ext.build_extension = build
-        build_clib.build_clib.build_libraries = _refuse_libraries
-        UnixCCompiler._compile = _compile  # noqa: SLF001  (each source goes through it)
-        UnixCCompiler.link = _link
-        UnixCCompiler.create_static_lib = _refuse_static
-        UnixCCompiler.preprocess = _refuse_preprocessor
+        replaced: tuple[tuple[type, str, Any], ...] = (
+            (extension.Extension, "__init__", created),
+            (dist.Distribution, "run_command", ran),
+            (build_ext.build_ext, "build_extension", build),
+            (build_clib.build_clib, "build_libraries", _refuse_libraries),
+            (UnixCCompiler, "_compile", _compile),  # each source goes through it
+            (UnixCCompiler, "link", _link),
+            (UnixCCompiler, "create_static_lib", _refuse_static),
+            (UnixCCompiler, "preprocess", _refuse_preprocessor),
+        )
+        for owner, name, function in replaced:
+            setattr(owner, name, function)
 
     def _check(self, distribution: Any) -> None:  # noqa: ANN401
         command = distribution.get_command_obj("build_ext")
@@ -86,7 +90,9 @@ class Modules:
         sources = [os.fspath(source) for source in command.swig_sources(list(sources), module)]
         of_torch = hasattr(command, "no_python_abi_suffix")
         if not of_torch and any(source.endswith(_CUDA) for source in sources):
-            raise DistutilsSetupError(f"`{module.name}` has CUDA sources; its `build_ext` is not torch's BuildExtension")
+            raise DistutilsSetupError(
+                f"`{module.name}` has CUDA sources; its `build_ext` is not torch's BuildExtension"
+            )
         flags = module.extra_compile_args
         by_compiler = isinstance(flags, dict)
         if by_compiler and not of_torch:
