@@ -1,7 +1,7 @@
 """The program that runs another one confined: in namespaces of its own or, without those, by Landlock and seccomp.
 
-`python -I -S -c 'import sys; sys.path.insert(0, ROOT); from py_driver.recording.confined import main; main()'`, with the
-specification of `sandbox.run` on stdin. It prints how the program ended: `{"ended": "exit", "code": 0}`.
+`sandbox.run` starts it with the specification on stdin. It prints how the program ended:
+`{"ended": "exit", "code": 0}`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def _supervised(spec: Mapping[str, Any], log: int, proc: Path | None) -> dict[st
             processes = _all(proc) if spec["isolation"] == "namespaces" else _descendants(os.getpid())
             if len(processes) > limits["processes"]:
                 return {"ended": "processes"}
-            if sum(_resident(proc, process) for process in processes) > limits["memory-bytes"]:
+            most = limits["memory-bytes"]
+            if sum(_resident(proc, each) for each in processes) > most < sum(_own(proc, each) for each in processes):
                 return {"ended": "memory"}
         looks += 1
         if looks % _EACH_SIZE == 0 and sum(map(_size, spec["measured"])) > limits["disk-bytes"]:
@@ -175,6 +176,15 @@ def _resident(proc: Path, process: int) -> int:
         return int((proc / str(process) / "statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
     except (OSError, IndexError, ValueError):
         return 0  # it has ended
+
+
+def _own(proc: Path, process: int) -> int:
+    """The memory of a process, in bytes, with its part of shared pages; slow to find out."""
+    try:
+        text = (proc / str(process) / "smaps_rollup").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
 
 
 def _size(path: str) -> int:

@@ -56,6 +56,11 @@ class Failures:
         message = f"{SETUP} ended its process with the exit code {ended.code}, and built no wheel"
         return self._error(Code.SETUP_FAILED, message, None, _printed(ended.output))
 
+    def of_forgery(self) -> DriverError:
+        """The error of a result that the recorder did not write."""
+        message = f"{SETUP} changed what the recorder wrote about it"
+        return self._error(Code.SETUP_FAILED, message, None, "let it write below the project alone")
+
     def of_result(self, result: Mapping[str, Any], output: str) -> DriverError:
         """The error of a run that raised an exception."""
         failure, asked = result["failure"], result["asked"]

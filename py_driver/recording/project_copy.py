@@ -7,42 +7,27 @@ import hashlib
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.recording.facts import facts
+from py_driver.recording.git_copy import GIT, Entry, repository_entries, size_of
 from py_driver.system.files import contains, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-GIT: Final = ".git"
 _ENVIRONMENT: Final = "pyvenv.cfg"
 _BLOCK: Final = 1 << 20
-_OWN_WRITE: Final = 0o200
+_FILE: Final = 0o644
+_PROGRAM: Final = 0o755
 
 _OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
 """What of a `.git` decides the version of a project; the rest changes whenever somebody looks at it."""
 
 _MADE: Final = ("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT)
 _CACHES: Final = "__pycache__"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """A file of a project.
-
-    Attributes:
-        path: relative to the project.
-        source: where it is.
-        link: where it leads, if it is copied as a symbolic link.
-    """
-
-    path: str
-    source: Path
-    link: str | None = None
 
 
 def entries(directory: Path) -> list[Entry]:
@@ -95,26 +80,48 @@ def copy(found: list[Entry], target: Path) -> None:
             path.symlink_to(entry.link)
         else:
             shutil.copy2(entry.source, path)
-            path.chmod(stat.S_IMODE(path.stat().st_mode) | _OWN_WRITE)
+            path.chmod(_PROGRAM if path.stat().st_mode & stat.S_IXUSR else _FILE)
 
 
-def contents(directory: Path) -> dict[str, str]:
-    """The digests of the files below a directory, without what setuptools leaves there; links are left out."""
+State = tuple[int, int, int]
+"""What changes when a file is written: its size, the time of its last change, and its number."""
+
+
+def states(directory: Path) -> dict[str, State]:
+    """The files below a directory, without what setuptools leaves there.
+
+    A link to a file of the directory counts as that file; others are left out.
+    """
     found = {}
+    root = os.path.realpath(directory)
     for parent, names, files in os.walk(directory):
         inner = os.path.relpath(parent, directory)
         below = "" if inner == "." else f"{inner}/"
         names[:] = sorted(name for name in names if name != _CACHES and not _is_made(f"{below}{name}"))
         for name in files:
-            path = Path(parent, name)
-            if not path.is_symlink() and path.is_file() and not _is_made(f"{below}{name}"):
-                found[f"{below}{name}"] = content_digest(path)
+            path = os.path.join(parent, name)  # noqa: PTH118  (thousands of them)
+            own = not os.path.islink(path) or contains(root, os.path.realpath(path))  # noqa: PTH114
+            if own and os.path.isfile(path) and not _is_made(f"{below}{name}"):  # noqa: PTH113
+                value = os.stat(path)  # noqa: PTH116
+                found[f"{below}{name}"] = (value.st_size, value.st_ctime_ns, value.st_ino)
     return found
 
 
-def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """The files that are new or differ, sorted."""
-    return sorted(path for path, value in after.items() if before.get(path) != value)
+def changed(directory: Path, before: Mapping[str, State], found: list[Entry]) -> list[str]:
+    """The files of a copy that are new or have another content than in the project, sorted.
+
+    Args:
+        directory: of the copy.
+        before: its states when it had been made.
+        found: the files of the project.
+    """
+    sources = {entry.path: entry.source for entry in found}
+    return [
+        path
+        for path, state in sorted(states(directory).items())
+        if before.get(path) != state
+        and not (path in sources and content_digest(directory / path) == content_digest(sources[path]))
+    ]
 
 
 def content_digest(path: Path) -> str:
@@ -132,7 +139,9 @@ def _is_made(path: str) -> bool:
 
 def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
     table = facts()["copy"]
-    for entry in os.scandir(directory):
+    with os.scandir(directory) as listing:
+        children = list(listing)
+    for entry in children:
         path = below + entry.name
         if any(fnmatch.fnmatchcase(path, pattern) for pattern in table["top"]):
             continue
@@ -140,18 +149,18 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
         if entry.is_symlink():
             yield from _link(root, source, path, repository, entered)
         elif entry.is_dir(follow_symlinks=False):
-            if path == GIT and _size(source) > table["git-bytes"]:
+            if path == GIT and size_of(source) > table["git-bytes"]:
                 continue
             if entry.name not in table["names"] and not (source / _ENVIRONMENT).exists():
                 yield from _walk(root, source, f"{path}/", repository, entered)
-        elif entry.is_file(follow_symlinks=False) and path != GIT:
-            yield Entry(path=path, source=source)
+        elif entry.is_file(follow_symlinks=False):
+            yield from [Entry(path=path, source=source)] if path != GIT else repository_entries(source)
 
 
 def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
     target = os.path.realpath(source)
     text = os.readlink(source)  # noqa: PTH115  (as it is)
-    if not os.path.exists(target) or (contains(str(root), target) and not os.path.isabs(text)):  # noqa: PTH110  (a link to nothing stays one)
+    if not os.path.exists(target) or (contains(str(root), target) and not text.startswith("/")):  # noqa: PTH110  (a link to nothing stays one)
         yield Entry(path=path, source=source, link=text)
     elif not contains(str(repository), target):
         message = f"`{path}` of the project is a link that leads out of it, to {target}"
@@ -162,7 +171,3 @@ def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[
         yield from _walk(root, Path(target), f"{path}/", repository, (*entered, target))
     else:
         yield Entry(path=path, source=Path(target))
-
-
-def _size(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, Span, error
 from py_driver.recording.record import Module
-from py_driver.system.files import is_file
+from py_driver.system.files import contains, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,8 @@ def span_of(project: Path, shown: str, place: Sequence[Any] | None) -> Span | No
         return None
     file, line = str(place[0]), int(place[1])
     path = project / file
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if is_file(path) else []
+    own = contains(os.path.realpath(project), os.path.realpath(path)) and is_file(path)
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if own else []
     text = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
     column = len(text) - len(text.lstrip()) + 1
     return Span(f"{shown}/{file}", line, column, max(len(text.strip()), 1), text)

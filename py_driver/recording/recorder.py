@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -46,6 +48,7 @@ _ATTEMPTS: Final = 16
 _EPOCH: Final = "315532800"
 """1980-01-01: the earliest time that a zip archive has."""
 
+_METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 _JOBS: Final = "4"
 _RESULT: Final = "result.json"
 _JOB: Final = "job.json"
@@ -74,7 +77,7 @@ class Recorded:
         return self.directory / WHEEL / self.record.wheel
 
 
-def record_project(
+def record_project(  # noqa: PLR0913  (a recording depends on them all)
     directory: Path,
     configuration: Configuration,
     arch_list: str,
@@ -94,8 +97,8 @@ def record_project(
         limits: of the run; those of recording.toml if None.
 
     Raises:
-        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if it builds otherwise than by setuptools; FILE_MISSING
-            for a source; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
+        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if something else than setuptools builds it;
+            FILE_MISSING for a source; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
     """
     run = _Run(directory, configuration, arch_list, releases, limits)
     root = cache_root() / RECORDINGS
@@ -105,9 +108,7 @@ def record_project(
         if not (target / RECORD).is_file():
             with locked(root / f"{run.key}.lock"):
                 if not (target / RECORD).is_file():
-                    with output.task(f"recording {run.shown} for {spell(configuration)}") as task:
-                        run.into(target, output)
-                        task.done("done")
+                    run.into(target, output)
     with suppress(OSError):  # a cache that nobody may write to
         (target / RECORD).touch()
     return Recorded(record=read_record(target / RECORD), directory=target)
@@ -168,8 +169,10 @@ class _Run:
         requirements = chosen(self._system.requires)
         for _ in range(_ATTEMPTS):
             packages, versions = installed(requirements, output)
-            with scratch(target.parent) as here:
+            title = f"recording {self.shown} for {spell(self._configuration)}"
+            with scratch(target.parent) as here, output.task(title) as task:
                 wants = self._attempt(here, packages, versions)
+                task.done(f"needs {', '.join(wants)}" if wants else "done")
                 if not wants:
                     settle(here / "recording", target)
                     return
@@ -186,7 +189,7 @@ class _Run:
         base = sandbox.inside(here)
         project, out = here / stand_ins.PROJECT, here / stand_ins.OUT
         project_copy.copy(self._entries, project)
-        before = project_copy.contents(project)
+        before = project_copy.states(project)
         stand_ins.write(here, base, self._torch)
         (out / WHEEL).mkdir(parents=True)
         job = {
@@ -220,13 +223,21 @@ class _Run:
         if wants := self._wants(result, versions):
             return wants
         if "failure" in result:
-            raise failures.of_result(result, ended.output)
+            try:
+                raise failures.of_result(result, ended.output)
+            except (LookupError, TypeError, ValueError, AttributeError):
+                raise failures.of_forgery() from None
         if "wheel" not in result:
             raise failures.of_end(ended)
+        if (out / WHEEL).is_symlink():
+            raise failures.of_forgery()
         paths = Paths(base, packages, self._configuration.family)
-        modules = modules_of(result["modules"], project, self.shown, paths)
-        record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
-        files = project_copy.changed(before, project_copy.contents(project))
+        try:
+            modules = modules_of(result["modules"], project, self.shown, paths)
+            record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise failures.of_forgery() from None
+        files = project_copy.changed(project, before, self._entries)
         record = replace(record, modules=modules, files=tuple(files), requirements=versions)
         _check_wheel(out / WHEEL / record.wheel, record)
         _write(here / "recording", record, project, out / WHEEL / record.wheel)
@@ -317,10 +328,9 @@ def _metadata(wheel: Path) -> dict[str, str]:
         DriverError: SETUP_FAILED if it is no wheel.
     """
     try:
-        with zipfile.ZipFile(wheel) as archive:
-            [name] = [
-                name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1
-            ]
+        descriptor = os.open(wheel, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as file, zipfile.ZipFile(file) as archive:
+            [name] = [name for name in archive.namelist() if _METADATA.fullmatch(name)]
             headers = HeaderParser().parsestr(archive.read(name).decode("utf-8"))
             return {"Name": headers["Name"], "Version": headers["Version"]}
     except (OSError, ValueError, zipfile.BadZipFile):

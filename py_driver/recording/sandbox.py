@@ -25,7 +25,10 @@ INSIDE: Final = "/build"
 
 _PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv[1]); from py_driver.recording.confined import main; main()"
 _ROOT: Final = Path(__file__).parents[2]
-_SYSTEM: Final = ("/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
+_SYSTEM: Final = (
+    *("/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
+    *("/nix/store", "/gnu/store"),
+)
 _SHARED: Final = (
     "/usr/share/git-core",
     "/usr/share/zoneinfo",
@@ -89,11 +92,12 @@ def inside(scratch: Path) -> str:
 def python_files() -> list[Path]:
     """What an interpreter of this Python consists of, without its packages."""
     paths = sysconfig.get_paths()
-    library = sysconfig.get_config_var("LIBDIR")
-    shared = sysconfig.get_config_var("INSTSONAME") or ""
-    found = [Path(interpreter()), *(Path(paths[name]) for name in ("stdlib", "platstdlib", "include"))]
-    found += [Path(library, shared)] if library and ".so" in shared else []
-    return [path for path in dict.fromkeys(path.resolve() for path in found) if path.exists()]
+    own = [paths[name] for name in ("stdlib", "platstdlib", "include")]
+    found: list[Path] = []
+    for path in (Path(place).resolve() for place in (sysconfig.get_config_var("LIBDIR"), interpreter(), *own) if place):
+        if path.exists() and not any(path.is_relative_to(other) for other in found):
+            found.append(path)
+    return found
 
 
 def interpreter() -> str:
@@ -101,7 +105,7 @@ def interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
-def run(
+def run(  # noqa: PLR0913  (what a program sees is more than its command)
     scratch: Path,
     shown: Mapping[str, Path],
     command: Sequence[str],

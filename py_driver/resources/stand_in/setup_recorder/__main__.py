@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from setup_recorder.compiling import Modules
-from setup_recorder.places import Places
-from setup_recorder.steady import hold
-from setup_recorder.wanted import Wanted
+
+from .compiling import Modules
+from .places import Places
+from .steady import hold
+from .wanted import Wanted
 
 
 def _backend(job: dict[str, Any]) -> Any:  # noqa: ANN401  (a module or an object in one)
@@ -57,27 +58,28 @@ def _described(problem: BaseException, places: Places) -> dict[str, Any]:
     if isinstance(problem, SystemExit) and isinstance(problem.code, str) and problem.__context__ is not None:
         shown = problem.__context__
     exits = isinstance(shown, SystemExit)
+    found = places.raised(shown) or places.raised(problem)
+    message = str(shown.code) if isinstance(shown, SystemExit) and shown.code is not None else str(shown)
+    if isinstance(shown, SyntaxError) and shown.lineno and shown.filename:
+        message = shown.msg
+        found = [*found, *places.of_file("setup.py" if shown.filename == "<string>" else shown.filename, shown.lineno)]
     return {
         "type": type(shown).__name__,
         "module": type(shown).__module__,
-        "message": str(shown.code) if isinstance(shown, SystemExit) and shown.code is not None else str(shown),
+        "message": message,
         "exits": exits,
         "missing": getattr(shown, "name", None) if isinstance(shown, ModuleNotFoundError) else None,
-        "places": places.raised(shown) or places.raised(problem),
+        "places": found,
     }
 
 
-def _requirements(job: dict[str, Any], places: Places, wanted: Wanted) -> None:
-    """What the backend asks for besides; in a process of its own, as pip has it."""
+def _requirements(job: dict[str, Any], wanted: Wanted) -> None:
+    """Ask the backend what it needs besides; what is not there ends the process."""
     hook = getattr(_backend(job), "get_requires_for_build_wheel", None)
     needs = _missing(list(hook(None))) if hook else []
     if needs:
         _write(job, wanted, needs=needs)
-        os._exit(_NEEDS)
-    del places
-
-
-_NEEDS = 3
+        _end(1)
 
 
 def _write(job: dict[str, Any], wanted: Wanted, **result: Any) -> None:  # noqa: ANN401
@@ -87,17 +89,17 @@ def _write(job: dict[str, Any], wanted: Wanted, **result: Any) -> None:  # noqa:
     )
 
 
-def _first(job: dict[str, Any], places: Places, wanted: Wanted) -> bool:
-    """Whether the first hook lets the second one run."""
+def _first(job: dict[str, Any], places: Places, wanted: Wanted) -> int:
+    """The exit code of the first hook, in a process of its own as pip has it; that of a signal is negative."""
     child = os.fork()
     if child == 0:
         try:
-            _requirements(job, places, wanted)
+            _requirements(job, wanted)
         except BaseException as problem:  # noqa: BLE001  (whatever a setup.py raises is what is reported)
             _write(job, wanted, failure=_described(problem, places))
             _end(1)
         _end(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _end(code: int) -> None:
@@ -117,8 +119,10 @@ def main() -> None:
     modules.install()
     wanted.watch()
     sys.argv = ["setup.py"]
-    if not _first(job, places, wanted):
-        _end(1)
+    if code := _first(job, places, wanted):
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        _end(code)
     try:
         name = _backend(job).build_wheel(job["wheel"], None, None)
         _write(job, wanted, wheel=name, modules=modules.noted)

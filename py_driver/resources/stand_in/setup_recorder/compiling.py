@@ -15,7 +15,7 @@ import setuptools  # noqa: F401  (its distutils takes the place of Python's, und
 from torch._facts import Refused
 
 if TYPE_CHECKING:
-    from setup_recorder.places import Places
+    from .places import Places
 
 _CUDA = (".cu", ".cuh", ".hip")
 
@@ -57,14 +57,18 @@ class Modules:
         def build(command: Any, module: Any) -> None:  # noqa: ANN401
             self._note(command, module)
 
-        extension.Extension.__init__ = created
-        dist.Distribution.run_command = ran
-        build_ext.build_ext.build_extension = build
-        build_clib.build_clib.build_libraries = _refuse_libraries
-        UnixCCompiler._compile = _compile  # noqa: SLF001  (each source goes through it)
-        UnixCCompiler.link = _link
-        UnixCCompiler.create_static_lib = _refuse_static
-        UnixCCompiler.preprocess = _refuse_preprocessor
+        replaced: tuple[tuple[type, str, Any], ...] = (
+            (extension.Extension, "__init__", created),
+            (dist.Distribution, "run_command", ran),
+            (build_ext.build_ext, "build_extension", build),
+            (build_clib.build_clib, "build_libraries", _refuse_libraries),
+            (UnixCCompiler, "_compile", _compile),  # each source goes through it
+            (UnixCCompiler, "link", _link),
+            (UnixCCompiler, "create_static_lib", _refuse_static),
+            (UnixCCompiler, "preprocess", _refuse_preprocessor),
+        )
+        for owner, name, function in replaced:
+            setattr(owner, name, function)
 
     def _check(self, distribution: Any) -> None:  # noqa: ANN401
         command = distribution.get_command_obj("build_ext")

@@ -31,10 +31,13 @@ class Places:
             name = str(frame.f_globals.get("__file__", name))
         if name.startswith("<"):
             return None
+        return next(iter(self.of_file(name, frame.f_lineno if line is None else line)), None)
+
+    def of_file(self, name: str, line: int) -> list[tuple[str, int]]:
+        """The place of a line in a file; empty if it is none of the project."""
         path = os.path.realpath(name)
-        if not path.startswith(self._prefix):
-            return None
-        return path[len(self._prefix) :], frame.f_lineno if line is None else line
+        own = path.startswith(self._prefix) and os.path.isfile(path)  # noqa: PTH113
+        return [(path[len(self._prefix) :], line)] if own else []
 
     def caller(self, created: object = None) -> tuple[str, int] | None:
         """The innermost place of the project that is running.

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from setup_recorder.places import Places
+    from .places import Places
 
 _LENGTH = 200
 

@@ -1,8 +1,6 @@
-"""The C++ ABI of torch; its extension module has no more of what a setup.py asks for."""
+"""The C++ ABI of torch; its extension module has no more of what a setup.py asks for."""  # noqa: N999  (torch's name)
 
 from __future__ import annotations
-
-from typing import NoReturn
 
 from torch._facts import FACTS, lacks
 
@@ -13,5 +11,5 @@ _PYBIND11_BUILD_ABI = "_cxxabi1011" if FACTS["cxx11"] else "_cxxabi1002"
 _has_cuda: bool = FACTS["cuda"] is not None or FACTS["hip"] is not None
 
 
-def __getattr__(name: str) -> NoReturn:
-    lacks(__name__, name)
+def __getattr__(name: str) -> object:
+    return lacks(__name__, name)

@@ -13,9 +13,8 @@ def show() -> str:
     toolkit = f"  - CUDA Runtime {version.cuda}\n" if version.cuda else ""
     toolkit += f"  - HIP Runtime {version.hip}\n" if version.hip else ""
     openmp = "  - OpenMP 201511 (a.k.a. OpenMP 4.5)\n" if FACTS["openmp"] else ""
-    return (
-        f"PyTorch built with:\n{openmp}{toolkit}  - Build settings: TORCH_VERSION={FACTS['release']}, USE_OPENMP=ON\n"
-    )
+    settings = f"  - Build settings: TORCH_VERSION={FACTS['release']}, USE_OPENMP=ON\n"
+    return f"PyTorch built with:\n{openmp}{toolkit}{settings}"
 
 
 def parallel_info() -> str:

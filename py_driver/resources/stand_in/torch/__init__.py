@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from torch import _C, __config__, backends, cuda, distributed, mps, utils, version, xpu
 from torch._facts import lacks
 from torch.torch_version import TorchVersion
@@ -15,8 +13,8 @@ __all__ = ["_C", "__config__", "__version__", "backends", "cuda", "distributed",
 
 def compiled_with_cxx11_abi() -> bool:
     """Whether torch was compiled with the C++11 ABI."""
-    return bool(_C._GLIBCXX_USE_CXX11_ABI)
+    return bool(_C._GLIBCXX_USE_CXX11_ABI)  # noqa: SLF001  (public as far as projects know)
 
 
-def __getattr__(name: str) -> NoReturn:
-    lacks(__name__, name)
+def __getattr__(name: str) -> object:
+    return lacks(__name__, name)

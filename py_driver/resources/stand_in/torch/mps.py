@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from torch._facts import lacks
 
 
@@ -22,5 +20,5 @@ def device_count() -> int:
     return 0
 
 
-def __getattr__(name: str) -> NoReturn:
-    lacks(__name__, name)
+def __getattr__(name: str) -> object:
+    return lacks(__name__, name)

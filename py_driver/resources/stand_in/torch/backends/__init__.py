@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from torch import version
 from torch._facts import FACTS, lacks
 
@@ -23,8 +21,8 @@ class _Backend:
         """Whether torch has it."""
         return self._there
 
-    def __getattr__(self, name: str) -> NoReturn:
-        lacks(self._name, name)
+    def __getattr__(self, name: str) -> object:
+        return lacks(self._name, name)
 
 
 _GPU = version.cuda is not None or version.hip is not None
@@ -38,5 +36,5 @@ openmp = _Backend("openmp", there=FACTS["openmp"])
 xeon = _Backend("xeon", there=False)
 
 
-def __getattr__(name: str) -> NoReturn:
-    lacks(__name__, name)
+def __getattr__(name: str) -> object:
+    return lacks(__name__, name)

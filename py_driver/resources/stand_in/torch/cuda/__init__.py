@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import NoReturn
 
 from torch import version
 from torch._facts import CAPABILITIES, FACTS, OLDEST, lacks
@@ -49,7 +48,8 @@ def current_device() -> int:
 def get_device_capability(device: object = None) -> tuple[int, int]:
     """The capability of a GPU; the newest for no number, as projects ask what they may use."""
     _some()
-    return (CAPABILITIES or [OLDEST])[device if isinstance(device, int) else -1]
+    major, minor = (CAPABILITIES or [OLDEST])[device if isinstance(device, int) else -1]
+    return int(major), int(minor)
 
 
 def get_device_name(device: object = None) -> str:
@@ -75,5 +75,5 @@ def _some() -> None:
         raise AssertionError("Torch not compiled with CUDA enabled")
 
 
-def __getattr__(name: str) -> NoReturn:
-    lacks(__name__, name)
+def __getattr__(name: str) -> object:
+    return lacks(__name__, name)

@@ -100,7 +100,7 @@ _NAMED_ARCHS = {
 _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
-class BuildExtension(build_ext):
+class BuildExtension(build_ext):  # type: ignore[misc]  # setuptools has no types
     """torch's build_ext: flags for each compiler, and names without the ABI of Python."""
 
     @classmethod
@@ -154,9 +154,9 @@ class BuildExtension(build_ext):
 def _extension(
     kind: str,
     name: str,
-    sources: Any,
+    sources: Any,  # noqa: ANN401  (what setuptools accepts)
     args: tuple[Any, ...],
-    kwargs: dict[str, Any],  # noqa: ANN401  (as setuptools)
+    kwargs: dict[str, Any],
 ) -> setuptools.Extension:
     """An extension with what torch adds; lists of the caller's grow, as they do with torch."""
     device = "cuda" if kind == "cuda" else "cpu"
@@ -353,5 +353,5 @@ def load_inline(name: str, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN4
     raise Refused(f"`torch.utils.cpp_extension.load_inline` compiles `{name}` while setup.py runs")
 
 
-def __getattr__(name: str) -> NoReturn:
-    lacks(__name__, name)
+def __getattr__(name: str) -> object:
+    return lacks(__name__, name)

@@ -1,0 +1,1 @@
+"""What runs a project's build while it is recorded, and notes what it would compile."""
