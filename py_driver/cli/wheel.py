@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_variants, releases_of, words_of
 from py_driver.cli.projects import exit_code, for_each, projects_of, summary
+from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
 
 if TYPE_CHECKING:
-    import argparse
-
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
@@ -30,6 +30,7 @@ def add(subparsers: Subparsers) -> None:
         more="Its package loads the variant that fits the installed torch.",
     )
     add_variants(parser, default="all variants in build/", several=True)
+    add_hash(parser.group("select"))
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
@@ -39,15 +40,18 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: see `_make`; with several projects only what is wrong for all of them.
+        DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
     """
+    words = located(args.directories, args.hash, output)
+    directories = [word if isinstance(word, Path) else word.directory for word in words]
+    args = argparse.Namespace(**{**vars(args), "directories": directories})
     projects = projects_of(args)
-    releases, words = releases_of(args), words_of(args, several=projects is not None)
+    releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        output.data(str(_make(args.directories[0], releases, words, {}, args, output)))
+        output.data(str(_make(args.directories[0], releases, selection, {}, args, output)))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = for_each(projects, lambda path: _make(path, releases, words, taken, args, output), output)
+    outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
     rows = [[printable(str(outcome.directory)), printable(str(outcome.value))] for outcome in outcomes if outcome.value]
     if rows:
         output.table(("project", "wheel"), rows)

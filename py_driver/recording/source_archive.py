@@ -180,15 +180,15 @@ def _fetched(entry: Entry, fetcher: Fetcher, output: Output) -> Path:
     if fetcher.store.has(entry):
         return fetcher.fetch(entry).path
     with output.task(f"fetching {entry.filename}") as task:
-        received = 0
+        received, size = 0, f"{max(entry.size / _MEGABYTE, 0.1):.1f}"
 
         def report(count: int) -> None:
             nonlocal received
             received += count
-            task.update(f"{received / _MEGABYTE:.1f} of {entry.size / _MEGABYTE:.1f} MB")
+            task.update(f"{received / _MEGABYTE:.1f} of {size} MB")
 
         fetched = fetcher.fetch(entry, Meter(report=report))
-        task.done(f"{entry.size / _MEGABYTE:.1f} MB, sha256:{entry.sha256}")
+        task.done(f"{size} MB, sha256:{entry.sha256}")
     return fetched.path
 
 
