@@ -18,7 +18,7 @@ from py_driver.bazel.sandbox import settings_place
 from py_driver.debian import provide as debian
 from py_driver.errors import Code, error
 from py_driver.fetch.store import unpinned
-from py_driver.system.cache import storage_errors
+from py_driver.system.cache import SOURCES, UNPACKED, storage_errors
 from py_driver.system.scratch import is_leftover, remove
 from py_driver.system.turns import nobody
 from py_driver.system.venv import unused
@@ -46,7 +46,10 @@ _RULES: Final = re.compile(r'^module\(name = "kernel_projects"\)\n(?:.*\n)*?    
 _MADE: Final = re.compile("[0-9a-f]{12}|[0-9][0-9.]*-[0-9a-f]{12}|bazelisk-[0-9][0-9.]*")
 """How the driver calls directories with a setting of the sandbox, and with a Bazel."""
 
-_SCRATCH: Final = ("bazel", "names", "verify", "sandbox")
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+"""How an unpacked source archive is called."""
+
+_SCRATCH: Final = ("bazel", "names", "verify", "sandbox", f"{SOURCES}/{UNPACKED}")
 """Directories of the cache in which runs put something together."""
 
 
@@ -86,11 +89,13 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     results = [root / "actions"] if (root / "actions" / "cas").is_dir() else []
     runs = [path for name in _SCRATCH for path in _children(root / name) if is_leftover(path)]
     store = unpinned(root, {key for entry in lock.entries for key in (entry.key, entry.sha256)})
+    unpacked = [path for path in _children(root / SOURCES / UNPACKED) if _DIGEST.fullmatch(path.name)]
     bazels = [debian.place_of(root), bazelisk.place_of(root)]
-    named = ["store", "actions", "workspaces", "bazel", "venvs", "tools", "served"]
+    named = ["store", SOURCES, "actions", "workspaces", "bazel", "venvs", "tools", "served"]
     rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
     return [
         _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
+        _part("sources", "source archives of the package index", [root / SOURCES], made=unpacked),
         _part("results", "results of actions", results, made=results),
         _part("output", "unpacked and built files of Bazel", [*ours, *lost], spare=[*lost, *links], made=ours),
         _part("workspaces", "Bazel's view of projects", [root / "workspaces"], spare=left, made=workspaces),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,16 @@ from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.build import add_arguments, add_report
 from py_driver.cli.projects import exit_code, extension_of, for_each, projects_of, summary
+from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
+from py_driver.recording.source_archive import Source
 
 if TYPE_CHECKING:
-    import argparse
-
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
-    from py_driver.recording.source_archive import Source
 
 
 def add(subparsers: Subparsers) -> None:
@@ -34,6 +34,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
     add_report(parser)
+    add_hash(parser.group("select"))
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
@@ -43,43 +44,27 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: see `_make`; with several projects only what is wrong for all of them.
+        DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
     """
-    if (requirement := _requirement(args)) is not None:
-        return _fetched(requirement, args, output)
+    words = located(args.directories, args.hash, output)
+    if len(words) == 1 and isinstance(words[0], Source):
+        return _extension(words[0].directory, args, output, words[0])
+    directories = [word if isinstance(word, Path) else word.directory for word in words]
+    args = argparse.Namespace(**{**vars(args), "directories": directories})
     if (extension := extension_of(args)) is not None:
         return _extension(extension, args, output)
     projects = projects_of(args)
-    releases, words = releases_of(args), words_of(args, several=projects is not None)
+    releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        output.data(str(_make(args.directories[0], releases, words, {}, args, output)))
+        output.data(str(_make(args.directories[0], releases, selection, {}, args, output)))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = for_each(projects, lambda path: _make(path, releases, words, taken, args, output), output)
+    outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
     rows = [[printable(str(outcome.directory)), printable(str(outcome.value))] for outcome in outcomes if outcome.value]
     if rows:
         output.table(("project", "wheel"), rows)
     output.say(summary(outcomes, "packed"))
     return exit_code(outcomes)
-
-
-def _requirement(args: argparse.Namespace) -> str | None:
-    """The release of the package index that a command line names; None if it names a directory."""
-    from py_driver.recording.requirement import looks_like_requirement
-
-    names = [str(directory) for directory in args.directories]
-    if len(names) != 1 or args.directories[0].exists() or not looks_like_requirement(names[0]):
-        return None
-    return names[0]
-
-
-def _fetched(requirement: str, args: argparse.Namespace, output: Output) -> int:
-    """Fetch the sources of a release, build them, and write the wheels; the exit code."""
-    from py_driver.recording.source_archive import fetch_source
-
-    source = fetch_source(requirement, output)
-    output.say(f"{source.requirement}")
-    return _extension(source.directory, args, output, source)
 
 
 def _extension(directory: Path, args: argparse.Namespace, output: Output, source: Source | None = None) -> int:

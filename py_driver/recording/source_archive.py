@@ -23,7 +23,7 @@ from py_driver.fetch.transfer import Meter
 from py_driver.fetch.unpacking import Selection, unpack
 from py_driver.recording.releases import Candidate, find
 from py_driver.recording.requirement import parse_requirement
-from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.cache import SOURCES, UNPACKED, cache_root, storage_errors
 from py_driver.system.files import is_file, write
 from py_driver.system.scratch import scratch, settle, sweep
 
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 
     from py_driver.output import Output
     from py_driver.recording.requirement import Wanted
-
-PLACE: Final = "sources"
-"""The directory of the cache that has the archives, their pins, and what was unpacked of them."""
-
-UNPACKED: Final = "unpacked"
-"""The directory, in `PLACE`, of unpacked archives, each in a directory with the name of its SHA-256."""
 
 _PINS: Final = "pins"
 _TREE: Final = "tree"
@@ -87,7 +81,7 @@ def fetch_source(
             unsafe to unpack; NO_SPACE or PERMISSION.
     """
     wanted = parse_requirement(requirement, hashes)
-    root = cache_root() / PLACE
+    root = cache_root() / SOURCES
     fetcher = Fetcher(Store(root)) if fetcher is None else fetcher
     pins = {Version(pin.version): pin for pin in _pins(root, wanted.name)}
     entry = _remembered(wanted, pins, fetcher) or _looked_up(wanted, pins, fetcher, output)
@@ -180,15 +174,15 @@ def _fetched(entry: Entry, fetcher: Fetcher, output: Output) -> Path:
     if fetcher.store.has(entry):
         return fetcher.fetch(entry).path
     with output.task(f"fetching {entry.filename}") as task:
-        received = 0
+        received, size = 0, f"{max(entry.size / _MEGABYTE, 0.1):.1f}"
 
         def report(count: int) -> None:
             nonlocal received
             received += count
-            task.update(f"{received / _MEGABYTE:.1f} of {entry.size / _MEGABYTE:.1f} MB")
+            task.update(f"{received / _MEGABYTE:.1f} of {size} MB")
 
         fetched = fetcher.fetch(entry, Meter(report=report))
-        task.done(f"{entry.size / _MEGABYTE:.1f} MB, sha256:{entry.sha256}")
+        task.done(f"{size} MB, sha256:{entry.sha256}")
     return fetched.path
 
 

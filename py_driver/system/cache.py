@@ -42,6 +42,13 @@ def cache_root(environ: Mapping[str, str] | None = None) -> Path:
     return Path(base, "rules_torch_kernels")
 
 
+SOURCES: Final = "sources"
+"""The directory of the cache with source archives of the package index, and the digests of those that were fetched."""
+
+UNPACKED: Final = "unpacked"
+"""The directory, in `SOURCES`, with what was unpacked of them: a directory with the name of the SHA-256 for each."""
+
+
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
     """Turn what the file system refuses below `path` into a DriverError.

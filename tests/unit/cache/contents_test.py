@@ -77,6 +77,19 @@ def test_archives_that_nobody_pins_are_spare(cache: Path) -> None:
     assert 600_000 < found.size < 700_000
 
 
+def test_source_archives_stay_and_are_unpacked_again(cache: Path) -> None:
+    put(cache / "sources" / "store" / "sha256" / ("0" * 64))
+    put(cache / "sources" / "pins" / "demo" / "1.0.json")
+    unpacked = put(cache / "sources" / "unpacked" / ("0" * 64) / "demo-1.0" / "setup.py").parents[1]
+    unpacked.joinpath("demo-1.0").chmod(0o555)
+    with scratch(unpacked.parent):  # another run unpacks one
+        found = parts_of(cache)
+        assert (found["sources"].spare, found["sources"].made, found["rest"].spare) == ((), (unpacked,), ())
+    assert 300_000 < parts_of(cache)["sources"].size < 350_000
+    free(cache, parts_of(cache)["sources"].made)
+    assert sorted(path.name for path in (cache / "sources").rglob("*") if path.is_file()) == ["0" * 64, "1.0.json"]
+
+
 def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:
     one = put(tmp_path / "one")
     alone = size_of([tmp_path])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fetch_server import Server, wheel
+from sdists import SETUP, tarred
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.fetch import transfer
@@ -29,23 +30,6 @@ from py_driver.recording.source_archive import Source, check_metadata, fetch_sou
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-SETUP = b"from setuptools import setup\nsetup()\n"
-
-
-def tarred(top: str, files: dict[str, bytes | tarfile.TarInfo] | None = None) -> bytes:
-    """A source archive."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in {f"{top}/setup.py": SETUP, **(files or {})}.items():
-            info = tarfile.TarInfo(name)
-            if isinstance(content, tarfile.TarInfo):
-                content.name = name
-                archive.addfile(content)
-                continue
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
 
 
 def link(target: str) -> tarfile.TarInfo:

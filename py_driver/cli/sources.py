@@ -1,0 +1,71 @@
+"""Releases of the package index on a command line: `NAME==VERSION` where a directory may stand."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from py_driver.cli import ArgumentGroup, Parser
+    from py_driver.output import Output
+    from py_driver.recording.source_archive import Source
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", re.ASCII)
+"""What may be the name of a project on the index, as well as of a directory."""
+
+
+def add_hash(arguments: Parser | ArgumentGroup) -> None:
+    """Add the option that says which source archives are meant."""
+    arguments.add_argument(
+        "--hash",
+        metavar="sha256:HEX",
+        action="append",
+        default=[],
+        help="refuse a source archive of the package index with another digest; repeatable, as in a requirements file",
+    )
+
+
+def located(words: Iterable[Path], hashes: Sequence[str], output: Output) -> list[Path | Source]:
+    """What the words of a command line mean: directories, and fetched releases of the package index.
+
+    What exists is a directory, whatever its name.
+
+    Args:
+        words: as the command line has them.
+        hashes: what `--hash` says: the source archives that are allowed; any if empty.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: NO_MANIFEST for a word that is neither; USAGE if `--hash` is for nothing; see `fetch_source`.
+    """
+    from py_driver.recording.requirement import looks_like_requirement
+    from py_driver.recording.source_archive import fetch_source
+
+    found: list[Path | Source] = []
+    for word in words:
+        text = str(word)
+        if os.path.lexists(word):
+            found.append(word)
+        elif looks_like_requirement(text):
+            found.append(fetch_source(text, output, hashes=hashes))
+        elif _NAME.fullmatch(text):
+            advice = f"to build {text} from the package index, name a version: {text}==1.0"
+            raise error(Code.NO_MANIFEST, f"there is no directory `{text}`", help=advice)
+        else:
+            found.append(word)
+    if hashes and not any(_is_source(item) for item in found):
+        advice = "leave it out, or name a release: `NAME==VERSION`"
+        raise error(Code.USAGE, "--hash is for releases of the package index", help=advice)
+    return found
+
+
+def _is_source(item: Path | Source) -> bool:
+    from py_driver.recording.source_archive import Source
+
+    return isinstance(item, Source)
