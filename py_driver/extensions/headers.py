@@ -28,6 +28,9 @@ _PYTHON_API = ("Python.h", "structmember.h")
 _INCLUDED = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".txx", ".def")
 """The extensions of files that are included, for sources whose includes nobody can tell."""
 
+_EVERYTHING = "torch/torch.h"
+"""Includes torch/extension.h where TORCH_API_INCLUDE_EXTENSION_H is defined, as it is in each extension."""
+
 _OPENMP_HEADER = "omp.h"
 _LIMIT = 8 * 1024 * 1024
 
@@ -163,7 +166,7 @@ def _depends(included: str) -> set[str]:
     """What the header of a toolchain belongs to."""
     if included in _PYTHON_API:
         return {PYTHON}
-    if PYTHON_HEADERS.fullmatch(included):
+    if included == _EVERYTHING or PYTHON_HEADERS.fullmatch(included):
         return {TORCH, PYBIND}
     return {TORCH} if included.startswith(TORCH_FOLDERS) else set()
 
