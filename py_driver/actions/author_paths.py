@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.plan.staging import staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from py_driver.actions.workspace import Workspace
     from py_driver.plan.plan import Plan, Variant
@@ -60,6 +60,11 @@ class BuiltProject:
     plan: Plan
     chosen: Sequence[Variant]
     workspace: Workspace
+
+    @property
+    def shown(self) -> Path:
+        """The directory as messages have it."""
+        return Path(self.plan.shown) if self.plan.shown else self.directory
 
     @property
     def prefix(self) -> str:
@@ -132,7 +137,7 @@ class AuthorPaths:
             own: see `file`.
         """
         if found := self.file(path, own):
-            return str(found[0].directory / found[1])
+            return str(found[0].shown / found[1])
         path = _ROOT.sub("", path)
         if match := _RULES.match(path):
             return f"<rules_torch_kernels>/{match[1]}"
@@ -188,7 +193,7 @@ class AuthorPaths:
         )
         if origin is None or project is None:
             return ""
-        return f"{project.directory / origin.source}, of {section_of(project, origin.section)}"
+        return f"{project.shown / origin.source}, of {section_of(project, origin.section)}"
 
     def text_of(self, project: BuiltProject, name: str, line: int) -> str | None:
         """A line of a file of a project; None if there is no such line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.building.build import Prepared, build_all
@@ -26,7 +27,6 @@ from py_driver.system.files import is_file, path_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from py_driver.building.build import Build, Built, Options
     from py_driver.errors import Note
@@ -125,7 +125,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     output: Output,
     options: Options,
     *,
-    every: bool = False,
+    shown: str = "",
 ) -> Extension:
     """Record a project for the configurations that are meant, and plan its modules.
 
@@ -135,14 +135,14 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         releases: to build for.
         output: where progress is shown.
         options: how.
-        every: whether a default configuration that setup.py has no build for is an error; else it is left out.
+        shown: what messages call the directory, if it is one of the cache.
 
     Raises:
         DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
     """
     matrix = releases.matrix
     chosen = choose(candidates(directory, matrix), patterns, options.words)
-    strict = every or bool(patterns) or options.words.given
+    strict = bool(patterns) or options.words.given
     configured, failures = [], list[DriverError]()
     for variant in chosen:
         arch_list = _arch_list(variant.configuration, matrix, options.archs)
@@ -157,7 +157,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         configured.append(Configured(variant=variant, recording=recording))
     if not configured and failures:
         raise failures[0]
-    plans = [_plan(directory, same, matrix, options.archs) for same in _alike(configured)]
+    plans = [_plan(directory, same, matrix, options.archs, shown) for same in _alike(configured)]
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
 
 
@@ -253,7 +253,7 @@ def _alike(configured: Iterable[Configured]) -> list[list[Configured]]:
     return [*found.values()]
 
 
-def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, archs: Sequence[str]) -> Plan:
+def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, archs: Sequence[str], shown: str) -> Plan:
     """The plan of some configurations."""
     first = configured[0].recording
     generated = {name: first.tree / name for name in first.record.files}
@@ -273,24 +273,31 @@ def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, arc
         )
         for one in configured
     ]
-    plan = plan_extensions(records, ProjectTree(path_of, all_files), matrix, _spans(directory, records))
-    plan = plan._replace(generated={name: path for name, path in generated.items() if name in plan.files})
+    plan = plan_extensions(records, ProjectTree(path_of, all_files), matrix, _spans(directory, records, shown))
+    in_use = {name: path for name, path in generated.items() if name in plan.files}
+    plan = plan._replace(generated=in_use, shown=shown)
     return narrowed(plan, archs) if archs else plan
 
 
-def _spans(directory: Path, records: Iterable[ConfigurationRecord]) -> dict[str, Span]:
+def _spans(directory: Path, records: Iterable[ConfigurationRecord], shown: str) -> dict[str, Span]:
     """The call in a file of the project that created each module; under "" the beginning of the first script."""
     script = next((name for name in SCRIPTS if is_file(directory / name)), SCRIPTS[0])
-    spans = {"": _span(directory, script, 1)}
+    spans = {"": _span(directory, script, 1, shown)}
     for recorded in records:
         for module in recorded.record.modules:
-            spans[module.name] = _span(directory, module.script or script, module.line or 1)
+            spans[module.name] = _span(directory, module.script or script, module.line or 1, shown)
     return spans
 
 
-def _span(directory: Path, script: str, line: int) -> Span:
+def _span(directory: Path, script: str, line: int, shown: str) -> Span:
     path = directory / script
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if is_file(path) else []
     text = lines[line - 1] if 0 < line <= len(lines) else ""
     start = len(text) - len(text.lstrip())
-    return Span(file=str(path), line=line, column=start + 1, length=max(1, len(text.strip())), text=text)
+    return Span(
+        file=str(Path(shown, script) if shown else path),
+        line=line,
+        column=start + 1,
+        length=max(1, len(text.strip())),
+        text=text,
+    )

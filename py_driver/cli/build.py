@@ -12,7 +12,16 @@ from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, Cuda
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_variants, page, releases_of, words_of
-from py_driver.cli.projects import Outcome, exit_code, extension_of, for_each, projects_of, summary, then
+from py_driver.cli.projects import (
+    Outcome,
+    exit_code,
+    extensions_of,
+    for_each,
+    projects_of,
+    run_extensions,
+    summary,
+    then,
+)
 from py_driver.cli.variables import is_count
 from py_driver.errors import DriverError, ExitCode
 from py_driver.matrix.backends import ARCH
@@ -214,10 +223,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.building.build import build
     from py_driver.building.load_check import check_loads
 
-    if (extension := extension_of(args)) is not None:
-        from py_driver.cli import extension as extensions
+    if extensions_of(args):
+        from py_driver.cli import extension
 
-        return extensions.build(extension, args, output)
+        return run_extensions(args, output, lambda directory: extension.build(directory, args, output), run)
     projects = projects_of(args)
     if args.dry_run:
         return _plan(args.directories[:1] if projects is None else projects, args, output, alone=projects is None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_project, releases_of
-from py_driver.cli.projects import exit_code, extension_of, for_each, projects_of, summary
+from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
 
@@ -68,10 +68,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     if args.fix and not args.headers:
         raise error(Code.USAGE, "`--fix` needs `--headers`", help="write `driver check --headers --fix`")
-    if (extension := extension_of(args)) is not None:
-        from py_driver.cli import extension as extensions
+    if extensions_of(args):
+        from py_driver.cli import extension
 
-        return extensions.check(extension, args, output)
+        return run_extensions(args, output, lambda directory: extension.check(directory, args, output), run)
     projects = projects_of(args)
     releases = releases_of(args)
 

@@ -121,7 +121,8 @@ def wheels(
     from py_driver.recording.source_archive import check_metadata
     from py_driver.system.files import writing
 
-    built = _built(directory, args, releases, output)
+    shown = f"{source.name}-{source.version}" if source else ""
+    built = _built(directory, args, releases, output, shown)
     if source is not None:
         for part in built:
             check_metadata(source, part.record.name, part.record.version)
@@ -132,14 +133,16 @@ def wheels(
     return paths
 
 
-def _built(directory: Path, args: argparse.Namespace, releases: Releases, output: Output) -> list[BuiltExtension]:
+def _built(
+    directory: Path, args: argparse.Namespace, releases: Releases, output: Output, shown: str = ""
+) -> list[BuiltExtension]:
     """Record, plan and build the variants of a command line."""
     from py_driver.building.extension import build_extension, plan_extension
     from py_driver.cli.build import options_of
     from py_driver.publishing.extension_wheel import check_skeleton
 
     options = options_of(args)
-    extension = plan_extension(directory, args.variant, releases, output, options)
+    extension = plan_extension(directory, args.variant, releases, output, options, shown=shown)
     for configured in extension.configured:
         check_skeleton(configured.recording.record, configured.recording.wheel)
     return build_extension(extension, releases, output, options)

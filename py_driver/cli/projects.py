@@ -70,12 +70,41 @@ def projects_of(args: argparse.Namespace) -> list[Path] | None:
     return [project for project in projects if changed_files(project, args.changed_since)]
 
 
-def extension_of(args: argparse.Namespace) -> Path | None:
-    """The only project of a command line, if it is one with a setup.py and no build.toml; else None."""
+def extensions_of(args: argparse.Namespace) -> list[Path]:
+    """The directories of a command line with a setup.py and no build.toml."""
     from py_driver.plan.projects import is_extension
 
-    directories: list[Path] = args.directories
-    return directories[0] if len(directories) == 1 and is_extension(directories[0]) else None
+    return [directory for directory in args.directories if is_extension(directory)]
+
+
+def run_extensions(
+    args: argparse.Namespace,
+    output: Output,
+    work: Callable[[Path], int],
+    others: Callable[[argparse.Namespace, Output], int],
+) -> int:
+    """Do something with each project of a command line that has a setup.py, and then with the others; the exit code.
+
+    Args:
+        args: the command line.
+        output: where it is said why a project fails.
+        work: for a project with a setup.py; its exit code.
+        others: the command, for the rest of the directories.
+
+    Raises:
+        DriverError: what `work` raises, if the command line names one project; INTERRUPTED.
+    """
+    import argparse
+
+    extensions = extensions_of(args)
+    rest = [directory for directory in args.directories if directory not in extensions]
+    if len(extensions) == 1 and not rest:
+        return work(extensions[0])
+    outcomes = for_each(extensions, work, output)
+    codes = [exit_code(outcomes), *(outcome.value or 0 for outcome in outcomes)]
+    if rest:
+        codes.append(others(argparse.Namespace(**{**vars(args), "directories": rest}), output))
+    return next((code for code in codes if code), 0)
 
 
 def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.build import add_arguments, add_report
-from py_driver.cli.projects import exit_code, extension_of, for_each, projects_of, summary
+from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
@@ -47,12 +47,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
     """
     words = located(args.directories, args.hash, output)
-    if len(words) == 1 and isinstance(words[0], Source):
-        return _extension(words[0].directory, args, output, words[0])
-    directories = [word if isinstance(word, Path) else word.directory for word in words]
-    args = argparse.Namespace(**{**vars(args), "directories": directories})
-    if (extension := extension_of(args)) is not None:
-        return _extension(extension, args, output)
+    sources = {word.directory: word for word in words if isinstance(word, Source)}
+    directories = [word.directory if isinstance(word, Source) else word for word in words]
+    args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
+    if extensions_of(args):
+        return run_extensions(
+            args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), run
+        )
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:

@@ -76,7 +76,7 @@ def explained(
     name, text = described
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
-    file = next((listed for listed in project.plan.files if str(project.directory / listed) == place.file), "")
+    file = next((listed for listed in project.plan.files if str(project.shown / listed) == place.file), "")
     with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
     if elsewhere == "twice" and not any(
         _EXTERN.search(paths.text_of(project, listed, number) or "")
@@ -85,7 +85,7 @@ def explained(
     ):
         return None
     line = place.line or next(iter(with_name.get(file, ())), 0)
-    others = [str(project.directory / listed) for listed in with_name if listed != file]
+    others = [str(project.shown / listed) for listed in with_name if listed != file]
     text += ": that takes relocatable device code (`-rdc=true`), which is not linked"
     where = f"{place.file}:{line}: " if line and place.file else f"{place.file}: " if place.file else ""
     shown = [f"    {shown_line.removeprefix(f'{place.file}: ')}" for shown_line in lines]

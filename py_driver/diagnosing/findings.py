@@ -162,7 +162,7 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         code=Code.BUILD_FAILED,
         message="",
         project=project,
-        file=str(project.directory / origin.source) if project and origin else "",
+        file=str(project.shown / origin.source) if project and origin else "",
         line=0,
         column=0,
         lines=(),
@@ -283,7 +283,7 @@ def _object_source(line: str, paths: AuthorPaths) -> str:
     found = next(
         ((project, origin.source) for project in paths.projects if origin and origin.source in project.plan.files), None
     )
-    return str(found[0].directory / found[1]) if found else ""
+    return str(found[0].shown / found[1]) if found else ""
 
 
 def _arch(origin: Made | None) -> str:

@@ -28,7 +28,7 @@ def plain_sources(project: BuiltProject) -> dict[str, frozenset[str]]:
     names |= {name for group in groups for name in group.headers if not name.endswith((*HEADERS, *SOURCES))}
     found = {}
     for name in sorted(names):
-        path = project.directory / name
+        path = project.plan.path_of(project.directory, name)
         if is_file(path) and path.stat().st_size <= _SIZE:
             found[name] = frozenset(word.decode() for word in _WORD.findall(path.read_bytes()))
     return found

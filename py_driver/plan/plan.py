@@ -106,6 +106,7 @@ class Plan(NamedTuple):
         cpus: that are meant where none is named.
         generated: the files, of those that variants are made from, that lie outside of the project's directory, with
             the paths where they are: those that a setup.py has created.
+        shown: what messages call the project's directory, if that is one of the cache; else empty.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Plan(NamedTuple):
     is_changed: bool = False
     cpus: tuple[str, ...] = (USUAL_CPU,)
     generated: Mapping[str, Path] = MappingProxyType({})
+    shown: str = ""
 
     @property
     def sources(self) -> set[tuple[str, str]]:
