@@ -1,0 +1,197 @@
+"""A project with a setup.py, unmodified: checked, built, shared between releases, tested, packed and imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from py_driver import __main__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+CPU = "torch213-cxx11-cpu-x86_64-linux"
+CU130 = "torch213-cxx11-cu130-x86_64-linux"
+NEXT = "torch215-cxx11-cu130-x86_64-linux"
+SETUP = """import os
+import torch
+from setuptools import find_packages, setup
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, CUDAExtension
+
+sources = ["csrc/ops.cpp"]
+kind, macros, flags = CppExtension, [], {"cxx": ["-O2"]}
+if CUDA_HOME is not None:
+    sources.append("csrc/scale.cu")
+    kind, macros = CUDAExtension, [("WITH_CUDA", None)]
+    flags["nvcc"] = ["-O3", "--use_fast_math", "-gencode", "arch=compute_80,code=sm_80",
+                     "-gencode", "arch=compute_90,code=sm_90", "--threads", "4"]
+here = os.path.dirname(os.path.abspath(__file__))
+setup(
+    name="scaled-ops",
+    version="1.2",
+    packages=find_packages(include=["scaled*"]),
+    install_requires=["torch", "packaging"],
+    ext_modules=[kind("scaled._C", sources, include_dirs=[os.path.join(here, "csrc")], define_macros=macros,
+                      extra_compile_args=flags)],
+    cmdclass={"build_ext": BuildExtension},
+)
+"""
+OPS = """#include <torch/extension.h>
+#include "scale.h"
+
+at::Tensor scale(const at::Tensor& input, double factor, std::optional<at::Tensor> bias) {
+  TORCH_CHECK(input.dim() > 0, "scale needs a dimension");
+#ifdef WITH_CUDA
+  if (input.is_cuda()) {
+    auto output = at::empty_like(input);
+    scale_cuda(input.data_ptr<float>(), output.data_ptr<float>(), input.numel(), factor);
+    return output;
+  }
+#endif
+  auto output = input * factor;
+  return bias ? output + *bias : output;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "scaled ops";
+  m.def("scale", &scale, "Scale a tensor.", py::arg("input"), py::arg("factor") = 2.0, py::arg("bias") = py::none());
+  m.def("twice", [](int value) { return 2 * value; });
+}
+"""
+FILES = {
+    "setup.py": SETUP,
+    "scaled/__init__.py": "import torch\n\nfrom scaled._C import scale, twice\n",
+    "csrc/ops.cpp": OPS,
+    "csrc/scale.h": "void scale_cuda(const float* input, float* output, long count, float factor);\n",
+    "csrc/scale.cu": """#include "scale.h"
+
+__global__ void scale_kernel(const float* input, float* output, long count, float factor) {
+  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  if (i < count) output[i] = input[i] * factor;
+}
+
+void scale_cuda(const float* input, float* output, long count, float factor) {
+  scale_kernel<<<(count + 255) / 256, 256>>>(input, output, count, factor);
+}
+""",
+    "tests/test_scale.py": """import pytest
+import torch
+
+import scaled
+from scaled import _C
+
+
+def test_scale():
+    x = torch.ones(3, requires_grad=True)
+    assert scaled.scale(x).tolist() == [2, 2, 2]
+    assert scaled.scale(x, factor=3.0, bias=torch.ones(3)).tolist() == [4, 4, 4]
+    scaled.scale(x, 5).sum().backward()
+    assert x.grad.tolist() == [5, 5, 5]
+
+
+def test_module():
+    assert _C.__doc__ == "scaled ops"
+    assert _C.twice(21) == 42
+    assert "Scale a tensor." in _C.scale.__doc__
+    with pytest.raises(TypeError):
+        _C.scale("no tensor")
+    with pytest.raises(RuntimeError, match="needs a dimension"):
+        _C.scale(torch.tensor(1.0))
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("setup_py") / "scaled"
+    for name, text in FILES.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return directory
+
+
+def driver(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> Any:
+    """What a command printed as JSON."""
+    assert __main__.main([*map(str, words), "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def actions(answer: Any) -> dict[str, int]:
+    """How many actions ran for each variant."""
+    return {variant["variant"]: variant["actions"]["run"] for variant in answer["variants"]}
+
+
+def test_check_lists_what_is_built(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = driver(capsys, "check", project)
+    [module] = answer["records"][CU130]["modules"]
+    assert module["name"] == "scaled._C"
+    assert module["sources"] == ["csrc/ops.cpp", "csrc/scale.cu"]
+    assert module["line"] == SETUP[: SETUP.index("ext_modules")].count("\n") + 1
+    assert answer["records"][CPU]["modules"][0]["sources"] == ["csrc/ops.cpp"]
+    assert answer["errors"] == []
+
+
+def test_releases_share_what_no_torch_header_is_in(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = driver(capsys, "build", project, f"--variant={CU130}")
+    assert actions(first)[CU130] > 0
+    # One more release of torch compiles the binding; the kernel, which includes no header of torch, is there.
+    both = driver(capsys, "build", project, f"--variant={CU130}", f"--variant={NEXT}")
+    assert actions(both)[CU130] == 0
+    assert 0 < actions(both)[NEXT] <= 3
+    directory = project / "build" / NEXT
+    assert sorted(path.name for path in (directory / "scaled").iterdir()) == ["_C.py", "__init__.py", "lib_C.so"]
+    # A comment compiles nothing.
+    source = project / "csrc" / "scale.cu"
+    source.write_text(source.read_text().rstrip("\n") + "  // a comment\n")
+    assert actions(driver(capsys, "build", project, f"--variant={CU130}"))[CU130] == 0
+
+
+def test_wheels_are_for_every_python_and_import(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main(["wheel", str(project), f"--variant={CPU}", f"--variant={CU130}", f"--out={tmp_path}"]) == 0
+    assert capsys.readouterr().out.split() == [str(path) for path in sorted(tmp_path.iterdir())]
+    cpu, _ = sorted(tmp_path.iterdir())
+    assert cpu.name == "scaled_ops-1.2+cpu.torch213-py3-none-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(cpu) as archive:
+        metadata = archive.read("scaled_ops-1.2+cpu.torch213.dist-info/METADATA").decode()
+        archive.extractall(tmp_path / "installed")
+    assert "Requires-Dist: torch==2.13.*\nRequires-Dist: packaging\n" in metadata
+    assert __main__.main(["abi-check", str(cpu)]) == 0
+    # Without a torch, and so in any Python of this machine, the import says in one sentence what is missing.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import scaled._C"],
+        env={"PYTHONPATH": str(tmp_path / "installed"), "PATH": os.environ["PATH"]},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "No module named 'torch'" in done.stderr
+
+
+def test_a_project_passes_its_own_tests(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["test", str(project), "--torch=2.13", "--backend=cpu", "--", "-q"]) == 0
+    assert "2 passed" in capfd.readouterr().out
+
+
+def test_what_cannot_be_built_names_the_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = project / "setup.py"
+    script.write_text(SETUP.replace('"-O2"', '"-O2", "-march=native"'))
+    try:
+        answer = driver(capsys, "check", project, code=2)
+    finally:
+        script.write_text(SETUP)
+    problem = answer["errors"][0]
+    assert problem["code"] == "E010"
+    assert "-march=native" in problem["message"]
+    assert problem["file"].endswith("setup.py")
