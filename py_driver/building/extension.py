@@ -148,17 +148,35 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         arch_list = _arch_list(variant.configuration, matrix, options.archs)
         try:
             recording = record_project(directory, variant.configuration, arch_list, releases, output)
+            part = Configured(variant=variant, recording=recording)
+            if not strict:
+                _plan(directory, [part], matrix, (), shown)
         except DriverError as failure:
             if strict or failure.diagnostics[0].code in {Code.INTERRUPTED, Code.NO_NETWORK}:
                 raise
             failures.append(failure)
             output.say(f"note: {variant.name} is excluded: {failure.diagnostics[0].message}")
             continue
-        configured.append(Configured(variant=variant, recording=recording))
+        configured.append(part)
     if not configured and failures:
         raise failures[0]
     plans = [_plan(directory, same, matrix, options.archs, shown) for same in _alike(configured)]
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
+
+
+def prepare_extension(extension: Extension, options: Options) -> list[Prepared]:
+    """What is built of a project, each part by one call of Bazel."""
+    return [
+        Prepared(
+            directory=extension.directory,
+            plan=plan,
+            chosen=plan.variants,
+            report=options.report,
+            place=cache_root() / "extensions" / f"{plan.module}.{path_digest(extension.directory.resolve())}",
+        )
+        for plan in extension.plans
+        if plan.variants
+    ]
 
 
 def build_extension(extension: Extension, releases: Releases, output: Output, options: Options) -> list[BuiltExtension]:
@@ -172,19 +190,11 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     check_user_lock(releases)
     check_place(extension.directory / BUILD)
     output.notes(extension.notes)
-    builds: list[Build] = []
     for plan in extension.plans:
-        if not plan.variants:
-            continue
         for version, name in other_openmp(plan, plan.variants).items():
             output.say(f"note: torch {version} calls its OpenMP runtime `{name or 'unknown'}`; a second may be loaded")
-        prepared = Prepared(
-            directory=extension.directory,
-            plan=plan,
-            chosen=plan.variants,
-            report=options.report,
-            place=cache_root() / "extensions" / f"{plan.module}.{path_digest(extension.directory.resolve())}",
-        )
+    builds: list[Build] = []
+    for prepared in prepare_extension(extension, options):
         [result] = build_all([prepared], releases, output, options).values()
         if isinstance(result, DriverError):
             raise result

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from py_driver.actions.estimate import Estimate
     from py_driver.building.build import Build, Built, Options, Prepared, Result
+    from py_driver.building.dry_run import Planned
     from py_driver.cli import Parser, Subparsers
     from py_driver.output import Output
 
@@ -264,7 +265,30 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
         return prepare(directory, args.variant, releases, output, options)
 
     outcomes = [Outcome(projects[0], prepared(projects[0]))] if alone else for_each(projects, prepared, output)
-    expected, planned = dry_run([outcome.value for outcome in outcomes if outcome.value], releases, output, options)
+    results = dry_run([outcome.value for outcome in outcomes if outcome.value], releases, output, options)
+    show_plan(*results, [outcome for outcome in outcomes if outcome.failure], args, output, alone=alone)
+    return ExitCode.OK if alone else exit_code(outcomes)
+
+
+def show_plan(  # noqa: PLR0913  (what is planned, and how it is shown)
+    expected: Estimate,
+    planned: Sequence[Planned],
+    failed: Sequence[Outcome[Prepared]],
+    args: argparse.Namespace,
+    output: Output,
+    *,
+    alone: bool,
+) -> None:
+    """Print what a build would do.
+
+    Args:
+        expected: of all projects together.
+        planned: of each project.
+        failed: the projects that cannot be planned.
+        args: the command line.
+        output: where.
+        alone: whether it is about one project.
+    """
     rows = [(plan.directory, variant, part) for plan in planned for variant, part in plan.variants]
     if args.json:
         variants = [
@@ -277,8 +301,8 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
             }
             for directory, variant, part in rows
         ]
-        failed = [outcome.as_json(lambda _: {}) for outcome in outcomes if outcome.failure is not None]
-        output.json({"plan": _estimate(expected), "variants": variants, **({"projects": failed} if failed else {})})
+        errors = [outcome.as_json(lambda _: {}) for outcome in failed]
+        output.json({"plan": _estimate(expected), "variants": variants, **({"projects": errors} if errors else {})})
     elif rows:
         header = (*([] if alone else ["project"]), "variant", *_HEADER[2:])
         first = [[] if alone else [printable(str(directory))] for directory, _, _ in rows]
@@ -287,7 +311,6 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
             for own, (_, variant, part) in zip(first, rows, strict=True)
         ]
         output.table(header, table, right=tuple(range(len(header) - 4, len(header))))
-    return ExitCode.OK if alone else exit_code(outcomes)
 
 
 def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Outcome[Build]]:

@@ -88,6 +88,8 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
     from py_driver.publishing.extension_tree import lay_out
 
     releases = releases_of(args)
+    if args.dry_run:
+        return _planned(directory, args, releases, output)
     built = _built(directory, args, releases, output)
     laid = []
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
@@ -99,6 +101,21 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
         output.json({"directory": str(directory), "variants": variants})
     else:
         _show(built, [size for _, size in laid], output)
+    return ExitCode.OK
+
+
+def _planned(directory: Path, args: argparse.Namespace, releases: Releases, output: Output) -> int:
+    """Print what a build would do; the exit code."""
+    from dataclasses import replace
+
+    from py_driver.building.dry_run import dry_run
+    from py_driver.building.extension import plan_extension, prepare_extension
+    from py_driver.cli.build import options_of, show_plan
+
+    options = replace(options_of(args), report=None)
+    extension = plan_extension(directory, args.variant, releases, output, options)
+    results = dry_run(prepare_extension(extension, options), releases, output, options)
+    show_plan(*results, (), args, output, alone=True)
     return ExitCode.OK
 
 

@@ -1,7 +1,8 @@
-"""`driver gen`: writes BUILD.bazel from build.toml, or checks that it is fresh."""
+"""`driver gen`: writes BUILD.bazel from build.toml or setup.py, or checks that it is fresh."""
 
 from __future__ import annotations
 
+import json
 import stat
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,22 @@ from py_driver.cli import add_command
 from py_driver.cli.arguments import add_project, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
+from py_driver.plan.projects import is_extension
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
     from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Plan
 
 BUILD_FILE = "BUILD.bazel"
 """The name of the file that is generated."""
+
+RECORDS = "setup.records.json"
+"""The file, beside it, with what a setup.py builds for each variant."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -40,33 +47,76 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.manifest.paths import SIGNS
     from py_driver.matrix.installation import label_prefix
-    from py_driver.plan.buildfile import HEADER, render
-    from py_driver.plan.plan import plan_directory
-    from py_driver.system.files import difference, write
+    from py_driver.plan.buildfile import EXTENSION_HEADER, HEADER, render
 
-    plan = plan_directory(args.directory, releases_of(args), strict_archs=args.strict_archs)
+    directory: Path = args.directory
+    if is_extension(directory):
+        plan, records = _recorded(directory, releases_of(args), output)
+        texts = {BUILD_FILE: render(plan, label_prefix(directory)), RECORDS: records}
+        return _write(args, texts, EXTENSION_HEADER, len(plan.variants), output)
+    from py_driver.plan.plan import plan_directory
+
+    plan = plan_directory(directory, releases_of(args), strict_archs=args.strict_archs)
     output.notes(plan.notes)
     if name := next(iter(plan.own_names.values()), ""):
         file = f"{plan.python_root}/{name}"
         message = f"BUILD.bazel cannot list `{file}`: its name has more than ASCII letters, digits and `{SIGNS}`"
         advice = "rename it, or build without `driver gen`: `driver build` needs no BUILD.bazel and takes any name"
         raise error(Code.BAD_VALUE, message, help=advice)
-    text = render(plan, label_prefix(args.directory))
-    path: Path = args.directory / BUILD_FILE
-    old = _read(path)
-    if old is not None and not old.startswith(HEADER + "\n"):
-        advice = f"move it, or let `driver gen` overwrite it by making its first line `{HEADER}`"
-        raise error(Code.FOREIGN_FILE, f"{path} was not written by `driver gen`", help=advice)
-    if old == text:
-        output.say(f"{printable(str(path))} is up to date")
-        return ExitCode.OK
-    if args.check:
-        output.data(difference(old or "", text, str(path), f"{path} (generated)"))
-        raise error(
-            Code.STALE_BUILD_FILE, f"{path} does not match build.toml", help=f"run `driver gen {args.directory}`"
-        )
-    write(path, text.encode())
-    output.say(f"wrote {printable(str(path))}: {counted(len(plan.variants), 'variant')}")
+    return _write(args, {BUILD_FILE: render(plan, label_prefix(directory))}, HEADER, len(plan.variants), output)
+
+
+def _recorded(directory: Path, releases: Releases, output: Output) -> tuple[Plan, str]:
+    """The plan of a project with a setup.py, and its records as JSON.
+
+    Raises:
+        DriverError: UNSUPPORTED if setup.py creates sources; what `plan_extension` raises.
+    """
+    from py_driver.building.build import Options
+    from py_driver.building.extension import plan_extension
+
+    extension = plan_extension(directory, (), releases, output, Options())
+    output.notes(extension.notes)
+    created = sorted({name for plan in extension.plans for name in plan.generated})
+    if created or len(extension.plans) != 1:
+        message = f"{directory} has sources that setup.py creates: {', '.join(created) or 'others for each variant'}"
+        advice = "add them to the project, or build with `driver build`, which runs setup.py"
+        raise error(Code.UNSUPPORTED, message, help=advice)
+    records = {
+        configured.variant.name: json.loads(configured.recording.record.as_json())
+        for configured in extension.configured
+    }
+    return extension.plans[0], json.dumps(records, indent=2, sort_keys=True) + "\n"
+
+
+def _write(args: argparse.Namespace, texts: dict[str, str], header: str, variants: int, output: Output) -> int:
+    """Write generated files, or check them; the exit code.
+
+    Args:
+        args: the command line.
+        texts: by the names of the files.
+        header: the first line of BUILD.bazel.
+        variants: how many there are.
+        output: where it is said what was written.
+    """
+    from py_driver.system.files import difference, write
+
+    for name, text in texts.items():
+        path: Path = args.directory / name
+        old = _read(path)
+        if name == BUILD_FILE and old is not None and not old.startswith(header + "\n"):
+            advice = f"move it, or let `driver gen` overwrite it by making its first line `{header}`"
+            raise error(Code.FOREIGN_FILE, f"{path} was not written by `driver gen`", help=advice)
+        if old == text:
+            output.say(f"{printable(str(path))} is up to date")
+            continue
+        if args.check:
+            output.data(difference(old or "", text, str(path), f"{path} (generated)"))
+            source = "build.toml" if len(texts) == 1 else "setup.py"
+            advice = f"run `driver gen {args.directory}`"
+            raise error(Code.STALE_BUILD_FILE, f"{path} does not match {source}", help=advice)
+        write(path, text.encode())
+        output.say(f"wrote {printable(str(path))}: {counted(variants, 'variant')}")
     return ExitCode.OK
 
 
