@@ -18,7 +18,7 @@ from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
 from py_driver.system.files import sha256
 from py_driver.system.locks import locked
-from py_driver.system.scratch import scratch, settle
+from py_driver.system.scratch import scratch, settle, sweep
 from py_driver.system.venv import ensure_venv, pip_problem
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tupl
         if not target.is_dir():
             with locked(root / f"{key}.lock"):
                 if not target.is_dir():
+                    sweep(root)
                     with scratch(root) as here:
                         _install(here / "packages", requirements, output)
                         settle(here / "packages", target)

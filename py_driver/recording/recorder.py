@@ -30,7 +30,7 @@ from py_driver.resources import resource, resources_below
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import sha256
 from py_driver.system.locks import locked
-from py_driver.system.scratch import scratch, settle
+from py_driver.system.scratch import scratch, settle, sweep
 
 if TYPE_CHECKING:
     from py_driver.matrix.configurations import Configuration
@@ -98,6 +98,7 @@ def record_project(  # noqa: PLR0913  (a recording depends on them all)
         if not (target / RECORD).is_file():
             with locked(root / f"{run.key}.lock"):
                 if not (target / RECORD).is_file():
+                    sweep(root)
                     run.into(target, output)
     with suppress(OSError):  # a cache that nobody may write to
         (target / RECORD).touch()
@@ -136,7 +137,8 @@ class _Run:
         self._limits: dict[str, int] = limits or facts()["limits"]
         self._system: BuildSystem = read_build_system(self._directory)
         self._entries = project_copy.entries(self._directory)
-        self._named = {**variables.passed(self._directory), **variables.forced(self._directory)}
+        self._passed = variables.passed(self._directory)
+        self._named = {**variables.forced(self._directory), **self._passed}
         facts_of_run = [
             FORMAT,
             _version(),
@@ -157,6 +159,9 @@ class _Run:
             DriverError: see `record_project`.
         """
         requirements = chosen(self._system.requires)
+        if self._passed:
+            seen = ", ".join(f"{name}={value}" for name, value in self._passed.items())
+            output.say(f"note: the build of {self.shown} sees of your environment: {seen}")
         for _ in range(_ATTEMPTS):
             packages, versions = installed(requirements, output)
             title = f"recording {self.shown} for {spell(self._configuration)}"
