@@ -95,7 +95,7 @@ class Failures:
         script = location[0] if location else "its build"
         if name.startswith("torch.") or is_stand_in(name.partition(".")[0]):
             message = f"{script} imports `{name}`, which a recording does not have"
-            return self._error(Code.UNSUPPORTED, message, location, "import it where the package runs, not in its build")
+            return self._error(Code.UNSUPPORTED, message, location, "import it where the package runs")
         message = f"{script} imports `{name}`, which is not installed"
         advice = f"list its distribution in `requires` of [build-system] in {self._shown}/pyproject.toml"
         return self._error(Code.SETUP_FAILED, message, location, advice)

@@ -95,9 +95,10 @@ def inside(scratch: Path) -> str:
 def python_files() -> list[Path]:
     """What an interpreter of this Python consists of, without its packages."""
     paths = sysconfig.get_paths()
-    own = [paths[name] for name in ("stdlib", "platstdlib", "include")]
+    names = [paths[name] for name in ("stdlib", "platstdlib", "include")]
+    places = [sysconfig.get_config_var("LIBDIR"), interpreter(), *names]
     found: list[Path] = []
-    for path in (Path(location).resolve() for location in (sysconfig.get_config_var("LIBDIR"), interpreter(), *own) if location):
+    for path in (Path(name).resolve() for name in places if name):
         if path.exists() and not any(path.is_relative_to(other) for other in found):
             found.append(path)
     return found
