@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py_driver.errors import Code, error
 from py_driver.matrix.configurations import spell
 from py_driver.recording import project_copy, sandbox, stand_ins, variables
-from py_driver.recording.build_requirements import chosen, installed, is_stand_in
+from py_driver.recording.build_requirements import chosen, installed
 from py_driver.recording.build_system import read_build_system
 from py_driver.recording.facts import facts
 from py_driver.recording.failures import Failures
@@ -195,6 +195,7 @@ class _Run:
             "backend_path": self._system.backend_path,
             "cpu": self._configuration.cpu,
             "answers": stand_ins.answers(self._torch),
+            "never": facts()["requirements"]["never"],
         }
         (here / _JOB).write_text(json.dumps(job), encoding="utf-8")
         shown = {
@@ -241,7 +242,7 @@ class _Run:
     def _wants(self, result: dict[str, Any], versions: tuple[str, ...]) -> list[str]:
         """The requirements that a run named, or whose module it did not find; those that are not there yet."""
         known = {version.partition("==")[0] for version in versions}
-        needs = [need for need in result.get("needs", []) if not is_stand_in(need)]
+        needs = [str(need) for need in result.get("needs", [])]
         missing = (result.get("failure") or {}).get("missing") or ""
         needs += [
             distribution
@@ -291,7 +292,7 @@ class _Run:
             backend=self._configuration.backend,
             cxx_abi=self._configuration.abi or "",
             cpu=self._configuration.cpu or "",
-            arch_list=result["arch_list"] if self._torch.cuda else self._torch.arch_list,
+            arch_list=(self._torch.cuda and result["arch_list"]) or self._torch.arch_list,
             name=metadata["Name"],
             version=metadata["Version"],
             wheel=wheel,

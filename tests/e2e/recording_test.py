@@ -218,6 +218,29 @@ def test_the_arch_list_that_setup_py_sets_is_recorded(tmp_path: Path) -> None:
     assert recorded.record.arch_list == "9.0a"
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"), [("'Hopper'", "9.0+PTX"), ("''", "8.0;9.0+PTX"), ("'native'", "8.0;9.0+PTX")]
+)
+def test_an_arch_list_has_no_names(tmp_path: Path, value: str, expected: str) -> None:
+    setup = f"import os\nos.environ['TORCH_CUDA_ARCH_LIST'] = {value}\n{BODY}"
+    assert record(project(tmp_path, setup)).record.arch_list == expected
+
+
+@pytest.mark.parametrize(
+    "requirement", ["--pre", "-e .", "x @ https://example.invalid/x.tar.gz", "./tool", "git+file:///x"]
+)
+def test_a_build_requirement_from_elsewhere_is_refused(tmp_path: Path, requirement: str) -> None:
+    pyproject = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n'
+    found = fault(project(tmp_path, SETUP, {"pyproject.toml": pyproject}))
+    assert found.code is Code.UNSUPPORTED
+    assert found.message == f"`{requirement}` is no build requirement that the package index has"
+
+
+def test_another_release_of_torch_may_be_asked_for(tmp_path: Path) -> None:
+    setup = BODY.replace('version="1.0",', 'version="1.0", setup_requires=["torch<2", "ninja", "torchvision"],')
+    assert record(project(tmp_path, setup)).record.modules
+
+
 def test_what_torch_says_is_that_of_the_configuration(tmp_path: Path) -> None:
     setup = """
 import torch, sys, os, platform, subprocess
@@ -289,7 +312,8 @@ values = [
     c._get_cuda_arch_flags(["-gencode=arch=compute_80,code=sm_80"]), sorted(c.__all__),
     [os.path.relpath(path, torch_path) for path in c.include_paths() + c.library_paths() + [c.TORCH_LIB_PATH]],
     module.libraries, len(module.include_dirs), len(module.library_dirs), module.language, module.extra_compile_args,
-    [name for name in c.__all__ if not hasattr(c, name)], c.BuildExtension.with_options(use_ninja=False).__mro__[1].__name__,
+    [name for name in c.__all__ if not hasattr(c, name)],
+    c.BuildExtension.with_options(use_ninja=False).__mro__[1].__name__,
 ]
 with open("facts.json", "w") as file:
     json.dump(values, file, indent=1)
