@@ -34,6 +34,10 @@ UNUSED_DAYS: Final = 30
 _STOP_SECONDS: Final = 30.0
 _AGAIN: Final = "run this again after it"
 _BLOCK: Final = 512
+_DAY: Final = 86400
+_RECORDING: Final = re.compile("[0-9a-f]{16}|[0-9a-f]{24}")
+"""How the driver calls directories of `_RECORDED`."""
+
 _PLACE: Final = "DO_NOT_BUILD_HERE"
 """Where Bazel writes in an output base of which workspace it is."""
 
@@ -49,7 +53,10 @@ _MADE: Final = re.compile("[0-9a-f]{12}|[0-9][0-9.]*-[0-9a-f]{12}|bazelisk-[0-9]
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 """How an unpacked source archive is called."""
 
-_SCRATCH: Final = ("bazel", "names", "verify", "sandbox", f"{SOURCES}/{UNPACKED}")
+_RECORDED: Final = ("recordings", "build-requirements")
+"""Directories of recorded builds, and of the packages that these needed."""
+
+_SCRATCH: Final = ("bazel", "names", "verify", "sandbox", *_RECORDED, f"{SOURCES}/{UNPACKED}")
 """Directories of the cache in which runs put something together."""
 
 
@@ -91,7 +98,8 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     store = unpinned(root, {key for entry in lock.entries for key in (entry.key, entry.sha256)})
     unpacked = [path for path in _children(root / SOURCES / UNPACKED) if _DIGEST.fullmatch(path.name)]
     bazels = [debian.place_of(root), bazelisk.place_of(root)]
-    named = ["store", SOURCES, "actions", "workspaces", "bazel", "venvs", "tools", "served"]
+    named = ["store", SOURCES, "actions", "workspaces", "bazel", "venvs", "tools", "served", *_RECORDED]
+    recorded = [root / name for name in _RECORDED]
     rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
     return [
         _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
@@ -101,10 +109,31 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         _part("workspaces", "Bazel's view of projects", [root / "workspaces"], spare=left, made=workspaces),
         _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", *bazels)),
         _part("python", "Python environments", [root / "venvs"], spare=unused(root / "venvs", UNUSED_DAYS)),
+        _part("recordings", "recorded builds of setup.py files", recorded, spare=_unrecorded(root)),
         _part("tools", "programs for servers and checks", [root / "tools"]),
         _part("served", "results kept by `driver cache serve`", [root / "served"]),
         _part("rest", "history, settings of the sandbox, turns", rest, spare=[*settings, *runs]),
     ]
+
+
+def _unrecorded(root: Path) -> list[Path]:
+    """The recorded builds that no command has used for a while."""
+    oldest = time.time() - UNUSED_DAYS * _DAY
+    markers = {path: path / "record.json" for path in _children(root / _RECORDED[0])}
+    markers |= {path: path.with_name(f"{path.name}.lock") for path in _children(root / _RECORDED[1])}
+    return [
+        path
+        for path, marker in markers.items()
+        if path.is_dir() and _RECORDING.fullmatch(path.name) and _changed(marker) < oldest
+    ]
+
+
+def _changed(path: Path) -> float:
+    """When a file was changed; now if it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time()
 
 
 def free(root: Path, paths: Sequence[Path]) -> int:

@@ -18,7 +18,7 @@ from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
 from py_driver.system.files import sha256
 from py_driver.system.locks import locked
-from py_driver.system.scratch import scratch, settle
+from py_driver.system.scratch import scratch, settle, sweep
 from py_driver.system.venv import ensure_venv, pip_problem
 
 if TYPE_CHECKING:
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _WITHOUT_WHEEL: Final = ("No matching distribution", "Could not find a version")
+_FROM_INDEX: Final = re.compile(
+    r"\s*[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*(?:[(=<>!~][^@;/:]*)?(?:;.*)?"
+)
+"""PEP 508 without URLs."""
+
 _NAME: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
-_NEWER_SETUPTOOLS: Final = re.compile(r"\s*setuptools\b[^;]*?(?:>=|==|~=|>)\s*(\d+)", re.IGNORECASE)
+_LEAST: Final = re.compile(r"(?:>=|==|~=|>)\s*(\d+)")
 _WITHOUT_PKG_RESOURCES: Final = 82
 _PLACE: Final = "build-requirements"
 
@@ -46,6 +51,18 @@ def is_stand_in(requirement: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in facts()["requirements"]["never"])
 
 
+def check(requirements: Iterable[str]) -> None:
+    """Fail for what pip would not take from the package index: options, addresses and directories.
+
+    Raises:
+        DriverError: UNSUPPORTED.
+    """
+    for requirement in requirements:
+        if not _FROM_INDEX.fullmatch(requirement):
+            message = f"`{requirement}` is no build requirement that the package index has"
+            raise error(Code.UNSUPPORTED, message, help="name a distribution with versions, as `setuptools>=77`")
+
+
 def chosen(requires: Iterable[str]) -> tuple[str, ...]:
     """What is installed for a project.
 
@@ -59,7 +76,7 @@ def chosen(requires: Iterable[str]) -> tuple[str, ...]:
     newer = any(
         found and int(found[1]) >= _WITHOUT_PKG_RESOURCES
         for requirement in kept
-        if (found := _NEWER_SETUPTOOLS.match(requirement))
+        if normalized(requirement) == "setuptools" and (found := _LEAST.search(requirement))
     )
     always = [name for name in facts()["requirements"]["always"] if not (newer and normalized(name) == "setuptools")]
     return tuple(sorted({*kept, *always}))
@@ -76,8 +93,10 @@ def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tupl
         The directory, and what it has: `setuptools==80.9.0`, sorted.
 
     Raises:
-        DriverError: NO_NETWORK or SET_UP if pip fails; UNSUPPORTED if there is no wheel; NO_SPACE, PERMISSION.
+        DriverError: NO_NETWORK or SET_UP if pip fails; UNSUPPORTED if there is no wheel; see `check`; NO_SPACE,
+            PERMISSION.
     """
+    check(requirements)
     key = sha256(json.dumps([requirements, sys.version]).encode())[:16]
     root = cache_root() / _PLACE
     target = root / key
@@ -86,6 +105,7 @@ def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tupl
         if not target.is_dir():
             with locked(root / f"{key}.lock"):
                 if not target.is_dir():
+                    sweep(root)
                     with scratch(root) as here:
                         _install(here / "packages", requirements, output)
                         settle(here / "packages", target)

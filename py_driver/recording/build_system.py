@@ -68,11 +68,11 @@ def read_build_system(directory: Path) -> BuildSystem:
         message = f"[build-system] of {path} has no `requires`"
         raise error(Code.MISSING_KEY, message, help='add `requires = ["setuptools"]`')
     places = _texts(path, system, "backend-path")
-    for place in places:
-        inner = posixpath.normpath(place)
+    for location in places:
+        inner = posixpath.normpath(location)
         if inner.startswith(("../", "/")) or inner == "..":
             advice = "the directories of `backend-path` belong to the project (PEP 517)"
-            raise error(Code.PATH_ESCAPES, f"`backend-path` of {path} leads out: `{place}`", help=advice)
+            raise error(Code.PATH_ESCAPES, f"`backend-path` of {path} leads out: `{location}`", help=advice)
     backend = system.get("build-backend", LEGACY)
     if not isinstance(backend, str) or not backend:
         raise _wrong(path, "`build-backend` is no string")

@@ -70,8 +70,17 @@ def _in_namespaces(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _by_landlock(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Run under Landlock; this process adopts what a program leaves behind, and ends it."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1)
+    _libc.prctl(_SET_PDEATHSIG, signal.SIGTERM)  # so that the program's processes end with the driver, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     log = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    answer = _supervised(spec, log, Path("/proc"))
+    try:
+        return _supervised(spec, log, Path("/proc"))
+    finally:
+        _end_descendants()
+
+
+def _end_descendants() -> None:
+    """End all that this process has started, and what that has started."""
     while children := _descendants(os.getpid()):
         for process in children:
             with suppress(ProcessLookupError):
@@ -80,14 +89,13 @@ def _by_landlock(spec: Mapping[str, Any]) -> dict[str, Any]:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         time.sleep(_INTERVAL)
-    return answer
 
 
 def _supervised(spec: Mapping[str, Any], log: int, proc: Path | None) -> dict[str, Any]:
     """Start the program, and wait until it ends or passes a limit."""
     program = os.fork()
     if program == 0:
-        _start(spec, log)
+        _start(spec, log, counted=proc is not None)
     limits = spec["limits"]
     deadline = time.monotonic() + limits["seconds"]
     looks = 0
@@ -111,8 +119,8 @@ def _supervised(spec: Mapping[str, Any], log: int, proc: Path | None) -> dict[st
         time.sleep(_INTERVAL)
 
 
-def _start(spec: Mapping[str, Any], log: int) -> NoReturn:
-    """Become the program, with its limits."""
+def _start(spec: Mapping[str, Any], log: int, *, counted: bool) -> NoReturn:
+    """Become the program, with its limits; the system counts its processes if nobody else can."""
     try:
         limits = spec["limits"]
         null = os.open("/dev/null", os.O_RDONLY)
@@ -126,6 +134,7 @@ def _start(spec: Mapping[str, Any], log: int) -> NoReturn:
             (resource.RLIMIT_FSIZE, limits["file-bytes"]),
             (resource.RLIMIT_NOFILE, limits["open-files"]),
             (resource.RLIMIT_CORE, 0),
+            *(() if counted else [(resource.RLIMIT_NPROC, limits["processes"])]),
         ):
             _, hard = resource.getrlimit(kind)
             lowered = value if hard == resource.RLIM_INFINITY else min(value, hard)

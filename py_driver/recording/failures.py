@@ -65,63 +65,63 @@ class Failures:
         """The error of a run that raised an exception."""
         failure, asked = result["failure"], result["asked"]
         places = failure["places"]
-        place = places[-1] if places else None
+        location = places[-1] if places else None
         message = _line(failure["message"])
         for found in (
-            self._missing(failure, place),
-            self._lacking(failure, place),
-            self._refused(failure, place, message),
-            self._builder(asked, place),
+            self._missing(failure, location),
+            self._lacking(failure, location),
+            self._refused(failure, location, message),
+            self._builder(asked, location),
             self._asked(failure, asked, places),
         ):
             if found is not None:
                 return found
-        script = place[0] if place else SETUP
+        script = location[0] if location else SETUP
         if failure["type"] == "EOFError":
             text = f"{script} asks a question, and nobody is there to answer"
-            return self._error(Code.SETUP_FAILED, text, place, "let it take the answer from a variable or a file")
+            return self._error(Code.SETUP_FAILED, text, location, "let it take the answer from a variable or a file")
         if failure["exits"]:
             text = f"{script} ends with sys.exit{f': {message}' if message not in {'', 'None'} else ''}"
         elif failure["type"] == "MemoryError":
             text = f"{script} runs out of memory"
         else:
             text = f"{script} raises {failure['type']}{f': {message}' if message else ''}"
-        return self._error(Code.SETUP_FAILED, text, place, _printed(output))
+        return self._error(Code.SETUP_FAILED, text, location, _printed(output))
 
-    def _missing(self, failure: Mapping[str, Any], place: Sequence[Any] | None) -> DriverError | None:
+    def _missing(self, failure: Mapping[str, Any], location: Sequence[Any] | None) -> DriverError | None:
         name = failure["missing"]
         if not name:
             return None
-        script = place[0] if place else "its build"
+        script = location[0] if location else "its build"
         if name.startswith("torch.") or is_stand_in(name.partition(".")[0]):
             message = f"{script} imports `{name}`, which a recording does not have"
-            return self._error(Code.UNSUPPORTED, message, place, "import it where the package runs, not in its build")
+            return self._error(Code.UNSUPPORTED, message, location, "import it where the package runs")
         message = f"{script} imports `{name}`, which is not installed"
         advice = f"list its distribution in `requires` of [build-system] in {self._shown}/pyproject.toml"
-        return self._error(Code.SETUP_FAILED, message, place, advice)
+        return self._error(Code.SETUP_FAILED, message, location, advice)
 
-    def _lacking(self, failure: Mapping[str, Any], place: Sequence[Any] | None) -> DriverError | None:
+    def _lacking(self, failure: Mapping[str, Any], location: Sequence[Any] | None) -> DriverError | None:
         found = _LACKS.search(failure["message"])
         name = found[1] if found else None
         if name is None and (imported := _IMPORT.search(failure["message"])):
             name = f"{imported[2]}.{imported[1]}"
         if name is None:
             return None
-        message = f"{place[0] if place else SETUP} uses `{name}`, which a recording does not have"
-        return self._error(Code.UNSUPPORTED, message, place, "report it with the project's name, if torch has it")
+        message = f"{location[0] if location else SETUP} uses `{name}`, which a recording does not have"
+        return self._error(Code.UNSUPPORTED, message, location, "report it with the project's name, if torch has it")
 
-    def _refused(self, failure: Mapping[str, Any], place: Sequence[Any] | None, message: str) -> DriverError | None:
+    def _refused(self, failure: Mapping[str, Any], location: Sequence[Any] | None, message: str) -> DriverError | None:
         if failure["type"] != "Refused":
             return None
         advice = "write a build.toml for it: see `driver init`"
-        return self._error(Code.UNSUPPORTED, message, place, advice)
+        return self._error(Code.UNSUPPORTED, message, location, advice)
 
-    def _builder(self, asked: Sequence[Mapping[str, Any]], place: Sequence[Any] | None) -> DriverError | None:
+    def _builder(self, asked: Sequence[Mapping[str, Any]], location: Sequence[Any] | None) -> DriverError | None:
         names = facts()["builders"]["names"]
         found = next((note for note in asked if note["kind"] == "command" and note["program"] in names), None)
         if found is None:
             return None
-        where = found["place"] or place
+        where = found["place"] or location
         message = f"{where[0] if where else SETUP} builds with `{found['program']}`, not through setuptools"
         return self._error(Code.UNSUPPORTED, message, where, "write a build.toml for it: see `driver init`")
 
@@ -142,8 +142,8 @@ class Failures:
                 return self._error(Code.SETUP_FAILED, message, note["place"], _CONFINED)
         return None
 
-    def _error(self, code: Code, message: str, place: Sequence[Any] | None, advice: str) -> DriverError:
-        span = span_of(self._project, self._shown, place)
+    def _error(self, code: Code, message: str, location: Sequence[Any] | None, advice: str) -> DriverError:
+        span = span_of(self._project, self._shown, location)
         return DriverError([Diagnostic(code, message, span, help=advice)])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -140,16 +141,16 @@ _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41}
 
 
 def allowed() -> bool:
-    """Whether this machine lets a process have such namespaces; asked in a process of its own."""
-    child = os.fork()
-    if child == 0:
-        try:
-            separate()
-            grandchild = os.fork()
-            if grandchild == 0:
-                _mount("none", Path("/"), None, _PRIVATE | _REC)
+    """Whether this machine lets a process have such namespaces and such a root; tried in a process of its own."""
+    with tempfile.TemporaryDirectory() as root:
+        child = os.fork()
+        if child == 0:
+            try:
+                separate()
+                if grandchild := os.fork():
+                    os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+                enter(Path(root), {"mounts": [], "links": [], "empty": [], "files": []})
                 os._exit(0)
-            os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
-        except BaseException:  # noqa: BLE001  (a child must not return)
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            except BaseException:  # noqa: BLE001  (a child must not return)
+                os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -20,17 +20,17 @@ _KINDS = ("cpp", "cuda")
 _UNKNOWN = "pyproject.toml"
 
 
-def span_of(project: Path, shown: str, place: Sequence[Any] | None) -> Span | None:
-    """A place of a project.
+def span_of(project: Path, shown: str, location: Sequence[Any] | None) -> Span | None:
+    """A location of a project.
 
     Args:
         project: where its files are.
         shown: its directory, as the user knows it.
-        place: the file, relative to the project, and the line.
+        location: the file, relative to the project, and the line.
     """
-    if not place:
+    if not location:
         return None
-    file, line = str(place[0]), int(place[1])
+    file, line = str(location[0]), int(location[1])
     path = project / file
     own = contains(os.path.realpath(project), os.path.realpath(path)) and is_file(path)
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if own else []

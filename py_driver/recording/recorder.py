@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py_driver.errors import Code, error
 from py_driver.matrix.configurations import spell
 from py_driver.recording import project_copy, sandbox, stand_ins, variables
-from py_driver.recording.build_requirements import chosen, installed, is_stand_in
+from py_driver.recording.build_requirements import chosen, installed
 from py_driver.recording.build_system import read_build_system
 from py_driver.recording.facts import facts
 from py_driver.recording.failures import Failures
@@ -30,7 +30,7 @@ from py_driver.resources import resource, resources_below
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.files import sha256
 from py_driver.system.locks import locked
-from py_driver.system.scratch import scratch, settle
+from py_driver.system.scratch import scratch, settle, sweep
 
 if TYPE_CHECKING:
     from py_driver.matrix.configurations import Configuration
@@ -108,6 +108,7 @@ def record_project(  # noqa: PLR0913  (a recording depends on them all)
         if not (target / RECORD).is_file():
             with locked(root / f"{run.key}.lock"):
                 if not (target / RECORD).is_file():
+                    sweep(root)
                     run.into(target, output)
     with suppress(OSError):  # a cache that nobody may write to
         (target / RECORD).touch()
@@ -146,7 +147,8 @@ class _Run:
         self._limits: dict[str, int] = limits or facts()["limits"]
         self._system: BuildSystem = read_build_system(self._directory)
         self._entries = project_copy.entries(self._directory)
-        self._named = {**variables.passed(self._directory), **variables.forced(self._directory)}
+        self._passed = variables.passed(self._directory)
+        self._named = {**variables.forced(self._directory), **self._passed}
         facts_of_run = [
             FORMAT,
             _version(),
@@ -167,6 +169,9 @@ class _Run:
             DriverError: see `record_project`.
         """
         requirements = chosen(self._system.requires)
+        if self._passed:
+            seen = ", ".join(f"{name}={value}" for name, value in self._passed.items())
+            output.say(f"note: the build of {self.shown} sees of your environment: {seen}")
         for _ in range(_ATTEMPTS):
             packages, versions = installed(requirements, output)
             title = f"recording {self.shown} for {spell(self._configuration)}"
@@ -200,6 +205,7 @@ class _Run:
             "backend_path": self._system.backend_path,
             "cpu": self._configuration.cpu,
             "answers": stand_ins.answers(self._torch),
+            "never": facts()["requirements"]["never"],
         }
         (here / _JOB).write_text(json.dumps(job), encoding="utf-8")
         shown = {
@@ -246,7 +252,7 @@ class _Run:
     def _wants(self, result: dict[str, Any], versions: tuple[str, ...]) -> list[str]:
         """The requirements that a run named, or whose module it did not find; those that are not there yet."""
         known = {version.partition("==")[0] for version in versions}
-        needs = [need for need in result.get("needs", []) if not is_stand_in(need)]
+        needs = [str(need) for need in result.get("needs", [])]
         missing = (result.get("failure") or {}).get("missing") or ""
         needs += [
             distribution
@@ -296,7 +302,7 @@ class _Run:
             backend=self._configuration.backend,
             cxx_abi=self._configuration.abi or "",
             cpu=self._configuration.cpu or "",
-            arch_list=result["arch_list"] if self._torch.cuda else self._torch.arch_list,
+            arch_list=(self._torch.cuda and result["arch_list"]) or self._torch.arch_list,
             name=metadata["Name"],
             version=metadata["Version"],
             wheel=wheel,

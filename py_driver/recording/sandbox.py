@@ -24,6 +24,9 @@ INSIDE: Final = "/build"
 """Where a program in namespaces finds what is its own."""
 
 _PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv[1]); from py_driver.recording.confined import main; main()"
+_PATIENCE: Final = 5.0
+"""How many seconds a program has to end its own, when a user interrupts."""
+
 _ROOT: Final = Path(__file__).parents[2]
 _SYSTEM: Final = (
     *("/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
@@ -92,9 +95,10 @@ def inside(scratch: Path) -> str:
 def python_files() -> list[Path]:
     """What an interpreter of this Python consists of, without its packages."""
     paths = sysconfig.get_paths()
-    own = [paths[name] for name in ("stdlib", "platstdlib", "include")]
+    names = [paths[name] for name in ("stdlib", "platstdlib", "include")]
+    places = [sysconfig.get_config_var("LIBDIR"), interpreter(), *names]
     found: list[Path] = []
-    for path in (Path(place).resolve() for place in (sysconfig.get_config_var("LIBDIR"), interpreter(), *own) if place):
+    for path in (Path(name).resolve() for name in places if name):
         if path.exists() and not any(path.is_relative_to(other) for other in found):
             found.append(path)
     return found
@@ -149,7 +153,11 @@ def run(  # noqa: PLR0913  (what a program sees is more than its command)
         try:
             answer, complaint = process.communicate(json.dumps(spec).encode())
         except BaseException:
-            process.kill()
+            process.terminate()
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
             raise
     output = log.read_bytes().decode(errors="replace") if log.exists() else ""
     try:

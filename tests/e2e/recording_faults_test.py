@@ -24,7 +24,7 @@ HEAD = "import os, sys, subprocess\n"
 
 @pytest.fixture(autouse=True, params=["namespaces", "landlock"])
 def cache(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache of the test's own, with the packages that were installed before; each test runs with both confinements."""
+    """A cache of the test's own, with the packages that were installed before; each test runs confined in both ways."""
     if sandbox.isolation() != request.param:
         if request.param == "namespaces":
             pytest.skip("no user namespaces here")
@@ -123,7 +123,7 @@ def test_a_download_is_refused_with_its_line(tmp_path: Path, text: str, message:
 
 
 def test_a_download_that_is_caught_is_noted(tmp_path: Path) -> None:
-    text = "import urllib.request\ntry:\n    urllib.request.urlopen('https://example.invalid/')\nexcept OSError:\n    pass\n"
+    text = "import urllib.request\ntry: urllib.request.urlopen('https://example.invalid/')\nexcept OSError: pass\n"
     recorded = record(write_project(tmp_path / "project", text + "\n".join(map(str.strip, SETUP.splitlines()))))
     assert recorded.record.asked == ("https://example.invalid/: no network",)
 
@@ -175,7 +175,8 @@ def test_too_many_bytes_end_it(tmp_path: Path) -> None:
 
 def test_a_daemon_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THING_MARK", str(tmp_path))
-    text = "os.getenv('THING_MARK')\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        while True: pass\n    os._exit(0)\n"
+    sleeps = "    if os.fork() == 0:\n        import time; time.sleep(600)\n"
+    text = f"os.getenv('THING_MARK')\nif os.fork() == 0:\n    os.setsid()\n{sleeps}    os._exit(0)\n"
     record(write_project(tmp_path / "project", HEAD + text + "\n".join(map(str.strip, SETUP.splitlines()))))
     assert not _processes(str(tmp_path))
 
@@ -270,7 +271,8 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_forged_result_is_no_recording(tmp_path: Path) -> None:
-    text = "import glob\nopen(os.path.dirname(os.getcwd()) + '/out/result.json', 'w').write('{\"wheel\": \"../../x\"}')\nos._exit(0)"
+    forged = '{"wheel": "../../x", "asked": [], "arch_list": ""}'
+    text = f"open(os.path.dirname(os.getcwd()) + '/out/result.json', 'w').write({forged!r})\nos._exit(0)"
     found = fault(project(tmp_path, text))
     assert found.code is Code.SETUP_FAILED
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
 import subprocess
 import zipfile
@@ -9,9 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from clone import make_cache
-from setup_projects import CPU, CU130, SETUP, fault, record, write_project
+from setup_projects import CPU, CU130, RELEASES, SETUP, fault, record, write_project
 
+from py_driver.building.installed_torch import python_for
 from py_driver.errors import Code
+from py_driver.matrix.configurations import parse
+from py_driver.output import Output
 from py_driver.recording.record import Module
 from py_driver.system.cache import CACHE_VARIABLE, cache_root
 
@@ -134,8 +139,9 @@ def test_paths_are_those_of_the_project(tmp_path: Path) -> None:
 
 def test_headers_of_packages_have_names(tmp_path: Path) -> None:
     head = "import numpy, pybind11, sysconfig"
-    includes = "[numpy.get_include(), pybind11.get_include(), sysconfig.get_paths()['include'], *cpp_extension.include_paths()]"
-    found = module(tmp_path, f'Extension("x", ["a.cpp"], include_dirs={includes})', head=head)
+    includes = "numpy.get_include(), pybind11.get_include(), sysconfig.get_paths()['include']"
+    call = f'Extension("x", ["a.cpp"], include_dirs=[{includes}, *cpp_extension.include_paths()])'
+    found = module(tmp_path, call, head=head)
     assert found.kind == "cpp"
     assert found.include_dirs == (
         "numpy:include",
@@ -212,6 +218,29 @@ def test_the_arch_list_that_setup_py_sets_is_recorded(tmp_path: Path) -> None:
     assert recorded.record.arch_list == "9.0a"
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"), [("'Hopper'", "9.0+PTX"), ("''", "8.0;9.0+PTX"), ("'native'", "8.0;9.0+PTX")]
+)
+def test_an_arch_list_has_no_names(tmp_path: Path, value: str, expected: str) -> None:
+    setup = f"import os\nos.environ['TORCH_CUDA_ARCH_LIST'] = {value}\n{BODY}"
+    assert record(project(tmp_path, setup)).record.arch_list == expected
+
+
+@pytest.mark.parametrize(
+    "requirement", ["--pre", "-e .", "x @ https://example.invalid/x.tar.gz", "./tool", "git+file:///x"]
+)
+def test_a_build_requirement_from_elsewhere_is_refused(tmp_path: Path, requirement: str) -> None:
+    pyproject = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n'
+    found = fault(project(tmp_path, SETUP, {"pyproject.toml": pyproject}))
+    assert found.code is Code.UNSUPPORTED
+    assert found.message == f"`{requirement}` is no build requirement that the package index has"
+
+
+def test_another_release_of_torch_may_be_asked_for(tmp_path: Path) -> None:
+    setup = BODY.replace('version="1.0",', 'version="1.0", setup_requires=["torch<2", "ninja", "torchvision"],')
+    assert record(project(tmp_path, setup)).record.modules
+
+
 def test_what_torch_says_is_that_of_the_configuration(tmp_path: Path) -> None:
     setup = """
 import torch, sys, os, platform, subprocess
@@ -219,27 +248,32 @@ from importlib.metadata import version
 from torch.utils import cpp_extension as c
 print(version("torch"))
 sys.exit(repr([str(torch.__version__), torch.__version__ >= (2, 13), torch.version.cuda, torch.version.hip,
-    torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.get_device_capability(), torch.cuda.get_arch_list(),
+    torch.cuda.is_available(), torch.cuda.device_count(),
+    torch.cuda.get_device_capability(), torch.cuda.get_arch_list(),
     torch._C._GLIBCXX_USE_CXX11_ABI, c.CUDA_HOME == os.getenv("CUDA_HOME"), c.ROCM_HOME, os.getenv("FORCE_CUDA"),
     platform.machine(), os.cpu_count(), torch.backends.mps.is_available(), hasattr(torch, "nothing"),
     "OpenMP" in torch.__config__.parallel_info(), c._get_cuda_arch_flags() if torch.version.cuda else None]))
 """
     directory = project(tmp_path, setup)
-    assert fault(directory).message.partition(": ")[2] == repr(
-        ["2.13.0+cu130", True, "13.0", None, True, 2, (9, 0), ["sm_80", "sm_90"], True, True, None, "1", "x86_64", 4]
-        + [False, False, True]
-        + [
-            [
-                "-gencode=arch=compute_80,code=sm_80",
-                "-gencode=arch=compute_90,code=compute_90",
-                "-gencode=arch=compute_90,code=sm_90",
-            ]
-        ]
-    )
-    assert (
-        fault(directory, CPU).message.partition(": ")[2]
-        == ("setup.py raises AssertionError: Torch not compiled with CUDA enabled".partition(": ")[2])
-    )
+    archs = ["arch=compute_80,code=sm_80", "arch=compute_90,code=compute_90", "arch=compute_90,code=sm_90"]
+    expected = [
+        "2.13.0+cu130",
+        True,
+        "13.0",
+        None,
+        True,
+        2,
+        (9, 0),
+        ["sm_80", "sm_90"],
+        True,
+        True,
+        None,
+        "1",
+        "x86_64",
+    ]
+    expected += [4, False, False, True, [f"-gencode={arch}" for arch in archs]]
+    assert fault(directory).message == f"setup.py ends with sys.exit: {expected!r}"
+    assert fault(directory, CPU).message == "setup.py raises AssertionError: Torch not compiled with CUDA enabled"
 
 
 @pytest.mark.parametrize(
@@ -258,6 +292,44 @@ text = subprocess.check_output([os.environ["CUDA_HOME"] + "/bin/nvcc", "--versio
 sys.exit(re.search(r"release (\\S+),", text)[1] + " " + re.search(r", V(\\S+)", text)[1])
 """
     assert fault(project(tmp_path, setup), identifier).message == f"setup.py ends with sys.exit: {version}"
+
+
+FACTS = """
+import json, os, sys
+import torch
+from torch.utils import cpp_extension as c
+os.environ["TORCH_CUDA_ARCH_LIST"] = "7.5;8.0+PTX 9.0a;Hopper"
+module = c.CppExtension("x", ["a.cpp"], libraries=["m"], include_dirs=["i"], library_dirs=["l"], py_limited_api=True)
+torch_path = os.path.dirname(torch.__file__)
+values = [
+    str(torch.__version__), torch.__version__ > "2.9", torch.__version__ == "2.13.0+cpu", torch.version.cuda,
+    torch.version.hip, torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.get_arch_list(),
+    torch.compiled_with_cxx11_abi(), torch._C._GLIBCXX_USE_CXX11_ABI, torch.backends.mps.is_available(),
+    torch.backends.openmp.is_available(), torch.xpu.is_available(),
+    "backend: OpenMP" in torch.__config__.parallel_info(), "OpenMP not found" in torch.__config__.parallel_info(),
+    c.CUDA_HOME, c.ROCM_HOME, c.HIP_HOME, c.IS_HIP_EXTENSION, c.IS_WINDOWS, c.CUDNN_HOME, c.ROCM_VERSION,
+    c.COMMON_NVCC_FLAGS, c.COMMON_HIP_FLAGS, c.COMMON_HIPCC_FLAGS, c.LIB_EXT, c._get_cuda_arch_flags(),
+    c._get_cuda_arch_flags(["-gencode=arch=compute_80,code=sm_80"]), sorted(c.__all__),
+    [os.path.relpath(path, torch_path) for path in c.include_paths() + c.library_paths() + [c.TORCH_LIB_PATH]],
+    module.libraries, len(module.include_dirs), len(module.library_dirs), module.language, module.extra_compile_args,
+    [name for name in c.__all__ if not hasattr(c, name)],
+    c.BuildExtension.with_options(use_ninja=False).__mro__[1].__name__,
+]
+with open("facts.json", "w") as file:
+    json.dump(values, file, indent=1)
+"""
+
+
+def test_the_stand_in_answers_as_torch_does(tmp_path: Path) -> None:
+    python = python_for([parse(CPU)], RELEASES, Output(io.StringIO(), io.StringIO()))
+    real = tmp_path / "real"
+    real.mkdir()
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(real)}
+    subprocess.run([python, "-c", FACTS], cwd=real, env=env, check=True)
+    setup = f"{FACTS}\nfrom setuptools import setup\nsetup(name='x', version='1', py_modules=[])\n"
+    recorded = record(project(tmp_path, setup), CPU)
+    ours = (recorded.directory / "tree" / "facts.json").read_text(encoding="utf-8")
+    assert json.loads(ours) == json.loads((real / "facts.json").read_text(encoding="utf-8"))
 
 
 def test_rocm_has_its_own_toolkit(tmp_path: Path) -> None:

@@ -148,6 +148,19 @@ def test_other_bazels_and_environments(cache: Path, monkeypatch: pytest.MonkeyPa
     assert parts["python"].spare == (half, unused)
 
 
+def test_recorded_builds_that_nobody_uses_are_spare(cache: Path) -> None:
+    new, old = (put(cache / "recordings" / (digit * 24) / "record.json").parent for digit in "ab")
+    os.utime(old / "record.json", (1, time.time() - 40 * 86400))
+    packages, unused = (cache / "build-requirements" / (digit * 16) for digit in "cd")
+    for directory in (packages, unused):
+        put(directory / "x")
+        put(directory.with_name(f"{directory.name}.lock"), b"")
+    os.utime(unused.with_name(f"{unused.name}.lock"), (1, time.time() - 40 * 86400))
+    put(cache / "recordings" / "mine" / "record.json")
+    assert new.is_dir()
+    assert parts_of(cache)["recordings"].spare == (old, unused)
+
+
 def test_what_is_not_the_drivers_stays(cache: Path, tmp_path: Path) -> None:
     """A user may name a directory with other things in it."""
     for name in (

@@ -1,10 +1,12 @@
 """Builds a wheel through a project's build backend, with stand-ins, and writes down what happened.
 
-The argument is the path of job.json: `project`, `result`, `wheel`, `backend`, `backend_path`, `cpu`, `answers`.
+The argument is the path of job.json:
+`project`, `result`, `wheel`, `backend`, `backend_path`, `cpu`, `answers`, `never`.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import importlib.metadata
 import json
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from torch.utils.cpp_extension import _NAMED_ARCHS
 
 from .compiling import Modules
 from .places import Places
@@ -31,14 +34,16 @@ def _backend(job: dict[str, Any]) -> Any:  # noqa: ANN401  (a module or an objec
     return found
 
 
-def _missing(requirements: list[str]) -> list[str]:
-    """The requirements that are not installed."""
+def _missing(requirements: list[str], never: list[str]) -> list[str]:
+    """The requirements that are not installed, without those that never are."""
     found = []
     for text in requirements:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
             found.append(text)
+            continue
+        if any(fnmatch.fnmatchcase(requirement.name.lower(), pattern) for pattern in never):
             continue
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue
@@ -76,14 +81,16 @@ def _described(problem: BaseException, places: Places) -> dict[str, Any]:
 def _requirements(job: dict[str, Any], wanted: Wanted) -> None:
     """Ask the backend what it needs besides; what is not there ends the process."""
     hook = getattr(_backend(job), "get_requires_for_build_wheel", None)
-    needs = _missing(list(hook(None))) if hook else []
+    needs = _missing(list(hook(None)), job["never"]) if hook else []
     if needs:
         _write(job, wanted, needs=needs)
         _end(1)
 
 
 def _write(job: dict[str, Any], wanted: Wanted, **result: Any) -> None:  # noqa: ANN401
-    arch_list = os.environ.get("TORCH_CUDA_ARCH_LIST", "")
+    arch_list = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace("native", "")
+    for name, archs in _NAMED_ARCHS.items():
+        arch_list = arch_list.replace(name, archs)
     Path(job["result"]).write_text(
         json.dumps({**result, "asked": wanted.notes, "arch_list": arch_list}), encoding="utf-8"
     )

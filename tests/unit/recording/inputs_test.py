@@ -1,0 +1,194 @@
+"""What a recording takes in: the build system, requirements, variables, and the files of a project."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver.errors import Code, DriverError
+from py_driver.recording.build_requirements import check, chosen, is_stand_in, normalized
+from py_driver.recording.build_system import LEGACY, BuildSystem, read_build_system
+from py_driver.recording.project_copy import changed, copy, digest, entries, states
+from py_driver.recording.variables import forced, passed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def put(directory: Path, name: str, text: str = "") -> Path:
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("text", [None, "", "[tool.black]\n"])
+def test_a_project_without_build_system_has_the_legacy_backend(tmp_path: Path, text: str | None) -> None:
+    put(tmp_path, "setup.py")
+    if text is not None:
+        put(tmp_path, "pyproject.toml", text)
+    assert read_build_system(tmp_path) == BuildSystem(backend=LEGACY)
+
+
+def test_a_build_system_is_read(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "pyproject.toml",
+        '[build-system]\nrequires = ["a>1"]\nbuild-backend = "own"\nbackend-path = ["./tools"]\n',
+    )
+    assert read_build_system(tmp_path) == BuildSystem(requires=("a>1",), backend="own", backend_path=("./tools",))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (None, Code.NO_MANIFEST),
+        ("[build-system", Code.TOML_SYNTAX),
+        ("build-system = 1", Code.WRONG_TYPE),
+        ("[build-system]", Code.MISSING_KEY),
+        ('[build-system]\nrequires = "a"', Code.WRONG_TYPE),
+        ('[build-system]\nrequires = []\nbuild-backend = ""', Code.WRONG_TYPE),
+        ('[build-system]\nrequires = []\nbackend-path = ["a/../.."]', Code.PATH_ESCAPES),
+        ('[build-system]\nrequires = []\nbackend-path = ["/usr"]', Code.PATH_ESCAPES),
+    ],
+)
+def test_a_wrong_build_system_is_an_error(tmp_path: Path, text: str | None, code: Code) -> None:
+    if text is not None:
+        put(tmp_path, "pyproject.toml", text)
+    with pytest.raises(DriverError) as failure:
+        read_build_system(tmp_path)
+    assert failure.value.diagnostics[0].code is code
+
+
+@pytest.mark.parametrize(
+    ("requires", "expected"),
+    [
+        ([], ("packaging", "setuptools<82", "wheel")),
+        (
+            ["torch>=2", "Torch_Vision", "nvidia-cuda-nvcc", "triton"],
+            ("Torch_Vision", "packaging", "setuptools<82", "wheel"),
+        ),
+        (["setuptools>=61", "ninja"], ("ninja", "packaging", "setuptools<82", "setuptools>=61", "wheel")),
+        (["setuptools >= 83.1"], ("packaging", "setuptools >= 83.1", "wheel")),
+        (["setuptools-scm>=99"], ("packaging", "setuptools-scm>=99", "setuptools<82", "wheel")),
+    ],
+)
+def test_what_is_installed(requires: list[str], expected: tuple[str, ...]) -> None:
+    assert chosen(requires) == expected
+
+
+def test_names_are_those_of_indexes() -> None:
+    assert normalized(" Setuptools_SCM[toml] >= 8") == "setuptools-scm"
+    assert is_stand_in("torchvision==0.29")
+    assert not is_stand_in("torchmetrics")
+
+
+@pytest.mark.parametrize(
+    "requirement", ["a", "a [x, y] >=1,!=2 ; python_version < '3.12'", "a(>=1)", "a~=1.0", "a === 1"]
+)
+def test_a_requirement_of_an_index_is_taken(requirement: str) -> None:
+    check([requirement])
+
+
+@pytest.mark.parametrize(
+    "requirement", ["-r x", "--pre", "a @ https://x", "./a", "/a", "git+https://x", "a.whl/x", "", "a -r x"]
+)
+def test_a_requirement_from_elsewhere_is_not(requirement: str) -> None:
+    with pytest.raises(DriverError):
+        check([requirement])
+
+
+def test_variables_are_those_that_scripts_name(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py", "os.getenv('MY_OPTION'); os.environ[\"MY_TOKEN\"]; 'HOME' in os.environ; 'X_FORCE_BUILD'")
+    put(tmp_path, "helper.py", "get('OTHER')")
+    environ = {"MY_OPTION": "1", "MY_TOKEN": "hush", "HOME": "/h", "UNNAMED": "2", "OTHER": "3"}
+    assert passed(tmp_path, environ) == {"MY_OPTION": "1", "OTHER": "3"}
+    assert forced(tmp_path) == {"X_FORCE_BUILD": "TRUE"}
+
+
+def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for name in (
+        "setup.py",
+        "a/b.cu",
+        "a/__pycache__/x.pyc",
+        "build/lib/x.py",
+        "build/own.txt",
+        "dist/x.whl",
+        "v/pyvenv.cfg",
+    ):
+        put(project, name, name)
+    put(project, "run.sh").chmod(0o555)
+    (project / "link").symlink_to("a/b.cu")
+    (project / "nowhere").symlink_to("/nothing/at/all")
+    found = entries(project)
+    copy(found, tmp_path / "copy")
+    paths = sorted(path.relative_to(tmp_path / "copy").as_posix() for path in (tmp_path / "copy").rglob("*"))
+    assert paths == ["a", "a/b.cu", "build", "build/own.txt", "link", "nowhere", "run.sh", "setup.py"]
+    assert (tmp_path / "copy" / "link").is_symlink()
+    assert oct((tmp_path / "copy" / "run.sh").stat().st_mode & 0o777) == "0o755"
+
+
+def test_a_digest_is_that_of_names_contents_and_modes(tmp_path: Path) -> None:
+    setup = put(tmp_path, "setup.py", "1")
+    digests = [digest(entries(tmp_path))]
+    os.utime(setup, (1, 1))
+    assert digest(entries(tmp_path)) == digests[0]
+    for change in (lambda: put(tmp_path, "setup.py", "2"), lambda: put(tmp_path, "b"), lambda: setup.chmod(0o755)):
+        change()
+        digests.append(digest(entries(tmp_path)))
+    assert len(set(digests)) == 4
+
+
+def test_what_looks_at_a_repository_does_not_change_the_digest(tmp_path: Path) -> None:
+    put(tmp_path, ".git/HEAD", "ref: refs/heads/main")
+    first = digest(entries(tmp_path))
+    put(tmp_path, ".git/index", "x")
+    put(tmp_path, ".git/logs/HEAD", "x")
+    assert digest(entries(tmp_path)) == first
+    put(tmp_path, ".git/refs/tags/v1", "x")
+    assert digest(entries(tmp_path)) != first
+
+
+def test_a_repository_that_is_not_the_projects_is_not_copied(tmp_path: Path) -> None:
+    put(tmp_path, "private/.git/HEAD", "ref: x")
+    put(tmp_path, "private/.git/config", "[core]\n\tbare = false\n")
+    put(tmp_path, "project/.git", "gitdir: ../private/.git\n")
+    put(tmp_path, "project/setup.py")
+    assert [entry.path for entry in entries(tmp_path / "project")] == ["setup.py"]
+
+
+def test_a_link_within_the_repository_is_copied_as_a_file(tmp_path: Path) -> None:
+    put(tmp_path, ".git/HEAD")
+    put(tmp_path, "shared/a.h", "a")
+    put(tmp_path, "python/setup.py")
+    (tmp_path / "python" / "csrc").symlink_to("../shared")
+    found = {entry.path: entry for entry in entries(tmp_path / "python")}
+    assert sorted(found) == ["csrc/a.h", "setup.py"]
+    assert found["csrc/a.h"].link is None
+
+
+def test_a_link_around_the_project_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, ".git/HEAD")
+    put(tmp_path, "python/setup.py")
+    (tmp_path / "python" / "up").symlink_to("..")
+    with pytest.raises(DriverError) as failure:
+        entries(tmp_path / "python")
+    assert failure.value.diagnostics[0].code is Code.PATH_ESCAPES
+
+
+def test_files_that_a_build_changed_are_found(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for name in ("same", "written", "touched"):
+        put(project, name, name)
+    found = entries(project)
+    copy(found, tmp_path / "copy")
+    before = states(tmp_path / "copy")
+    put(tmp_path / "copy", "written", "2")
+    put(tmp_path / "copy", "touched", "touched")
+    put(tmp_path / "copy", "made/new", "3")
+    put(tmp_path / "copy", "x.egg-info/PKG-INFO", "3")
+    (tmp_path / "copy" / "out").symlink_to("/etc/passwd")
+    assert changed(tmp_path / "copy", before, found) == ["made/new", "written"]
