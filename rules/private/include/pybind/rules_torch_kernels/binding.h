@@ -3,6 +3,12 @@
 #pragma once
 #pragma GCC system_header
 
+// For a GPU, with fewer of torch's headers, a source that names nothing of a binding does without: see needed.bzl.
+#if defined(__CUDA_ARCH__) && defined(TORCH_KERNELS_NEEDED) && !defined(TORCH_KERNELS_LIBRARY)
+namespace pybind11 {}
+namespace py = pybind11;
+#else
+
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <set>
@@ -162,3 +168,24 @@ namespace py = pybind11;
 #define PYBIND11_NAMESPACE pybind11
 #define PYBIND11_STRINGIFY(A) #A
 #define PYBIND11_TOSTRING(A) PYBIND11_STRINGIFY(A)
+
+namespace torch {
+
+// A function that `m.def` is given with this runs as it is.
+template <class F>
+auto wrap_pybind_function(F&& function) {
+  return std::forward<F>(function);
+}
+
+// The same without the lock that stands for the GIL.
+template <class R, class... A>
+auto wrap_pybind_function_no_gil(R (*function)(A...)) {
+  return [function](A... arguments) -> R {
+    pybind11::gil_scoped_release released;
+    return function(std::forward<A>(arguments)...);
+  };
+}
+
+}  // namespace torch
+
+#endif
