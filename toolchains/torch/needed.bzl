@@ -42,6 +42,9 @@ _AUTOGRAD_OPERATORS = ["equal"]
 # the namespace `at`, and so are missed by a compiler for the GPU.
 _FACTORIES = ["from_blob", "tensor"]
 
+# Names of a binding (rules/private/include/pybind), which needs torch/library.h and all values of torch's interpreter.
+_BINDING = ["PYBIND11_MODULE", "py", "pybind11", "wrap_pybind_function", "wrap_pybind_function_no_gil"]
+
 # Names of torch/library.h and what it brings in, which a compiler for the GPU does without otherwise.
 _LIBRARY = [
     "CppFunction",
@@ -216,6 +219,7 @@ def _words(operators):
             words.setdefault(name + form, []).append("OP_" + name)
     autograd = [("OP_" + name, _AUTOGRAD) for name in _AUTOGRAD_OPERATORS]
     lists = [("AUTOGRAD", _AUTOGRAD), ("INDEXING", _INDEXING), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)]
+    lists += [("LIBRARY", _BINDING), ("LISTS", _BINDING)]
     for macro, names in lists + [(macro, names) for macro, (_, _, _, names) in _ON_THE_WAY.items()] + autograd:
         for name in names:
             words.setdefault(name, []).append(macro)

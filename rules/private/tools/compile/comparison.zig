@@ -16,6 +16,9 @@ pub const Spelled = mentions.Spelled;
 /// How the names of the files of pinned archives begin: those that are not the project's.
 const pinned = "external/";
 
+/// Where the headers of ours are that stand in the place of pybind11's: they are as little the project's, wherever they lie.
+const binding = "rules/private/include/pybind/";
+
 /// Why a source may mean something else with the headers that it seems to need; null if it means the same.
 ///
 /// Args: `needed` and `full`, the texts with the headers that are needed and with all.
@@ -69,7 +72,8 @@ const Files = struct {
         const found = try self.numbers.getOrPut(canonical(name));
         if (!found.found_existing) {
             found.value_ptr.* = self.all.items.len;
-            const own = !std.mem.startsWith(u8, name, pinned) and !std.mem.startsWith(u8, name, "<");
+            const own = !std.mem.startsWith(u8, name, pinned) and !std.mem.startsWith(u8, name, binding) and
+                !std.mem.startsWith(u8, name, "<");
             try self.all.append(.{ .name = found.key_ptr.*, .own = own });
         }
         return found.value_ptr.*;

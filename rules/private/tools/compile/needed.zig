@@ -51,7 +51,7 @@ pub fn choose(
         .few => |names| names,
     };
     var flags = std.ArrayList([]const u8).init(allocator);
-    try flags.appendSlice(&.{ "-isystem", directory, "-DAT_PER_OPERATOR_HEADERS" });
+    try flags.appendSlice(&.{ "-isystem", directory, "-DAT_PER_OPERATOR_HEADERS", "-DTORCH_KERNELS_NEEDED" });
     for (macros) |macro| try flags.append(try std.mem.concat(allocator, u8, &.{ "-D", macro }));
     for (command) |word| try words.read(word);
     return .{ .few = .{

@@ -3,6 +3,12 @@
 #pragma once
 #pragma GCC system_header
 
+// For a GPU, with fewer of torch's headers, a source that names nothing of a binding does without: see needed.bzl.
+#if defined(__CUDA_ARCH__) && defined(TORCH_KERNELS_NEEDED) && !defined(TORCH_KERNELS_LIBRARY)
+namespace pybind11 {}
+namespace py = pybind11;
+#else
+
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <set>
@@ -36,6 +42,39 @@ inline std::string op_name(const std::string& scope, const std::string& name) {
   return plain ? op : "op_" + op;
 }
 
+// Where a function is called besides the keys of devices and of autograd, which it has without a word: as a function of C++
+// it sees its arguments first, and what modes, transformations and classes of tensors do, they do to the ops that it calls.
+inline constexpr const char* keys[] = {
+    "FuncTorchDynamicLayerFrontMode",
+    "PreDispatch",
+    "FuncTorchVmapMode",
+    "FuncTorchBatched",
+    "FuncTorchBatchedDecomposition",
+    "FuncTorchGradWrapper",
+    "FuncTorchDynamicLayerBackMode",
+    "VmapMode",
+    "Batched",
+    "Tracer",
+    "Functionalize",
+    "Named",
+    "Conjugate",
+    "Negative",
+    "ZeroTensor",
+    "Python",
+};
+
+// Those of them that this release of torch has.
+inline std::vector<c10::DispatchKey> keys_here() {
+  std::vector<c10::DispatchKey> here;
+  for (const char* name : keys) {
+    try {
+      here.push_back(c10::parseDispatchKey(name));
+    } catch (const c10::Error&) {
+    }
+  }
+  return here;
+}
+
 // Registers the functions of a module, and says in JSON what it has.
 inline std::string registered(const char* name, const char* module, void (*define)(pybind11::module_&)) {
   Definitions definitions;
@@ -60,7 +99,10 @@ inline std::string registered(const char* name, const char* module, void (*defin
     }
     library->def(c10::FunctionSchema(op, overload, std::move(function.arguments), std::move(function.results)));
     const std::string full = overload.empty() ? op : op + "." + overload;
-    library->impl(full.c_str(), torch::CppFunction::makeFromBoxedKernel(std::move(function.kernel)));
+    library->impl(full.c_str(), torch::CppFunction::makeFromBoxedKernel(function.kernel));
+    for (const c10::DispatchKey dispatch_key : keys_here()) {
+      library->impl(full.c_str(), torch::dispatch(dispatch_key, torch::CppFunction::makeFromBoxedKernel(function.kernel)));
+    }
     functions.push_back("{" + joined({function.json, key("op", json_text(op)), key("overload", json_text(overload))}) + "}");
   }
   auto next = functions.begin();
@@ -126,3 +168,24 @@ namespace py = pybind11;
 #define PYBIND11_NAMESPACE pybind11
 #define PYBIND11_STRINGIFY(A) #A
 #define PYBIND11_TOSTRING(A) PYBIND11_STRINGIFY(A)
+
+namespace torch {
+
+// A function that `m.def` is given with this runs as it is.
+template <class F>
+auto wrap_pybind_function(F&& function) {
+  return std::forward<F>(function);
+}
+
+// The same without the lock that stands for the GIL.
+template <class R, class... A>
+auto wrap_pybind_function_no_gil(R (*function)(A...)) {
+  return [function](A... arguments) -> R {
+    pybind11::gil_scoped_release released;
+    return function(std::forward<A>(arguments)...);
+  };
+}
+
+}  // namespace torch
+
+#endif

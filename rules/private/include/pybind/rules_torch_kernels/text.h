@@ -153,13 +153,6 @@ struct Written<T, std::enable_if_t<!std::is_same_v<T, std::nullptr_t> && std::is
   }
 };
 
-template <size_t N>
-struct Written<char[N]> {
-  static std::string write(std::string_view value) {
-    return json_text(value);
-  }
-};
-
 template <>
 struct Written<std::nullptr_t> {
   static std::string write(std::nullptr_t) {
