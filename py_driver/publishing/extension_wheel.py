@@ -15,7 +15,7 @@ from urllib.parse import quote
 from py_driver.errors import Code, error
 from py_driver.fetch.package_index import normalized
 from py_driver.matrix.torch_symbols import undefined
-from py_driver.publishing.provenance import bill_of, package_url
+from py_driver.publishing.provenance import Sources, bill_of, package_url, wheel_statement
 from py_driver.publishing.release import make_file
 from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, RECORD, STABLE_ABI, write_wheel
 from py_driver.publishing.wheel_metadata import fields, for_torch, local_version
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from py_driver.publishing.release import File
     from py_driver.recording.record import Record
 
-SBOM: Final = "rules_torch_kernels.cdx.json"
-"""The file in the directory `sboms` of a wheel's `.dist-info`."""
+SBOM: Final = "sboms/rules_torch_kernels.cdx.json"
+"""The file in a wheel's `.dist-info` with what the wheel was made from."""
+
+STATEMENT: Final = "rules_torch_kernels.intoto.json"
+"""The file there with how its other files were made; all but RECORD."""
 
 _INFO: Final = ".dist-info"
 _DATA: Final = ".data"
@@ -57,14 +60,14 @@ class ExtensionWheel:
         record: of setup.py.
         skeleton: the wheel that setup.py made, with an empty file in the place of each library.
         modules: what is put in the place of each library, by `Module.file`: files, by their paths in the wheel.
-        source: the source archive of the project, if it is one.
+        source: the source archive of the project, or what git says of its directory.
         archives: all that the libraries were compiled and linked with.
     """
 
     record: Record
     skeleton: Path
     modules: Mapping[str, Mapping[str, Path]]
-    source: Entry | None = None
+    source: Entry | Sources = Sources()  # noqa: RUF009  (it is immutable)
     archives: Sequence[Entry] = ()
 
 
@@ -138,17 +141,23 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
         texts = {
             f"{info}/{_METADATA}": metadata,
             f"{info}/{_WHEEL}": _wheel(tags),
-            f"{info}/sboms/{SBOM}": _sbom(wheel, metadata),
+            f"{info}/{SBOM}": _sbom(wheel, metadata),
         }
         files = _with_libraries(files, wheel)
         files |= {path: make_file(path, content) for path, content in texts.items()}
         files = {_renamed(path, skeleton.stem, stem): file for path, file in files.items()}
         executable = frozenset(_renamed(path, skeleton.stem, stem) for path in executable)
         info = f"{stem}{_INFO}"
-    ordered = {path: files[path] for path in sorted(files, key=lambda path: (path.startswith(f"{info}/"), path))}
+        statement = f"{info}/{STATEMENT}"
+        files[statement] = make_file(statement, _statement(wheel, _ordered(files, info), name))
     target = directory / f"{'-'.join((name, *tags))}.whl"
-    write_wheel(ordered, info, target, executable)
+    write_wheel(_ordered(files, info), info, target, executable)
     return target
+
+
+def _ordered(files: Mapping[str, File], info: str) -> dict[str, File]:
+    """The files of a wheel, sorted, those of `.dist-info` last, as the format recommends."""
+    return {path: files[path] for path in sorted(files, key=lambda path: (path.startswith(f"{info}/"), path))}
 
 
 def _read(path: Path) -> _Skeleton:
@@ -258,7 +267,7 @@ def _sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
         subject["licenses"] = [{"expression": expression}]
     elif license_name := values.get("license"):
         subject["licenses"] = [{"license": {"name": license_name}}]
-    if wheel.source is not None:
+    if not isinstance(wheel.source, Sources):
         ancestor = {
             "type": "library",
             "name": wheel.source.name,
@@ -272,6 +281,28 @@ def _sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
     bill["components"] += tools
     bill["dependencies"][0]["dependsOn"] += [tool["bom-ref"] for tool in tools]
     return (json.dumps(bill, indent=2) + "\n").encode()
+
+
+def _statement(wheel: ExtensionWheel, files: Mapping[str, File], name: str) -> bytes:
+    """How the files of a wheel were made.
+
+    Args:
+        wheel: what it is made of.
+        files: all that the statement is about.
+        name: name and version of the wheel, as its file name has them.
+    """
+    record = wheel.record
+    parameters = {
+        "name": record.name,
+        "version": name.partition("-")[2],
+        "torch": record.torch,
+        "cxx-abi": record.cxx_abi,
+        "backend": record.backend,
+        "cpu": record.cpu,
+        "archs": record.arch_list,
+        "build-requirements": list(record.requirements),
+    }
+    return wheel_statement(files, parameters, wheel.source, wheel.archives)
 
 
 def _tools(requirements: Iterable[str]) -> Iterable[dict[str, Any]]:

@@ -82,30 +82,66 @@ def _text(value: object) -> bytes:
 
 
 def _statement(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry], sources: Sources) -> dict[str, Any]:
+    parameters = {
+        "name": manifest.name.value,
+        "version": manifest.version,
+        "variant": built.name,
+        "id": built.metadata["id"],
+        **{key: built.metadata[key] for key in (CXX,) if key in built.metadata},
+    }
+    subjects = [(file.path, file.sha256) for file in built.files if not file.path.endswith(SIGNATURE)]
+    return _in_toto(subjects, parameters, [_project(sources, manifest.source), *map(_dependency, archives)])
+
+
+def wheel_statement(
+    files: Mapping[str, File], parameters: Mapping[str, Any], project: Entry | Sources, archives: Iterable[Entry]
+) -> bytes:
+    """The statement of a wheel, about its files.
+
+    Args:
+        files: of the wheel, by their paths in it.
+        parameters: what it is of: name, version, configuration.
+        project: its source archive, or what git says of its directory.
+        archives: what compiled and linked its libraries.
+    """
+    subjects = [(path, file.sha256) for path, file in files.items()]
+    own = _project(project) if isinstance(project, Sources) else _dependency(project)
+    return _text(_in_toto(subjects, parameters, [own, *map(_dependency, archives)]))
+
+
+def _project(sources: Sources, address: str | None = None) -> dict[str, Any]:
+    """The sources of a project that are a directory."""
     project: dict[str, Any] = {"name": "sources", "annotations": {"dirty": sources.dirty}}
-    if manifest.source:
-        project["uri"] = manifest.source
+    if address:
+        project["uri"] = address
     if sources.commit:
         project["digest"] = {"gitCommit": sources.commit}
+    return project
+
+
+def _dependency(archive: Entry) -> dict[str, Any]:
+    return {"name": archive.label, **_pin(archive)}
+
+
+def _in_toto(
+    subjects: Iterable[tuple[str, str]], parameters: Mapping[str, Any], dependencies: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A statement.
+
+    Args:
+        subjects: what it is about: names and SHA-256 in hexadecimal.
+        parameters: what was asked for.
+        dependencies: what that was made from.
+    """
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [
-            {"name": file.path, "digest": {"sha256": file.sha256}}
-            for file in built.files
-            if not file.path.endswith(SIGNATURE)
-        ],
+        "subject": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in subjects],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
                 "buildType": _BUILD_TYPE,
-                "externalParameters": {
-                    "name": manifest.name.value,
-                    "version": manifest.version,
-                    "variant": built.name,
-                    "id": built.metadata["id"],
-                    **{key: built.metadata[key] for key in (CXX,) if key in built.metadata},
-                },
-                "resolvedDependencies": [project, *({"name": archive.label, **_pin(archive)} for archive in archives)],
+                "externalParameters": parameters,
+                "resolvedDependencies": dependencies,
             },
             "runDetails": {"builder": {"id": f"urn:{_NAME}", "version": {_NAME: __version__}}},
         },

@@ -37,11 +37,13 @@ class Candidate(NamedTuple):
         entry: what is fetched.
         yanked: why the release was withdrawn, which may be an empty text; None if it was not.
         newer: a newer release that fits and has no source archive; empty if there is none.
+        unknown: why an index may have a newer one that nobody has seen; empty if all answered.
     """
 
     entry: Entry
     yanked: str | None = None
     newer: str = ""
+    unknown: str = ""
 
 
 class _Offer(NamedTuple):
@@ -90,7 +92,8 @@ def find(wanted: Wanted, fetcher: Fetcher) -> Candidate:
     except OriginError as failure:
         raise error(failure.code, f"cannot fetch {link.filename}: {failure.reason}") from failure
     newest = max(fitting)
-    return Candidate(entry, link.yanked, f"{wanted.name} {newest}" if newest > best else "")
+    newer = f"{wanted.name} {newest}" if newest > best else ""
+    return Candidate(entry, link.yanked, newer, "" if wanted.exact else _unreachable(failures))
 
 
 def _offers(wanted: Wanted, fetcher: Fetcher, meter: Meter, failures: list[OriginError]) -> Iterator[_Offer]:
@@ -168,9 +171,7 @@ def _none(
 ) -> DriverError:
     """Why there is no source archive."""
     offers, failures = list(offers), list(failures)
-    unreachable = [failure for failure in failures if failure.code is Code.NO_NETWORK]
-    if unreachable:
-        reasons = "; ".join(dict.fromkeys(failure.reason for failure in unreachable))
+    if reasons := _unreachable(failures):
         advice = "check the network and pip's configuration"
         return error(Code.NO_NETWORK, f"cannot look up `{wanted.text}` on the package index: {reasons}", help=advice)
     if fitting:
@@ -192,6 +193,11 @@ def _none(
     if taken := sorted(wanted.specifier.filter(withdrawn), reverse=True):
         known = f"{wanted.name}=={taken[0]} was withdrawn; it is built if it is named so"
     return error(Code.NOT_FOUND_UPSTREAM, f"the package index has no release of `{wanted.text}`", help=known)
+
+
+def _unreachable(failures: Iterable[OriginError]) -> str:
+    """Why indexes could not be reached; empty if all could."""
+    return "; ".join(dict.fromkeys(failure.reason for failure in failures if failure.code is Code.NO_NETWORK))
 
 
 def _number(wanted: Wanted) -> str:

@@ -165,6 +165,8 @@ def _say(candidate: Candidate, output: Output) -> None:
     if candidate.yanked is not None:
         reason = f": {candidate.yanked}" if candidate.yanked else ""
         output.warn(f"{candidate.entry.label} was withdrawn by its authors{reason}")
+    if candidate.unknown:
+        output.warn(f"{candidate.unknown}; {candidate.entry.label} is the newest of the other indexes")
     if candidate.newer:
         output.warn(f"{candidate.newer} has no source archive; {candidate.entry.label} is the newest that has")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.util
 import io
 import json
@@ -25,6 +26,7 @@ from recorded import SUFFIX, project, record_of, wheel_of
 
 from py_driver.errors import Code, DriverError
 from py_driver.publishing.extension_wheel import ExtensionWheel, check_skeleton, label_of, make_extension_wheel
+from py_driver.publishing.provenance import Sources, read_statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +93,8 @@ def test_what_is_in_it(parts: ExtensionWheel, tmp_path: Path) -> None:
     renamed = {name.replace(old, new): content for name, content in before.items()}
     module = parts.record.modules[0].file
     changed = {module, *(f"{new}.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL"))}
-    added = {"demo/_C.py", "demo/lib_C.so", f"{new}.dist-info/sboms/rules_torch_kernels.cdx.json"}
+    documents = {"sboms/rules_torch_kernels.cdx.json", "rules_torch_kernels.intoto.json"}
+    added = {"demo/_C.py", "demo/lib_C.so", *(f"{new}.dist-info/{name}" for name in documents)}
     assert set(after) == set(renamed) - {module} | added
     assert {f"{new}.data/scripts/run.sh", f"{new}.dist-info/licenses/LICENSE", "demo/größe, [1].txt"} <= set(after)
     assert {name: after[name] for name in set(renamed) - changed} == {
@@ -225,6 +228,27 @@ def test_sbom_is_valid_and_names_what_it_was_made_from(parts: ExtensionWheel, tm
     assert subject["purl"] == "pkg:pypi/demo-project@1.0%2Bcu130.torch213"
     assert [part["purl"] for part in subject["pedigree"]["ancestors"]] == ["pkg:pypi/demo-project@1.0"]
     assert {part["purl"] for part in bill["components"]} == {"pkg:pypi/torch@1.0", "pkg:pypi/setuptools@80.9.0"}
+
+
+def test_statement_names_all_files_and_what_they_were_made_from(parts: ExtensionWheel, tmp_path: Path) -> None:
+    found = contents(make_extension_wheel(parts, tmp_path))
+    [(own, text)] = [(name, text) for name, text in found.items() if name.endswith(".intoto.json")]
+    statement = json.loads(text)
+    subjects = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
+    assert subjects == {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in found.items()
+        if name != own and not name.endswith("/RECORD")
+    }
+    definition = statement["predicate"]["buildDefinition"]
+    assert definition["externalParameters"]["version"] == "1.0+cu130.torch213"
+    assert [part["uri"] for part in definition["resolvedDependencies"]] == [
+        "pkg:pypi/demo-project@1.0",
+        "pkg:pypi/torch@1.0",
+    ]
+    parts = replace(parts, source=Sources(commit="c0ffee", dirty=True))
+    found = contents(make_extension_wheel(parts, tmp_path))
+    assert read_statement(found[own]).sources == parts.source
 
 
 def refused(parts: ExtensionWheel, tmp_path: Path) -> tuple[Code, str]:

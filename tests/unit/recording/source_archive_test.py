@@ -245,6 +245,9 @@ def test_mirror_directory(server: Server, fetch: Fetching, tmp_path: Path) -> No
         (mirror / name).write_bytes(content)
     server.close()
     assert fetch("demo==1.0", mirror=mirror).version == "1.0"
+    assert fetch.said.count("\n") == 2
+    assert fetch("demo", mirror=mirror).version == "1.0"
+    assert "; demo 1.0 is the newest of the other indexes\n" in fetch.said
 
 
 def test_zip_and_names_with_hyphens(server: Server, fetch: Fetching) -> None:
