@@ -116,7 +116,7 @@ pub const Packs = struct {
         var found = false;
         var lines = std.mem.splitScalar(u8, said, '\n');
         while (lines.next()) |line| {
-            if (std.mem.indexOf(u8, line, "error: ") == null) continue;
+            if (std.mem.indexOf(u8, line, "error: ") == null or std.mem.indexOf(u8, line, "too many errors") != null) continue;
             if (std.mem.indexOf(u8, line, "error: no member named ") == null) return false;
             found = true;
         }
