@@ -226,13 +226,13 @@ class _Run:
         result = _read_result(out / _RESULT)
         if result is None or ended.how != "exit":
             raise failures.of_end(ended)
-        if wants := self._wants(result, versions):
-            return wants
-        if "failure" in result:
-            try:
+        try:
+            if wants := self._wants(result, versions):
+                return wants
+            if "failure" in result:
                 raise failures.of_result(result, ended.output)
-            except (LookupError, TypeError, ValueError, AttributeError):
-                raise failures.of_forgery() from None
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise failures.of_forgery() from None
         if "wheel" not in result:
             raise failures.of_end(ended)
         if (out / WHEEL).is_symlink():

@@ -270,8 +270,10 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert found.span.line == 7
 
 
-def test_a_forged_result_is_no_recording(tmp_path: Path) -> None:
-    forged = '{"wheel": "../../x", "asked": [], "arch_list": ""}'
+@pytest.mark.parametrize(
+    "forged", ['{"wheel": "../../x", "asked": [], "arch_list": ""}', '{"failure": 1}', '{"needs": 2}', "[]", "x"]
+)
+def test_a_forged_result_is_no_recording(tmp_path: Path, forged: str) -> None:
     text = f"open(os.path.dirname(os.getcwd()) + '/out/result.json', 'w').write({forged!r})\nos._exit(0)"
     found = fault(project(tmp_path, text))
     assert found.code is Code.SETUP_FAILED

@@ -522,6 +522,10 @@ setup(name="thing", version="1", ext_modules=[ext], cmdclass={{"build_ext": comm
     assert (found.code, found.message) == (Code.UNSUPPORTED, message)
 
 
+def test_what_only_rocm_needs_can_be_imported(tmp_path: Path) -> None:
+    assert record(project(tmp_path, "from torch.utils.hipify import hipify_python\n" + BODY)).record.modules
+
+
 def test_a_prebuilt_wheel_is_not_looked_for(tmp_path: Path) -> None:
     setup = "import os\nassert os.getenv('THING_FORCE_BUILD', 'FALSE') == 'TRUE'\n" + BODY
     assert record(project(tmp_path, setup)).record.modules
