@@ -16,11 +16,9 @@ from py_driver.authoring.session import CLIENT, wait
 from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
 from py_driver.building.installed_torch import python_on, python_with
-from py_driver.building.selection import archives
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, error
-from py_driver.publishing.extension_tree import lay_out
-from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
+from py_driver.publishing.extension_tree import lay_out, pack
 from py_driver.system.files import keep_from_git, writing
 
 if TYPE_CHECKING:
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 
     from py_driver.authoring.dev_build import Machine
     from py_driver.bazel.invocation import Choices
-    from py_driver.building.extension import BuiltExtension
-    from py_driver.fetch.entry import Entry
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
 
@@ -55,31 +51,6 @@ class InstalledExtension:
     variant: str
     python: str
     ran: int
-
-
-def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path) -> Path:
-    """Write the wheel of a variant that was built; its path.
-
-    Args:
-        part: the variant.
-        releases: that it was built for.
-        source: the source archive, if the project is from the package index.
-        directory: where to.
-
-    Raises:
-        DriverError: what `make_extension_wheel` raises.
-        OSError: it cannot be written.
-    """
-    variants = [(build.plan, built.variant) for build, built in part.parts]
-    entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
-    wheel = ExtensionWheel(
-        record=part.record,
-        skeleton=part.configured.recording.wheel,
-        modules={module.file: part.files(module.name) for module in part.record.modules},
-        source=source,
-        archives=tuple({entry.key: entry for entry in entries}.values()),
-    )
-    return make_extension_wheel(wheel, directory)
 
 
 def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)

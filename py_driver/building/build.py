@@ -122,7 +122,7 @@ class Prepared:
         report: page to write, as `Options.report`.
         local: as `Options.local`.
         into: as `Options.into`.
-        place: the directory that its variants go into, if it is none of the project's.
+        destination: the directory that its variants go into, if it is none of the project's.
     """
 
     directory: Path
@@ -131,7 +131,7 @@ class Prepared:
     report: Path | None = None
     local: bool = False
     into: str = ""
-    place: Path | None = None
+    destination: Path | None = None
 
     def place_of(self, variant: Path) -> Path:
         """The directory that a variant goes into.
@@ -139,8 +139,8 @@ class Prepared:
         Args:
             variant: the variant, as Bazel has it.
         """
-        if self.place is not None:
-            return self.place
+        if self.destination is not None:
+            return self.destination
         if not self.local:
             return self.directory / BUILD
         return self.directory / DEV / self.into if self.into else dev_directory(self.directory, variant)

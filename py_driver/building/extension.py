@@ -172,7 +172,7 @@ def prepare_extension(extension: Extension, options: Options) -> list[Prepared]:
             plan=plan,
             chosen=plan.variants,
             report=options.report,
-            place=cache_root() / "extensions" / f"{plan.module}.{path_digest(extension.directory.resolve())}",
+            destination=cache_root() / "extensions" / f"{plan.module}.{path_digest(extension.directory.resolve())}",
         )
         for plan in extension.plans
         if plan.variants
@@ -279,9 +279,9 @@ def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, arc
 
     records = [
         ConfigurationRecord(
-            configuration=one.variant.configuration, default=one.variant.default, record=one.recording.record
+            configuration=part.variant.configuration, default=part.variant.default, record=part.recording.record
         )
-        for one in configured
+        for part in configured
     ]
     plan = plan_extensions(records, ProjectTree(path_of, all_files), matrix, _spans(directory, records, shown))
     in_use = {name: path for name, path in generated.items() if name in plan.files}

@@ -82,10 +82,9 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise.
     """
-    from py_driver.authoring.extension_session import pack
     from py_driver.building.variant_dir import BUILD
     from py_driver.cli.arguments import releases_of
-    from py_driver.publishing.extension_tree import lay_out
+    from py_driver.publishing.extension_tree import lay_out, pack
 
     releases = releases_of(args)
     if args.dry_run:
@@ -134,7 +133,7 @@ def wheels(
     Raises:
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise; NO_SPACE or PERMISSION.
     """
-    from py_driver.authoring.extension_session import pack
+    from py_driver.publishing.extension_tree import pack
     from py_driver.recording.source_archive import check_metadata
     from py_driver.system.files import writing
 
@@ -143,9 +142,10 @@ def wheels(
     if source is not None:
         for part in built:
             check_metadata(source, part.record.name, part.record.version)
+    archive = source.archive if source else None
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
-        paths = [pack(part, releases, source.archive if source else None, args.out) for part in built]
+        paths = [pack(part, releases, archive, args.out) for part in built]
     _show(built, [path.stat().st_size for path in paths], output)
     return paths
 

@@ -221,10 +221,12 @@ class _Planner:
         if len(binding) > 1:
             message = f"{module.name} has {BINDING} in {' and in '.join(binding)}"
             self._findings.note(f"{message}: one of them must be hidden by an `#if`", span)
-        python = next((source for source, found in reached.items() if PYTHON in found.depends), "")
-        if binding and python and PYTHON in reached[python].depends:
-            message = f"{module.name} includes Python.h ({python}), and is bound without Python"
-            self._findings.note(f"{message}: only what does not call Python's API can be compiled", span)
+        if source := next((source for source, found in reached.items() if PYTHON in found.depends), ""):
+            message = f"`{source}` of {module.name} includes Python.h"
+            if binding:
+                self._findings.note(f"{message}; functions are bound without Python, so it cannot call Python", span)
+            elif not module.limited_api:
+                self._findings.note(f"{message}; it can call Python's limited API alone", span)
         return binding[0] if binding else ""
 
     def _group(  # noqa: PLR0913  (what, and how)

@@ -1,20 +1,67 @@
-"""The wheel of a project with a setup.py as it is installed: what `driver build` puts into `build/`."""
+"""A project with a setup.py once it is built: its wheel, and the wheel as it is installed."""
 
 from __future__ import annotations
 
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from py_driver.building.collect import collect
+from py_driver.building.selection import archives
+from py_driver.errors import DriverError
+from py_driver.plan.projects import SCRIPTS
+from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
+from py_driver.publishing.git import sources
+from py_driver.publishing.provenance import Sources
 from py_driver.system.cache import storage_errors
+from py_driver.system.files import is_file, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from py_driver.building.extension import BuiltExtension
+    from py_driver.fetch.entry import Entry
+    from py_driver.matrix.releases import Releases
+
 _IMPORTABLE: Final = ("purelib", "platlib")
 """The schemes of a `.data` directory that Python imports from; programs and headers are installed elsewhere."""
+
+
+def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path) -> Path:
+    """Write the wheel of a variant that was built; its path.
+
+    Args:
+        part: the variant.
+        releases: that it was built for.
+        source: the source archive, if the project is from the package index.
+        directory: where to.
+
+    Raises:
+        DriverError: what `make_extension_wheel` raises; NO_SPACE or PERMISSION.
+    """
+    variants = [(build.plan, built.variant) for build, built in part.parts]
+    entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
+    wheel = ExtensionWheel(
+        record=part.record,
+        skeleton=part.configured.recording.wheel,
+        modules={module.file: part.files(module.name) for module in part.record.modules},
+        source=source or _committed(part),
+        archives=tuple({entry.key: entry for entry in entries}.values()),
+    )
+    with writing(directory):
+        return make_extension_wheel(wheel, directory)
+
+
+def _committed(part: BuiltExtension) -> Sources:
+    """What git says of the files that a variant was built from; nothing if it does not look at them."""
+    files = {name for build, _ in part.parts for name in build.plan.files if name not in build.plan.generated}
+    for build, _ in part.parts[:1]:
+        scripts = [name for name in SCRIPTS if is_file(build.directory / name)]
+        with suppress(DriverError):
+            return sources(build.directory, [*scripts, *sorted(files)])[0]
+    return Sources()
 
 
 def lay_out(wheel: Path, build: Path, variant: str) -> tuple[Path, int]:

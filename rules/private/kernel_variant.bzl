@@ -40,12 +40,13 @@ def _check_module(ctx):
     """Fails if the attributes of a variant that is a module contradict each other, or those of one that is none do."""
     module = ctx.attr.module
     if not module:
-        for attribute in ["binding", "library_suffix"]:
-            if getattr(ctx.attr, attribute):
+        for attribute, value in {"binding": ctx.attr.binding, "library_suffix": ctx.attr.library_suffix}.items():
+            if value:
                 fail_with(ctx.label, attribute, "the variant is no module", "set `module`, or remove it")
         return
-    for attribute in ["python", "python_root", "tvm_ffi"]:
-        if getattr(ctx.attr, attribute):
+    others = {"python": ctx.attr.python, "python_root": ctx.attr.python_root, "tvm_ffi": ctx.attr.tvm_ffi}
+    for attribute, value in others.items():
+        if value:
             fail_with(ctx.label, attribute, "a module stands alone in its variant", "remove it, or remove `module`")
     for part in module.split("."):
         if not part or part[0].isdigit() or not part.replace("_", "a").isalnum():

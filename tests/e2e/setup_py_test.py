@@ -119,13 +119,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def driver(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> Any:
+def driver(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> dict[str, Any]:
     """What a command printed as JSON."""
     assert __main__.main([*map(str, words), "--json"]) == code
-    return json.loads(capsys.readouterr().out)
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
 
 
-def actions(answer: Any) -> dict[str, int]:
+def actions(answer: dict[str, Any]) -> dict[str, int]:
     """How many actions ran for each variant."""
     return {variant["variant"]: variant["actions"]["run"] for variant in answer["variants"]}
 
