@@ -86,6 +86,7 @@ LIBRARIES = {
     "export": Library(sources=("export",), hidden=False),
     "two_modules": Library(sources=("other",)),
     "no_module": Library(sources=("export",), module=False),
+    "binding": Library(sources=("binding",), module=False, hidden=False),
     "executable_stack": Library(flags=("-z", "execstack")),
     "no_relro": Library(flags=("-z", "norelro")),
     "lazy": Library(flags=("-z", "lazy")),

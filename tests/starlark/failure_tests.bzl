@@ -73,14 +73,25 @@ def _variant(name, attribute, problem, help, test_rule = known_cell_test, **attr
     )
     return name
 
+def _module(name, **attributes):
+    """Declares a wrong kernel_variant that is a module, and the test of its message."""
+    return _variant(name, **({"module": "pkg._C", "python": [], "python_root": ""} | attributes))
+
 def _objects_failures():
     return [
         _objects(
             name = "unknown_dependency_fails",
             attribute = "depends",
             problem = "no such dependency: `numpy`",
-            help = "choose from torch, openmp, cutlass_3_5, cutlass_3_6, ",
+            help = "choose from torch, openmp, pybind, cutlass_3_5, cutlass_3_6, ",
             depends = ["numpy"],
+        ),
+        _objects(
+            name = "binding_without_torch_fails",
+            attribute = "depends",
+            problem = "`pybind` without `torch`: functions are bound as ops of torch",
+            help = "add `torch`",
+            depends = ["pybind"],
         ),
         _objects(
             name = "stable_abi_that_is_no_version_fails",
@@ -258,6 +269,48 @@ def _variant_failures():
                 _PROJECT + "torch-ext/fixture/__init__.py",
                 _PROJECT + "torch-ext/fixture/_ops.py",
             ],
+        ),
+        _variant(
+            name = "binding_that_is_no_module_fails",
+            attribute = "binding",
+            problem = "the variant is no module",
+            help = "set `module`, or remove it",
+            binding = True,
+        ),
+        _variant(
+            name = "module_with_python_files_fails",
+            attribute = "python",
+            problem = "a module stands alone in its variant",
+            help = "remove it, or remove `module`",
+            module = "pkg._C",
+        ),
+        _module(
+            name = "module_that_python_cannot_import_fails",
+            attribute = "module",
+            problem = "`pkg.2c` is no dotted name",
+            help = "name it as Python imports it, e.g. `pkg._C`",
+            module = "pkg.2c",
+        ),
+        _module(
+            name = "module_without_objects_fails",
+            attribute = "objects",
+            problem = "a module without objects",
+            help = "name the kernel_objects to link",
+            objects = [],
+        ),
+        _module(
+            name = "module_without_a_suffix_fails",
+            attribute = "library_suffix",
+            problem = "the file of the module has no suffix",
+            help = "set `.abi3.so` or `.so`, or set `binding`",
+        ),
+        _module(
+            name = "binding_with_a_suffix_fails",
+            attribute = "library_suffix",
+            problem = "a binding is loaded as `lib*.so`",
+            help = "remove it",
+            binding = True,
+            library_suffix = ".so",
         ),
     ]
 

@@ -42,6 +42,8 @@ CALLS = {
 }
 HIP_CALLS = {("undefined-symbol", name) for name in ("rocblas_sgemm", "rocblas_nonsense")}
 
+BINDING = "rules_torch_kernels_binding_"
+CREATES = ("python-abi", "PyModule_Create2")
 FOR_ARM = {("init-function", "PyInit_*")}
 EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("good", {}, set()),
@@ -107,6 +109,14 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("export", GOOD, {("exported-symbol", "helper")}),
     ("two_modules", GOOD, {("exported-symbol", "PyInit_other")}),
     ("no_module", GOOD, {("init-function", "PyInit_good")}),
+    ("good", {"--module": "good"}, set()),
+    ("good", {"--module": "bad"}, {("exported-symbol", "PyInit_good")}),
+    ("no_module", {"--module": "good"}, set()),
+    ("two_modules", {"--module": "good"}, {("exported-symbol", "PyInit_other")}),
+    ("good", {"--binding": "good"}, {("exported-symbol", "PyInit_good"), ("init-function", f"{BINDING}good"), CREATES}),
+    ("binding", {"--binding": "good"}, set()),
+    ("binding", {"--binding": "bad"}, {("exported-symbol", f"{BINDING}good"), ("init-function", f"{BINDING}bad")}),
+    ("binding", {"--module": "good"}, {("exported-symbol", f"{BINDING}good")}),
     ("executable_stack", GOOD, {("executable-stack", "PT_GNU_STACK")}),
     ("no_relro", GOOD, {("relro", "PT_GNU_RELRO")}),
     ("lazy", GOOD, {("relro", "BIND_NOW")}),

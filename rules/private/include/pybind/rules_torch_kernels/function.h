@@ -58,36 +58,38 @@ inline constexpr bool is_pointer = std::is_pointer_v<bare<T>> && !is_supported<T
 template <class T>
 inline constexpr bool is_other = !is_supported<T> && !is_python<T> && !is_pointer<T>;
 
-// An argument of a function, counted from 1; 0 is its result. A compiler that reports one of these names NUMBER and T,
-// and then the line of `m.def`.
+// Fails for a type that is not supported: that of an argument, counted from 1, or with 0 that of the result. Compilers
+// name the line of `m.def` behind the message.
 template <int NUMBER, class T>
-struct Argument {
-  static constexpr bool ok = is_supported<T>;
-  static_assert(!is_python<T>, "not supported without Python: a Python object (py::object, py::dict, py::array, py::args, ...)");
-  static_assert(!is_pointer<T>, "not supported without Python: a pointer; pass its address as an integer, e.g. `uintptr_t`");
-  static_assert(!is_other<T>, "not supported without Python: this type; there is neither py::class_ nor a conversion for it");
-#define RULES_TORCH_KERNELS_NUMBER(WHICH) \
-  static_assert(ok || NUMBER != WHICH, "not supported without Python: argument " #WHICH " of the function in `m.def`");
-  static_assert(ok || NUMBER != 0, "not supported without Python: the result of the function in `m.def`");
-  RULES_TORCH_KERNELS_NUMBER(1)
-  RULES_TORCH_KERNELS_NUMBER(2)
-  RULES_TORCH_KERNELS_NUMBER(3)
-  RULES_TORCH_KERNELS_NUMBER(4)
-  RULES_TORCH_KERNELS_NUMBER(5)
-  RULES_TORCH_KERNELS_NUMBER(6)
-  RULES_TORCH_KERNELS_NUMBER(7)
-  RULES_TORCH_KERNELS_NUMBER(8)
-  RULES_TORCH_KERNELS_NUMBER(9)
-  RULES_TORCH_KERNELS_NUMBER(10)
-  RULES_TORCH_KERNELS_NUMBER(11)
-  RULES_TORCH_KERNELS_NUMBER(12)
-  RULES_TORCH_KERNELS_NUMBER(13)
-  RULES_TORCH_KERNELS_NUMBER(14)
-  RULES_TORCH_KERNELS_NUMBER(15)
-  RULES_TORCH_KERNELS_NUMBER(16)
-#undef RULES_TORCH_KERNELS_NUMBER
-  static_assert(ok || NUMBER <= 16, "not supported without Python: argument NUMBER of the function in `m.def`");
-};
+constexpr void check_type() {
+  if constexpr (!is_supported<T>) {
+#define RULES_TORCH_KERNELS_CHECK(WHICH, NAME)                                                                              \
+  static_assert(                                                                                                            \
+      NUMBER != WHICH || !is_python<T>,                                                                                     \
+      "not supported without Python: " NAME " is a Python object (py::object, py::dict, py::array, py::args, ...)");        \
+  static_assert(                                                                                                            \
+      NUMBER != WHICH || !is_pointer<T>,                                                                                    \
+      "not supported without Python: " NAME " is a pointer; pass an address as an integer, e.g. `uintptr_t`");              \
+  static_assert(                                                                                                            \
+      NUMBER != WHICH || !is_other<T>,                                                                                      \
+      "not supported without Python: " NAME " has a type without a conversion; there is no py::class_ either");
+    RULES_TORCH_KERNELS_CHECK(0, "the result of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(1, "argument 1 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(2, "argument 2 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(3, "argument 3 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(4, "argument 4 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(5, "argument 5 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(6, "argument 6 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(7, "argument 7 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(8, "argument 8 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(9, "argument 9 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(10, "argument 10 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(11, "argument 11 of the function in `m.def`")
+    RULES_TORCH_KERNELS_CHECK(12, "argument 12 of the function in `m.def`")
+#undef RULES_TORCH_KERNELS_CHECK
+    static_assert(NUMBER <= 12, "not supported without Python: the type of argument NUMBER of the function in `m.def`");
+  }
+}
 
 // What a function is called with, of what is held for an argument of type A.
 template <class A>
@@ -208,8 +210,11 @@ struct SchemaOf<R(A...)> {
   static c10::Argument argument(const std::string& name, size_t number) {
     std::optional<c10::AliasInfo> alias;
     if (is_written<T>) {
-      const std::set<std::string> sets{"alias::a" + std::to_string(number)};
-      alias = c10::AliasInfo(true, sets, sets);
+      const auto set = c10::Symbol::fromQualString("alias::a" + std::to_string(number));
+      alias.emplace();
+      alias->setIsWrite(true);
+      alias->addBeforeSet(set);
+      alias->addAfterSet(set);
     }
     const c10::TypePtr type = Type<bare<T>>::wire();
     return c10::Argument(name, type, type, std::nullopt, std::nullopt, false, std::move(alias));
@@ -226,20 +231,22 @@ struct SchemaOf<R(A...)> {
 };
 
 template <class Signature>
-struct Arguments;
+struct Types;
 template <class R, class... A>
-struct Arguments<R(A...)> {
-  template <size_t... I>
-  static constexpr bool check(std::index_sequence<I...>) {
-    constexpr bool ok = (Argument<static_cast<int>(I) + 1, A>::ok && ... && true);
-    if constexpr (std::is_void_v<R>) {
-      return ok;
-    } else {
-      return ok && Argument<0, R>::ok;
-    }
+struct Types<R(A...)> {
+  static constexpr bool supported = (std::is_void_v<R> || is_supported<R>) && (is_supported<A> && ... && true);
+
+  static constexpr void check() {
+    check_all(std::index_sequence_for<A...>());
   }
-  static constexpr bool ok() {
-    return check(std::index_sequence_for<A...>());
+
+ private:
+  template <size_t... I>
+  static constexpr void check_all(std::index_sequence<I...>) {
+    (check_type<static_cast<int>(I) + 1, A>(), ...);
+    if constexpr (!std::is_void_v<R>) {
+      check_type<0, R>();
+    }
   }
 };
 

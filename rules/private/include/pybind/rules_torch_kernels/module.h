@@ -254,8 +254,8 @@ class module_ {
       static_assert(
           named == 0 || named == count,
           "The number of argument annotations does not match the number of function arguments");
-      constexpr bool ok = binding::Arguments<Signature>::ok();
-      if constexpr (ok && (named == 0 || named == count)) {
+      binding::Types<Signature>::check();
+      if constexpr (binding::Types<Signature>::supported && (named == 0 || named == count)) {
         using Guards = typename detail::first_guards<Extra...>::type;
         using Kernel = binding::Kernel<Held, Guards, Signature>;
         using Schema = binding::SchemaOf<Signature>;
