@@ -1,4 +1,4 @@
-"""Bindings without Python: as torch's own cpp_extension and pybind11 make the same source behave, and what is refused."""
+"""Bindings without Python: they behave as those of torch's own cpp_extension; what needs a Python is refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from clone import CPU, PROJECTS
+from elftools.elf.elffile import ELFFile
 
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
@@ -176,16 +177,21 @@ def test_module_is_imported_again_and_from_another_place(python: Path, ours: Pat
 
 
 @pytest.mark.parametrize(
-    ("built", "other", "sentence"),
+    "case",
     [
         ('"torch": "2.13"', '"torch": "2.12"', r"wide is built for torch 2\.12, and torch 2\.13\.\S+ is installed"),
-        ('"backend": "cpu"', '"backend": "rocm72"', r"wide is built for ROCm 7, and the installed torch \S+ is without ROCm"),
+        (
+            '"backend": "cpu"',
+            '"backend": "rocm72"',
+            r"wide is built for ROCm 7, and the installed torch \S+ is without ROCm",
+        ),
         ('"libwide.so"', '"libnone.so"', r"wide cannot be loaded: \S+/libnone\.so: cannot open .*"),
     ],
 )
 def test_another_torch_is_refused_in_a_sentence(
-    python: Path, ours: Path, tmp_path: Path, built: str, other: str, sentence: str
+    python: Path, ours: Path, tmp_path: Path, case: tuple[str, str, str]
 ) -> None:
+    built, other, sentence = case
     place = shutil.copytree(ours, tmp_path / "changed")
     code = place / "wide.py"
     code.chmod(0o644)
@@ -196,10 +202,9 @@ def test_another_torch_is_refused_in_a_sentence(
 
 
 def test_library_has_no_symbol_of_python(ours: Path) -> None:
-    from elftools.elf.elffile import ELFFile
-
     with (ours / "libwide.so").open("rb") as file:
-        symbols = list(ELFFile(file).get_section_by_name(".dynsym").iter_symbols())[1:]
+        table: Any = ELFFile(file).get_section_by_name(".dynsym")
+        symbols = list(table.iter_symbols())[1:]
     assert [symbol.name for symbol in symbols if symbol.name.startswith(("Py", "_Py"))] == []
     defined = [symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"]
     assert defined == ["rules_torch_kernels_binding_wide"]
@@ -207,7 +212,7 @@ def test_library_has_no_symbol_of_python(ours: Path) -> None:
 
 def test_what_needs_a_python_is_an_error_at_its_line(clone: Driver, base: Path) -> None:
     place = _workspace(clone, base / "unsupported", source="unsupported")
-    said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=5).stderr
+    said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=1).stderr
     lines = (place / "unsupported.cpp").read_text().splitlines()
     first = next(number for number, line in enumerate(lines, 1) if line.startswith("  m.def"))
     for number in range(first, len(lines)):
@@ -224,5 +229,5 @@ def test_what_needs_a_python_is_an_error_at_its_line(clone: Driver, base: Path) 
 
 def test_module_of_another_name_than_that_of_the_source_is_refused(clone: Driver, base: Path) -> None:
     place = _workspace(clone, base / "renamed", module="pkg.other")
-    said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=5).stderr
+    said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=1).stderr
     assert "init-function: rules_torch_kernels_binding_other: not exported" in said
