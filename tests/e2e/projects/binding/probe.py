@@ -192,7 +192,10 @@ def main() -> None:
     """Print the answers."""
     answers = {expression: answer(expression, {}) for expression in CALLS}
     for name in ONE_ARGUMENT:
-        answers |= {f"wide.{name}({spelled})": answer(f"wide.{name}(value)", {"value": value}) for spelled, value in VALUES.items()}
+        answers |= {
+            f"wide.{name}({spelled})": answer(f"wide.{name}(value)", {"value": value})
+            for spelled, value in VALUES.items()
+        }
     answers |= {f"{name}.__doc__": str(value.__doc__) for name, value in sorted(vars(wide).items()) if callable(value)}
     json.dump(answers, sys.stdout, indent=1)
 
