@@ -10,8 +10,9 @@ import sys
 
 import numpy
 import torch
-
 import wide
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 x = torch.tensor([1.0, 2.0])
 grad = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -26,6 +27,27 @@ class Index:
 
 class Sub(torch.Tensor):
     """A class of tensors."""
+
+
+class Recorder(TorchDispatchMode):
+    """A mode that sees the ops that are called."""
+
+    def __init__(self) -> None:
+        """With no op yet."""
+        super().__init__()
+        self.ops: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Note an op and call it."""
+        self.ops.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def record(cls, call: object) -> list[str]:
+        """The ops of a call."""
+        with cls() as recorder:
+            call()
+        return recorder.ops
 
 
 VALUES = {
@@ -172,6 +194,15 @@ wide.tensors([x, None])
 wide.tensors(x)
 torch.func.vmap(lambda t: wide.several(t)[1])(torch.ones(2, 3))
 torch.func.grad(lambda t: wide.several(t, 3.0)[1].sum())(x)
+torch.func.vmap(torch.func.grad(lambda t: wide.several(t, 3.0)[1].sum()))(torch.ones(3, 2))
+torch.func.jvp(lambda t: wide.several(t, 3.0)[1], (x,), (x,))
+torch.func.functionalize(lambda t: (wide.add_(t, out := torch.zeros(2)), out)[1])(x)
+make_fx(lambda t: wide.several(t)[1])(x).code
+torch.inference_mode()(wide.several)(x), torch.inference_mode()(wide.several)(torch.ones(2))[1].is_inference()
+torch.no_grad()(wide.several)(grad)[1].requires_grad
+wide.several(x.to("meta")), wide.several(x.to_sparse()), wide.several((x + 1j).conj()), wide.identity((x + 1j).conj()).is_conj()
+wide.several(torch.nested.nested_tensor([x, x], layout=torch.jagged))[0]
+Recorder.record(lambda: wide.several(x))
 torch.jit.trace(lambda t: wide.several(t, 3.0)[1], (x,))(x * 2)
 pickle.loads(pickle.dumps(wide.add_)) is wide.add_
 pickle.loads(pickle.dumps(wide.Mode.Max)) == wide.Mode.Max
