@@ -227,7 +227,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if extensions_of(args):
         from py_driver.cli import extension
 
-        return run_extensions(args, output, lambda directory: extension.build(directory, args, output), run)
+        def work(directory: Path) -> int:
+            if not args.dry_run:
+                return extension.build(directory, args, output, options_of(args))
+            results = extension.planned(directory, args, output, replace(options_of(args), report=None))
+            show_plan(*results, (), args, output, alone=True)
+            return ExitCode.OK
+
+        return run_extensions(args, output, work, run)
     projects = projects_of(args)
     if args.dry_run:
         return _plan(args.directories[:1] if projects is None else projects, args, output, alone=projects is None)

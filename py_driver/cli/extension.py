@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from py_driver.actions.estimate import Estimate
+    from py_driver.authoring.dev_build import Machine
     from py_driver.authoring.extension_session import InstalledExtension
+    from py_driver.bazel.invocation import Choices
+    from py_driver.building.build import Options
+    from py_driver.building.dry_run import Planned
     from py_driver.building.extension import BuiltExtension, Extension
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
@@ -76,8 +81,14 @@ def _checked_json(extension: Extension) -> dict[str, Any]:
     }
 
 
-def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
+def build(directory: Path, args: argparse.Namespace, output: Output, options: Options) -> int:
     """Build variants of a project into `build/`, each as it is installed; the exit code.
+
+    Args:
+        directory: of the project.
+        args: the command line.
+        output: where progress is shown.
+        options: how.
 
     Raises:
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise.
@@ -87,9 +98,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
     from py_driver.publishing.extension_tree import lay_out, pack
 
     releases = releases_of(args)
-    if args.dry_run:
-        return _planned(directory, args, releases, output)
-    built = _built(directory, args, releases, output)
+    built = _built(directory, args, releases, output, options)
     laid = []
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         for part in built:
@@ -103,42 +112,52 @@ def build(directory: Path, args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _planned(directory: Path, args: argparse.Namespace, releases: Releases, output: Output) -> int:
-    """Print what a build would do; the exit code."""
-    from dataclasses import replace
+def planned(
+    directory: Path, args: argparse.Namespace, output: Output, options: Options
+) -> tuple[Estimate, list[Planned]]:
+    """What a build would do, see `dry_run`.
 
+    Args:
+        directory: of the project.
+        args: the command line.
+        output: where the plan is shown.
+        options: how.
+
+    Raises:
+        DriverError: what `plan_extension` raises.
+    """
     from py_driver.building.dry_run import dry_run
     from py_driver.building.extension import plan_extension, prepare_extension
-    from py_driver.cli.build import options_of, show_plan
+    from py_driver.cli.arguments import releases_of
 
-    options = replace(options_of(args), report=None)
+    releases = releases_of(args)
     extension = plan_extension(directory, args.variant, releases, output, options)
-    results = dry_run(prepare_extension(extension, options), releases, output, options)
-    show_plan(*results, (), args, output, alone=True)
-    return ExitCode.OK
+    return dry_run(prepare_extension(extension, options), releases, output, options)
 
 
 def wheels(
-    directory: Path, args: argparse.Namespace, releases: Releases, output: Output, source: Source | None = None
+    directory: Path, args: argparse.Namespace, output: Output, options: Options, source: Source | None = None
 ) -> list[Path]:
     """Build variants of a project, and write a wheel of each into `--out`; their paths.
 
     Args:
         directory: of the project.
         args: the command line.
-        releases: to build for.
         output: where progress is shown.
+        options: how.
         source: the source archive, if the project is from the package index.
 
     Raises:
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise; NO_SPACE or PERMISSION.
     """
+    from py_driver.cli.arguments import releases_of
     from py_driver.publishing.extension_tree import pack
     from py_driver.recording.source_archive import check_metadata
     from py_driver.system.files import writing
 
+    releases = releases_of(args)
     shown = f"{source.name}-{source.version}" if source else ""
-    built = _built(directory, args, releases, output, shown)
+    built = _built(directory, args, releases, output, options, shown)
     if source is not None:
         for part in built:
             check_metadata(source, part.record.name, part.record.version)
@@ -150,15 +169,18 @@ def wheels(
     return paths
 
 
-def _built(
-    directory: Path, args: argparse.Namespace, releases: Releases, output: Output, shown: str = ""
+def _built(  # noqa: PLR0913  (whose, which, and how)
+    directory: Path,
+    args: argparse.Namespace,
+    releases: Releases,
+    output: Output,
+    options: Options,
+    shown: str = "",
 ) -> list[BuiltExtension]:
     """Record, plan and build the variants of a command line."""
     from py_driver.building.extension import build_extension, plan_extension
-    from py_driver.cli.build import options_of
     from py_driver.publishing.extension_wheel import check_skeleton
 
-    options = options_of(args)
     extension = plan_extension(directory, args.variant, releases, output, options, shown=shown)
     for configured in extension.configured:
         check_skeleton(configured.recording.record, configured.recording.wheel)
@@ -191,8 +213,13 @@ def _as_json(part: BuiltExtension, path: Path, size: int) -> dict[str, Any]:
     }
 
 
-def test(args: argparse.Namespace, output: Output) -> int:
+def test(args: argparse.Namespace, output: Output, local: Local) -> int:
     """Build a project for this machine, and run its tests with it as it is installed; the exit code is pytest's.
+
+    Args:
+        args: the command line.
+        output: where progress is shown.
+        local: for which machine, and how.
 
     Raises:
         DriverError: FILE_MISSING if it has no tests; what `install_extension` raises.
@@ -200,15 +227,20 @@ def test(args: argparse.Namespace, output: Output) -> int:
     from py_driver.authoring.extension_session import copied_tests, run_with
 
     with copied_tests(args.directory) as (scratch, tests):
-        installed = _installed(args, output)
+        installed = _installed(args, output, local)
         words = [_moved(word, args.directory, scratch) for word in args.command]
         named = any(word != old for word, old in zip(words, args.command, strict=True))
         command = ["python", "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={scratch}"]
         return run_with(installed, [*command, *([] if named else [tests]), *words], scratch)
 
 
-def run(args: argparse.Namespace, output: Output) -> int:
+def run(args: argparse.Namespace, output: Output, local: Local) -> int:
     """Build a project for this machine, and run a command that imports it as it is installed; its exit code.
+
+    Args:
+        args: the command line.
+        output: where progress is shown.
+        local: for which machine, and how.
 
     Raises:
         DriverError: USAGE for options that need a build.toml; what `install_extension` raises.
@@ -218,19 +250,30 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.watch or args.json or args.under or args.debug or not args.command:
         message = "a project with a setup.py is run as `driver run DIR [--torch M.N] -- CMD`"
         raise error(Code.USAGE, message, help="name a command, without --watch, --json, --under and --debug")
-    return run_with(_installed(args, output), args.command)
+    return run_with(_installed(args, output, local), args.command)
 
 
-def _installed(args: argparse.Namespace, output: Output) -> InstalledExtension:
+class Local(NamedTuple):
+    """For which machine a project is built, and how.
+
+    Attributes:
+        machine: which; a function, since it may have to be looked at.
+        choices: how.
+        archs: GPU architectures; those of the machine if none.
+    """
+
+    machine: Callable[[], Machine]
+    choices: Choices
+    archs: tuple[str, ...]
+
+
+def _installed(args: argparse.Namespace, output: Output, local: Local) -> InstalledExtension:
     """The project of a command line, built for this machine."""
     from py_driver.authoring.extension_session import install_extension
     from py_driver.cli.arguments import releases_of
-    from py_driver.cli.build import NATIVE
-    from py_driver.cli.run import local_choices, machine_of
 
-    archs = () if args.archs == (NATIVE,) else args.archs or ()
     installed = install_extension(
-        args.directory, machine_of(args), releases_of(args), output, local_choices(args), archs
+        args.directory, local.machine(), releases_of(args), output, local.choices, local.archs
     )
     output.say(f"{installed.variant}: {counted(installed.ran, 'action')} ran")
     return installed

@@ -101,6 +101,13 @@ def local_choices(args: argparse.Namespace) -> Choices:
     return replace(choices_of(args), remote=remote_of(None, None))
 
 
+def local_archs(args: argparse.Namespace) -> tuple[str, ...]:
+    """The GPU architectures of a command line; none for those of this machine."""
+    from py_driver.cli.build import NATIVE
+
+    return () if args.archs == (NATIVE,) else args.archs or ()
+
+
 def machine_of(args: argparse.Namespace) -> Machine:
     """What the variant is to run with."""
     from py_driver.authoring.dev_build import this_machine
@@ -119,11 +126,10 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     """Build the variant of a project, and say so in a line; `after` is that of `dev_build`."""
     from py_driver.authoring.dev_build import dev_build
     from py_driver.bazel.invocation import CudaCompile
-    from py_driver.cli.build import NATIVE
     from py_driver.inspecting.instruments import DEBUG, LINES
     from py_driver.plan.overrides import with_cuda_flags
 
-    archs = () if args.archs == (NATIVE,) else args.archs or ()
+    archs = local_archs(args)
     choices = local_choices(args)
     flags: Sequence[str] = ()
     kind = ""
@@ -209,7 +215,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
-        return extension.run(args, output)
+        return extension.run(
+            args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
+        )
     if args.under and (args.watch or args.json or not args.command):
         raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
     if args.json and (args.watch or args.command):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.run import add_local, add_under, check_project, ran
+from py_driver.cli.run import add_local, add_under, check_project, local_archs, local_choices, machine_of, ran
 from py_driver.errors import Code, error
 from py_driver.plan.projects import is_extension
 from py_driver.publishing.card_files import TESTS
@@ -56,7 +56,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
-        return extension.test(args, output)
+        return extension.test(
+            args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
+        )
     check_project(args.directory)
     tests = args.directory / TESTS
     if not tests.is_dir():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
-from py_driver.cli.build import add_arguments, add_report
+from py_driver.cli.build import add_arguments, add_report, options_of
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
@@ -72,7 +72,7 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     """Build a project with a setup.py, and write its wheels; the exit code."""
     from py_driver.cli.extension import wheels
 
-    for path in wheels(directory, args, releases_of(args), output, source):
+    for path in wheels(directory, args, output, options_of(args), source):
         output.data(str(path))
     return ExitCode.OK
 
