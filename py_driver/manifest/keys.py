@@ -92,8 +92,9 @@ class Table(NamedTuple):
         return next((key for key in self.keys if key.name == name and key.is_in(edition)), None)
 
 
-GIT_URL = r"(https?|git|ssh|git\+(ssh|https?))://\S+|[^@\s/:]+@[^:\s]+:\S+"
-"""What upstream takes as the address of a git repository."""
+_HOST = r"([^\s/@\[\]]*@)?(\[[0-9A-Fa-f:.]+\](:[0-9]+)?|[^\s/?#\[\]]+)"
+GIT_URL = rf"(https?|git|ssh|git\+(ssh|https?))://{_HOST}([/?#]\S*)?|[^@\s/:]+@[^:\s]+:\S+"
+"""What upstream takes as the address of a git repository; brackets in its host are those of an IPv6 address."""
 
 REPO_ID = "[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}"
 """What the Hub takes as the name of a repository: its owner's and its own."""
