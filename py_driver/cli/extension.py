@@ -165,7 +165,9 @@ def wheels(
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
         paths = [pack(part, releases, archive, args.out) for part in built]
-    _show(built, [path.stat().st_size for path in paths], output)
+    for part in built:
+        archs, run, shared, cached, seconds = _figures(part)
+        output.say(f"{part.name} ({archs}): {run} actions ran, {shared} shared, {cached} cached; {seconds} s")
     return paths
 
 

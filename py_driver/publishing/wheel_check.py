@@ -36,6 +36,7 @@ SUFFIX: Final = ".whl"
 _INFO: Final = ".dist-info"
 _LIBRARY: Final = ".so"
 _INIT: Final = "init-function"
+_BINDING: Final = "--binding"
 _OF_ONE_PYTHON: Final = re.compile(r"\.(cpython|pypy|graalpy)[^/]*\.so$")
 _EXACT: Final = re.compile(r"==(\d+\.\d+)\.\*")
 _UNSIGNED: Final = ("RECORD", "RECORD.jws", "RECORD.p7s")
@@ -139,7 +140,7 @@ def check_wheel(path: Path, work: Path, judge: Judge) -> CheckedWheel:
     torch, backend, abi = _torch(wheel), *_label(wheel)
     stated = {"--torch": torch, "--backend": backend, "--cxx-abi": abi if torch else "", "--cpu": _cpu(path)}
     options = {option: value for option, value in stated.items() if value}
-    checked = tuple(_checked(name, path, work, judge, options) for name in libraries)
+    checked = tuple(_checked(name, path, work, judge, {**options, **_entry(name, wheel)}) for name in libraries)
     return CheckedWheel(path, torch, backend, checked, (*_of_record(wheel), *_of_names(wheel, work, torch)))
 
 
@@ -246,10 +247,21 @@ def _checked(name: str, path: Path, work: Path, judge: Judge, options: Mapping[s
     """
     library = work / name
     own = {} if PLACE in library.parts else options
-    found = judge(library, {**expectations(library), **own})
+    wanted = {**expectations(library), **own}
+    if _BINDING in wanted:
+        wanted.pop("--init", None)
+    found = judge(library, wanted)
     findings = tuple(finding for finding in found.findings if finding["rule"] != _INIT or _needs_python(library))
     failure = found.failure.replace(str(library.resolve()), str(path / name))
     return replace(found, path=path / name, findings=findings, failure=failure)
+
+
+def _entry(name: str, wheel: _Wheel) -> dict[str, str]:
+    """The option that names the binding of a library: the module beside it, `pkg/_C.py` beside `pkg/lib_C.so`."""
+    folder, slash, file = name.rpartition("/")
+    module = file.removeprefix("lib").removesuffix(_LIBRARY)
+    is_binding = file.startswith("lib") and f"{folder}{slash}{module}.py" in wheel.contents
+    return {_BINDING: module} if is_binding else {}
 
 
 def _needs_python(library: Path) -> bool:

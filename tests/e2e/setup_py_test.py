@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    # No cache has it.
+    for name, old in (("scale.cu", "* factor;"), ("ops.cpp", "input * factor;")):
+        source = directory / "csrc" / name
+        source.write_text(source.read_text().replace(old, f"{old[:-1]} + {time.time_ns() % 2**20}.0f * 0.0f;"))
     return directory
 
 
