@@ -166,8 +166,8 @@ def wheels(
         args.out.mkdir(parents=True, exist_ok=True)
         paths = [pack(part, releases, archive, args.out) for part in built]
     for part in built:
-        archs, run, shared, cached, seconds = _figures(part)
-        output.say(f"{part.name} ({archs}): {run} actions ran, {shared} shared, {cached} cached; {seconds} s")
+        archs, ran, shared, cached, seconds = _figures(part)
+        output.say(f"{part.name} ({archs}): {ran} actions ran, {shared} shared, {cached} cached; {seconds} s")
     return paths
 
 

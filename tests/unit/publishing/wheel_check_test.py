@@ -70,7 +70,7 @@ def test_what_its_libraries_are_to_be(skeleton: Path, tmp_path: Path) -> None:
 
     wheel = made(skeleton, tmp_path, lib_C="no_module")
     found = check_wheel(wheel, tmp_path / "work", judge)
-    options = {"--torch": "2.13", "--backend": "cu130", "--cxx-abi": "cxx11", "--cpu": "x86_64"}
+    options = {"--torch": "2.13", "--backend": "cu130", "--cxx-abi": "cxx11", "--cpu": "x86_64", "--binding": "_C"}
     assert asked == {"lib_C.so": options}
     assert (found.torch, found.backend, found.problems) == ("2.13", "cu130", ())
     assert [library.path for library in found.libraries] == [wheel / "demo" / "lib_C.so"]
