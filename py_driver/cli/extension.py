@@ -167,7 +167,7 @@ def wheels(
         paths = [pack(part, releases, archive, args.out) for part in built]
     for part in built:
         archs, ran, shared, cached, seconds = _figures(part)
-        output.say(f"{part.name} ({archs}): {ran} actions ran, {shared} shared, {cached} cached; {seconds} s")
+        output.say(f"{part.name} ({archs}): {counted(int(ran), 'action')} ran, {shared} shared, {cached} cached; {seconds} s")
     return paths
 
 
