@@ -306,6 +306,7 @@ values = [
     torch.version.hip, torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.get_arch_list(),
     torch.compiled_with_cxx11_abi(), torch._C._GLIBCXX_USE_CXX11_ABI, torch.backends.mps.is_available(),
     torch.backends.openmp.is_available(), torch.xpu.is_available(),
+    torch.has_cuda, torch.has_cudnn, torch.has_mkldnn, torch.has_mps,
     "backend: OpenMP" in torch.__config__.parallel_info(), "OpenMP not found" in torch.__config__.parallel_info(),
     c.CUDA_HOME, c.ROCM_HOME, c.HIP_HOME, c.IS_HIP_EXTENSION, c.IS_WINDOWS, c.CUDNN_HOME, c.ROCM_VERSION,
     c.COMMON_NVCC_FLAGS, c.COMMON_HIP_FLAGS, c.COMMON_HIPCC_FLAGS, c.LIB_EXT, c._get_cuda_arch_flags(),
