@@ -110,9 +110,9 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     kinds = {is_device(source, family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
     cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
-    cxx = read_cxx_flags(findings, _texts([*macros, *cxx_flags], span))
+    cxx = read_cxx_flags(findings, _texts([*macros, *cxx_flags], span)) if False in kinds else ()
     written, archs = _choice_of_archs(_texts(nvcc_flags, span), findings)
-    cuda = read_cuda_flags(findings, (*_texts(macros, span), *written)) if family != "cpu" else ()
+    cuda = read_cuda_flags(findings, (*_texts(macros, span), *written)) if True in kinds else ()
     before = [*_undefined(family), *own]
     return Flags(
         cxx=(*before, *values(cxx)),

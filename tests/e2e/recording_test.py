@@ -167,6 +167,15 @@ def test_lists_that_modules_share_are_not_the_worse_for_it(tmp_path: Path) -> No
     assert [found.libraries for found in modules] == [("cufft",), ("cufft",)]
 
 
+def test_the_compiler_that_setup_py_names_is_no_flag(tmp_path: Path) -> None:
+    found = module(
+        tmp_path,
+        "CUDAExtension('x', ['a.cpp', 'b.cu'], extra_compile_args=['-O3'])",
+        head="os.environ['CC'] = 'ccache g++'; os.environ['CXX'] = 'g++'",
+    )
+    assert (found.cxx_flags, found.extra_link_args) == (("-O3",), ())
+
+
 def test_a_subclass_of_build_extension_has_its_way(tmp_path: Path) -> None:
     setup = """
 from setuptools import setup

@@ -244,7 +244,8 @@ def test_an_include_directory_outside_of_the_project_is_a_note(directory: str, t
 
 def test_flags_of_a_compiler_without_sources_do_not_matter(tmp_path: Path) -> None:
     wrong = ("-ffast-math", "-gencode", "arch=compute_35,code=sm_35")
-    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/ops.cpp",), nvcc_flags=wrong)))
+    macros = (("A", "a$b"),)
+    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/ops.cpp",), nvcc_flags=wrong, define_macros=macros)))
     assert made.variants[0].archs is None
     made = plan(tmp_path, recorded(CU130, module(sources=("csrc/kernel.cu",), cxx_flags=("-march=native",))))
     assert made.variants[0].archs == ("8.0", "9.0")
