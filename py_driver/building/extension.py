@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.building.build import Build, Built, Options
-    from py_driver.errors import Note
+    from py_driver.errors import Diagnostic, Note
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
@@ -143,7 +143,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     matrix = releases.matrix
     chosen = choose(candidates(directory, matrix), patterns, options.words)
     strict = bool(patterns) or options.words.given
-    configured, failures = [], list[DriverError]()
+    configured, failures = [], list[tuple[bool, DriverError]]()
     for variant in chosen:
         arch_list = _arch_list(variant.configuration, matrix, options.archs)
         try:
@@ -154,14 +154,28 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         except DriverError as failure:
             if strict or failure.diagnostics[0].code in {Code.INTERRUPTED, Code.NO_NETWORK}:
                 raise
-            failures.append(failure)
+            failures.append((variant.configuration.family == "cpu", failure))
             output.say(f"note: {variant.name} is excluded: {failure.diagnostics[0].message}")
             continue
         configured.append(part)
     if not configured and failures:
-        raise failures[0]
+        raise all_of(failures)
     plans = [_plan(directory, same, matrix, options.archs, shown) for same in _alike(configured)]
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
+
+
+def all_of(failures: Iterable[tuple[bool, DriverError]]) -> DriverError:
+    """What is wrong with configurations of a project, each once; that of the CPU is last, which many have nothing for.
+
+    Args:
+        failures: each with whether its configuration is for the CPU.
+    """
+    ordered = sorted(failures, key=lambda failure: failure[0])
+    found: dict[tuple[str, Span | None], Diagnostic] = {}
+    for _, failure in ordered:
+        for fault in failure.diagnostics:
+            found.setdefault((fault.message, fault.span), fault)
+    return DriverError(found.values())
 
 
 def prepare_extension(extension: Extension, options: Options) -> list[Prepared]:

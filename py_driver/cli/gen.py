@@ -70,7 +70,7 @@ def _recorded(directory: Path, releases: Releases, output: Output) -> tuple[Plan
     """The plan of a project with a setup.py, and its records as JSON.
 
     Raises:
-        DriverError: UNSUPPORTED if setup.py creates sources; what `plan_extension` raises.
+        DriverError: UNSUPPORTED if setup.py creates sources, or has no extension module; what `plan_extension` raises.
     """
     from py_driver.building.build import Options
     from py_driver.building.extension import plan_extension
@@ -82,6 +82,9 @@ def _recorded(directory: Path, releases: Releases, output: Output) -> tuple[Plan
         message = f"{directory} has sources that setup.py creates: {', '.join(created) or 'others for each variant'}"
         advice = "add them to the project, or build with `driver build`, which runs setup.py"
         raise error(Code.UNSUPPORTED, message, help=advice)
+    if not extension.plans[0].variants:
+        message = f"{directory} has no extension module, so there is nothing for Bazel to build"
+        raise error(Code.UNSUPPORTED, message, help="`driver wheel` makes its wheel")
     records = {
         configured.variant.name: json.loads(configured.recording.record.as_json())
         for configured in extension.configured

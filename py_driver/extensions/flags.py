@@ -9,6 +9,7 @@ from py_driver.errors import Code
 from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, take_gencode
 from py_driver.manifest.model import Located, values
 from py_driver.manifest.section import Findings
+from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ _ADVICE: Final = {
     "list the directory in `include`": "list the directory in `include_dirs`",
     "list the archs in `cuda-capabilities`": "name architectures by `-gencode arch=compute_90,code=sm_90`",
 }
+_INCLUDE: Final = re.compile(r"(-I|-isystem|--?include-path|--?system-include)=?(.*)")
+_AFTER: Final = ("-isystem", "-system-include", "--system-include")
+"""The flags for directories that compilers search after those of `-I`."""
+
 _NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
 _ARCH: Final = ("-arch", "--gpu-architecture")
 _CODE: Final = ("-code", "--gpu-code")
@@ -72,15 +77,26 @@ class Flags(NamedTuple):
         cxx: for C++ sources.
         cuda: for CUDA sources.
         archs: the CUDA capabilities that the flags for nvcc choose: `8.0`, `9.0a`, `9.0+PTX`; None if they choose none.
+        cxx_includes: the include directories that the flags for C++ name, in the order of the search.
+        cuda_includes: those of the flags for nvcc.
     """
 
     cxx: tuple[str, ...]
     cuda: tuple[str, ...]
     archs: tuple[str, ...] | None
+    cxx_includes: tuple[str, ...]
+    cuda_includes: tuple[str, ...]
+
+
+def is_device(source: str, family: str) -> bool:
+    """Whether only a backend's own compiler takes a source."""
+    return bool(BUILT[family].sources) and source.endswith(BUILT[family].sources)
 
 
 def read_flags(module: Module, family: str, span: Span, findings: Findings) -> Flags:
     """The flags of a module, in the order in which setuptools and `BuildExtension` give them to the compilers.
+
+    Those of a compiler that has no source of the module are neither read nor refused.
 
     Args:
         module: as recorded.
@@ -91,26 +107,40 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
     own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
-    cxx = read_cxx_flags(findings, _texts([*macros, *_without_blanks(module.cxx_flags)], span))
-    written, archs = _choice_of_archs(_texts(_without_blanks(module.nvcc_flags), span), findings)
-    cuda = read_cuda_flags(findings, (*_texts(macros, span), *written)) if family != "cpu" else ()
+    kinds = {is_device(source, family) for source in module.sources}
+    cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
+    cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
+    cxx = read_cxx_flags(findings, _texts([*macros, *cxx_flags], span)) if False in kinds else ()
+    written, archs = _choice_of_archs(_texts(nvcc_flags, span), findings)
+    cuda = read_cuda_flags(findings, (*_texts(macros, span), *written)) if True in kinds else ()
     before = [*_undefined(family), *own]
     return Flags(
         cxx=(*before, *values(cxx)),
         cuda=(*_undefined(family), *COMMON_NVCC_FLAGS, *own, *values(cuda)) if family != "cpu" else (),
         archs=archs,
+        cxx_includes=cxx_includes,
+        cuda_includes=cuda_includes,
     )
+
+
+def _take_includes(flags: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The include directories that flags name, and the other flags without empty ones and blanks around them."""
+    found: dict[bool, list[str]] = {False: [], True: []}
+    left = []
+    words = (flag.strip() for flag in flags if flag.strip())
+    for flag in words:
+        if match := _INCLUDE.fullmatch(flag):
+            directory = match[2] or next(words, "")
+            found[match[1] in _AFTER].append(directory)
+        else:
+            left.append(flag)
+    return (*filter(None, found[False]), *filter(None, found[True])), left
 
 
 def _undefined(family: str) -> list[str]:
     """The macros that the rules define for kernels of a build.toml, and that no setup.py defines unless it says so."""
     backend = facts("backends")["BACKENDS"][family]
     return [f"-U{macro.partition('=')[0]}" for macro in (backend["macro"], *backend["defines"])]
-
-
-def _without_blanks(flags: Iterable[str]) -> list[str]:
-    """Flags without the empty ones, and without blanks around them."""
-    return [flag.strip() for flag in flags if flag.strip()]
 
 
 def _texts(flags: Iterable[str], span: Span) -> Texts:

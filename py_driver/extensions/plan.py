@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError, Span, error
-from py_driver.extensions.flags import SetupFindings, asked, read_flags
+from py_driver.extensions.flags import SetupFindings, asked, is_device, read_flags
 from py_driver.extensions.headers import BINDING, PYTHON, ProjectTree
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.paths import path_problem
@@ -147,19 +147,26 @@ class _Planner:
         span = self._spans.get(module.name, self._spans[""])
         family = configuration.family
         flags = read_flags(module, family, span, self._findings)
-        includes = self._include_dirs(module, span)
+        includes = {
+            False: self._include_dirs(module, (*module.include_dirs, *flags.cxx_includes), span),
+            True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
+        }
         self._check(module, family, span)
         reached = {
             source: self._tree.reached(
-                source, includes, openmp=asks_for_openmp(flags.cxx) and not _is_device(source, family)
+                source,
+                includes[is_device(source, family)],
+                openmp=asks_for_openmp(flags.cxx) and not is_device(source, family),
             )
             for source in dict.fromkeys(module.sources)
             if self._tree.exists(source)
         }
-        archs = self._archs(flags, configuration, record, span)
+        device = any(is_device(source, family) for source in reached)
+        archs = self._archs(flags, configuration, record, span) if device else None
         binding = self._binding(module, reached, span)
         return [
-            self._group(module, unit, flags, includes, archs, configuration) for unit in _units(reached, family)
+            self._group(module, unit, flags, includes[unit.device], archs, configuration)
+            for unit in _units(reached, family)
         ], binding
 
     def _check(self, module: Module, family: str, span: Span) -> None:
@@ -187,11 +194,11 @@ class _Planner:
             message = f"{module.name} links the object `{name}`, which nothing here has compiled"
             self._findings.add(Code.UNSUPPORTED, message, span, advice="list its source")
 
-    def _include_dirs(self, module: Module, span: Span) -> tuple[str, ...]:
-        """The include directories of a module in the project."""
+    def _include_dirs(self, module: Module, directories: Iterable[str], span: Span) -> tuple[str, ...]:
+        """Those include directories of a module that are in the project."""
         found = []
-        for directory in module.include_dirs:
-            if directory.startswith("/"):
+        for directory in directories:
+            if directory.startswith("/") or posixpath.normpath(directory).split("/")[0] == "..":
                 message = f"`include_dirs` of {module.name} names `{directory}`, which is not in the project"
                 note = "ignored: the toolchains bring their own headers"
                 self._findings.note(f"{message}; {note}", span)
@@ -284,7 +291,7 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
     """Sources that can be compiled in one target: of one kind, with the same headers of toolchains in sight."""
     by_kind: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
     for source, found in reached.items():
-        by_kind.setdefault((_is_device(source, family), found.depends), []).append(source)
+        by_kind.setdefault((is_device(source, family), found.depends), []).append(source)
     return [
         _Unit(
             sources=tuple(sorted(sources)),
@@ -294,11 +301,6 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
         )
         for (device, depends), sources in sorted(by_kind.items())
     ]
-
-
-def _is_device(source: str, family: str) -> bool:
-    """Whether only a backend's own compiler takes a source."""
-    return bool(BUILT[family].sources) and source.endswith(BUILT[family].sources)
 
 
 def suffix_of(module: Module) -> str:

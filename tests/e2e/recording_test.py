@@ -167,6 +167,15 @@ def test_lists_that_modules_share_are_not_the_worse_for_it(tmp_path: Path) -> No
     assert [found.libraries for found in modules] == [("cufft",), ("cufft",)]
 
 
+def test_the_compiler_that_setup_py_names_is_no_flag(tmp_path: Path) -> None:
+    found = module(
+        tmp_path,
+        "CUDAExtension('x', ['a.cpp', 'b.cu'], extra_compile_args=['-O3'])",
+        head="os.environ['CC'] = 'ccache g++'; os.environ['CXX'] = 'g++'",
+    )
+    assert (found.cxx_flags, found.extra_link_args) == (("-O3",), ())
+
+
 def test_a_subclass_of_build_extension_has_its_way(tmp_path: Path) -> None:
     setup = """
 from setuptools import setup
@@ -306,6 +315,7 @@ values = [
     torch.version.hip, torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.get_arch_list(),
     torch.compiled_with_cxx11_abi(), torch._C._GLIBCXX_USE_CXX11_ABI, torch.backends.mps.is_available(),
     torch.backends.openmp.is_available(), torch.xpu.is_available(),
+    torch.has_cuda, torch.has_cudnn, torch.has_mkldnn, torch.has_mps,
     "backend: OpenMP" in torch.__config__.parallel_info(), "OpenMP not found" in torch.__config__.parallel_info(),
     c.CUDA_HOME, c.ROCM_HOME, c.HIP_HOME, c.IS_HIP_EXTENSION, c.IS_WINDOWS, c.CUDNN_HOME, c.ROCM_VERSION,
     c.COMMON_NVCC_FLAGS, c.COMMON_HIP_FLAGS, c.COMMON_HIPCC_FLAGS, c.LIB_EXT, c._get_cuda_arch_flags(),

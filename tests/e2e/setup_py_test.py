@@ -201,3 +201,12 @@ def test_what_cannot_be_built_names_the_line(project: Path, capsys: pytest.Captu
     assert problem["code"] == "E010"
     assert "-march=native" in problem["message"]
     assert problem["file"].endswith("setup.py")
+
+
+def test_gen_has_nothing_to_write_without_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "setup.py").write_text(
+        "from setuptools import setup\nsetup(name='plain', version='1', py_modules=[])\n"
+    )
+    assert __main__.main(["gen", str(tmp_path)]) == 2
+    assert "has no extension module" in capsys.readouterr().err
+    assert not (tmp_path / "BUILD.bazel").exists()

@@ -225,6 +225,32 @@ def test_an_include_leads_to_the_first_directory_of_the_search(tmp_path: Path) -
     assert cuda.includes == ("first", "csrc")[: len(cuda.includes)]
 
 
+def test_include_directories_of_flags_are_searched_after_the_others_by_their_own_compiler(tmp_path: Path) -> None:
+    files = {**FILES, "a/own.h": "", "b/own.h": "", "csrc/kernel.cu": "#include <own.h>\n"}
+    flags = ("-isystem", "a", "-Ib", "-I", "csrc", "-Icuda:include", "-O3")
+    made = plan(tmp_path, recorded(CU130, module(nvcc_flags=flags)), files=files)
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert cuda.headers == ("b/own.h",)
+    assert cuda.cuda_flags[-1] == "-O3"
+    assert not any(flag.startswith(("-I", "-isystem")) for flag in cuda.cuda_flags)
+    assert not {"a", "b"} & {*cpp.includes}
+
+
+@pytest.mark.parametrize("directory", ["/opt/include", "../include"])
+def test_an_include_directory_outside_of_the_project_is_a_note(directory: str, tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(cxx_flags=(f"-I{directory}",))))
+    assert [directory in note.message for note in made.notes] == [True]
+
+
+def test_flags_of_a_compiler_without_sources_do_not_matter(tmp_path: Path) -> None:
+    wrong = ("-ffast-math", "-gencode", "arch=compute_35,code=sm_35")
+    macros = (("A", "a$b"),)
+    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/ops.cpp",), nvcc_flags=wrong, define_macros=macros)))
+    assert made.variants[0].archs is None
+    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/kernel.cu",), cxx_flags=("-march=native",))))
+    assert made.variants[0].archs == ("8.0", "9.0")
+
+
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = recorded(CU130, module(define_macros=(("A", None), ("B", "1")))).record
     path = tmp_path / "record.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from distutils import dist, extension
 from distutils.command import build_clib, build_ext
@@ -141,8 +142,14 @@ class Modules:
         )
 
     def _added(self, compiler: Any, name: str) -> list[str]:  # noqa: ANN401
-        """The words that a project has added to a command of the compiler."""
-        return _without(list(getattr(compiler, name, None) or ()), self._usual[name])
+        """The flags that a project has added to a command of the compiler; its program (`CC`) is none of them."""
+        words = itertools.dropwhile(_is_program, getattr(compiler, name, None) or ())
+        return _without(words, self._usual[name])
+
+
+def _is_program(word: Any) -> bool:  # noqa: ANN401  (as below)
+    """Whether the word of a command is a program, as those before the first flag are: `ccache g++`."""
+    return not os.fspath(word).startswith("-")
 
 
 def _without(words: Any, others: Any) -> list[Any]:  # noqa: ANN401  (lists of a project)

@@ -16,5 +16,14 @@ def compiled_with_cxx11_abi() -> bool:
     return bool(_C._GLIBCXX_USE_CXX11_ABI)  # noqa: SLF001  (public as far as projects know)
 
 
+_OLD = {
+    "has_cuda": backends.cuda.is_built,
+    "has_cudnn": backends.cudnn.is_available,
+    "has_mkldnn": backends.mkldnn.is_available,
+    "has_mps": backends.mps.is_built,
+}
+"""What each torch still has, and warns of."""
+
+
 def __getattr__(name: str) -> object:
-    return lacks(__name__, name)
+    return _OLD[name]() if name in _OLD else lacks(__name__, name)
