@@ -59,7 +59,8 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
         output.say(printable(f"note: setup.py asked for {line}"))
     modules = {module.name for record in records for module in record.modules}
     found = f"{counted(len(modules), 'extension module')}, {counted(len(records), 'variant')}"
-    output.say(printable(f"{directory} is valid: {found}"))
+    advice = "" if modules else "; its wheel fits every torch"
+    output.say(printable(f"{directory} is valid: {found}{advice}"))
     return ExitCode.OK
 
 
@@ -167,7 +168,8 @@ def wheels(
         paths = [pack(part, releases, archive, args.out) for part in built]
     for part in built:
         archs, ran, shared, cached, seconds = _figures(part)
-        output.say(f"{part.name} ({archs}): {counted(int(ran), 'action')} ran, {shared} shared, {cached} cached; {seconds} s")
+        actions = f"{counted(int(ran), 'action')} ran, {shared} shared, {cached} cached; {seconds} s"
+        output.say(f"{part.name} ({archs}): {actions}")
     return paths
 
 

@@ -13,7 +13,7 @@ from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from py_driver.errors import Span
     from py_driver.manifest.model import Text, Texts
@@ -41,6 +41,15 @@ _NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
 _ARCH: Final = ("-arch", "--gpu-architecture")
 _CODE: Final = ("-code", "--gpu-code")
 _ALL_ARCHS: Final = ("all", "all-major", "native")
+
+
+_LINKED: Final = re.compile(
+    r"-s|-S|-g\d?|-O[0-3s]?|-w|-fPIC|-shared|-pthread|-f(no-)?openmp|-[lL].+|-march=[\w-]+|-std=[\w+]+"
+    r"|-Wl(,(-s|-S|-O\d|-z,[\w-]+|-?-(strip-(all|debug)|(no-)?as-needed|gc-sections|build-id(=\w+)?|no-undefined"
+    r"|hash-style=\w+|(enable-new|disable-new)-dtags|rpath(-link)?[=,][^,]*|Bsymbolic(-functions)?)))+"
+)
+"""The `extra_link_args` that change nothing of what a module does: the rules strip, search torch's directories and link
+what is called, and the ABI check finds what is not defined. Others, such as `-Wl,--wrap=malloc`, would be missing."""
 
 
 class SetupFindings(Findings):
@@ -135,6 +144,31 @@ def _take_includes(flags: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
         else:
             left.append(flag)
     return (*filter(None, found[False]), *filter(None, found[True])), left
+
+
+def check_link_arguments(module: Module, known: Callable[[str], bool], span: Span, findings: Findings) -> None:
+    """Collect what of a module's libraries and arguments for the linker is not taken over.
+
+    Args:
+        module: as recorded.
+        known: whether a library, by its name as after `-l`, is one that extensions may need.
+        span: the call that created the module.
+        findings: gets BAD_FLAG for an argument that means something else, and a note for each unknown library.
+    """
+    words = iter(module.extra_link_args)
+    named = [argument.removeprefix("-l") for argument in module.extra_link_args if re.fullmatch("-l.+", argument)]
+    for word in words:
+        if word in {"-L", "-l", "-Xlinker", "-z", "-rpath"}:
+            following = next(words, "")
+            named += [following] if word == "-l" else []
+        elif word and not _LINKED.fullmatch(word):
+            message = f"the argument `{word}` in extra_link_args of {module.name} is not passed on"
+            advice = "remove it, if the module works without; the rules link each module alike"
+            findings.add(Code.BAD_FLAG, message, span, advice=advice)
+    for library in dict.fromkeys((*module.libraries, *named)):
+        if not known(library):
+            message = f"{module.name} links `{library}`, which no toolchain has; the ABI check fails if it calls it"
+            findings.note(message, span)
 
 
 def _undefined(family: str) -> list[str]:

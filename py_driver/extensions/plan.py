@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError, Span, error
-from py_driver.extensions.flags import SetupFindings, asked, is_device, read_flags
+from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
 from py_driver.extensions.headers import BINDING, PYTHON, ProjectTree
 from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
+from py_driver.matrix.installation import module_root
 from py_driver.plan.groups import Group
 from py_driver.plan.identity import Identity, canonical
 from py_driver.plan.plan import Plan, Variant
@@ -152,6 +154,7 @@ class _Planner:
             True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
         }
         self._check(module, family, span)
+        check_link_arguments(module, _is_known_library, span, self._findings)
         reached = {
             source: self._tree.reached(
                 source,
@@ -301,6 +304,19 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
         )
         for (device, depends), sources in sorted(by_kind.items())
     ]
+
+
+@cache
+def _known_libraries() -> frozenset[str]:
+    """The libraries that extensions may need, as after `-l`: those of rules/private/policy/libraries.txt."""
+    lines = (module_root() / "rules" / "private" / "policy" / "libraries.txt").read_text(encoding="utf-8").splitlines()
+    names = (line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
+    return frozenset(name.partition(".so")[0].removeprefix("lib") for name in names)
+
+
+def _is_known_library(name: str) -> bool:
+    """Whether a library is one that extensions may need; torch's own for Python needs none of it."""
+    return name in _known_libraries() or name in {"torch_python", "python3", "gomp", "stdc++", "c10d"}
 
 
 def suffix_of(module: Module) -> str:

@@ -182,6 +182,10 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
         ({"sources": ("../out.cpp",)}, Code.PATH_ESCAPES),
         ({"sources": ("csrc/ops.h",)}, Code.FILE_KIND),
         ({"dlink": True}, Code.UNSUPPORTED),
+        ({"extra_link_args": ("-Wl,--wrap=malloc",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-static",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-Wl,-s,--wrap=malloc",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-Wl,--version-script=x.map",)}, Code.BAD_FLAG),
         ({"extra_objects": ("a.o",)}, Code.UNSUPPORTED),
         ({"nvcc_flags": ("-gencode", "arch=compute_35,code=sm_35")}, Code.EMPTY_ARCHS),
     ],
@@ -259,3 +263,19 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     path.write_text('{"format": 0}', encoding="utf-8")
     with pytest.raises(DriverError, match="format 0"):
         read_record(path)
+
+
+def test_arguments_of_the_linker_that_change_nothing_are_taken(tmp_path: Path) -> None:
+    words = (
+        "-s",
+        "-Wl,-rpath,$ORIGIN",
+        "-Wl,--as-needed",
+        "-L/opt/x",
+        "-fopenmp",
+        "-lcublas",
+        "-l",
+        "mystery",
+        "-Wl,-z,defs",
+    )
+    made = plan(tmp_path, recorded(CU130, module(libraries=("cublas", "cuda", "other"), extra_link_args=words)))
+    assert [note.message.split("`")[1] for note in made.notes] == ["other", "mystery"]
