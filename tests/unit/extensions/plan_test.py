@@ -82,7 +82,7 @@ def plan(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str
 
     tree = ProjectTree(lambda name: directory / name, all_files)
     start = Span(file="setup.py", line=1, column=1, text=files["setup.py"].strip())
-    spans = {"": start, **{known.name: start for one in records for known in one.record.modules}}
+    spans = {"": start, **{known.name: start for entry in records for known in entry.record.modules}}
     return plan_extensions(records, tree, Releases().matrix, spans)
 
 
