@@ -11,6 +11,7 @@ from py_driver.manifest.model import Located, values
 from py_driver.manifest.section import Findings
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
+from py_driver.recording.facts import facts as recording_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
     from py_driver.errors import Span
     from py_driver.manifest.model import Text, Texts
     from py_driver.recording.record import Module
-
-COMMON_NVCC_FLAGS: Final = (
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-    "--expt-relaxed-constexpr",
-)
-"""What `BuildExtension` gives to nvcc before those of a module (torch/utils/cpp_extension.py, 2.4 to 2.15)."""
 
 _KEYS: Final = {"cxx-flags": "extra_compile_args['cxx']", "cuda-flags": "extra_compile_args['nvcc']"}
 _ADVICE: Final = {
@@ -99,7 +91,7 @@ class Flags(NamedTuple):
 
 def is_device(source: str, family: str) -> bool:
     """Whether only a backend's own compiler takes a source."""
-    return bool(BUILT[family].sources) and source.endswith(BUILT[family].sources)
+    return source.endswith(BUILT[family].sources)
 
 
 def read_flags(module: Module, family: str, span: Span, findings: Findings) -> Flags:
@@ -125,7 +117,9 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     before = [*_undefined(family), *own]
     return Flags(
         cxx=(*before, *values(cxx)),
-        cuda=(*_undefined(family), *COMMON_NVCC_FLAGS, *own, *values(cuda)) if family != "cpu" else (),
+        cuda=(*_undefined(family), *recording_facts()["nvcc"]["common-flags"], *own, *values(cuda))
+        if family != "cpu"
+        else (),
         archs=archs,
         cxx_includes=cxx_includes,
         cuda_includes=cuda_includes,

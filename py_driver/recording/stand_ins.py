@@ -123,6 +123,7 @@ def write(scratch: Path, base: str, torch: Torch) -> None:
         "capabilities": numbers,
         "home": f"{base}/{TOOLKIT}",
         "openmp": True,
+        "common_nvcc_flags": facts()["nvcc"]["common-flags"],
         "gcc": facts()["answers"]["gcc"]["short"].strip(),
     }
     (scratch / STAND_IN / "torch" / "configuration.json").write_text(json.dumps(values), encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 FACTS: dict[str, Any] = json.loads(Path(__file__).with_name("configuration.json").read_text(encoding="utf-8"))
-"""release, local, cuda, hip, cxx11, arch_list, archs, home, openmp."""
+"""release, local, cuda, hip, cxx11, arch_list, archs, home, openmp, common_nvcc_flags."""
 
 CAPABILITIES: list[tuple[int, int]] = [tuple(pair) for pair in FACTS["capabilities"]]
 """The CUDA capabilities of the run, ascending, as major and minor number."""

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
+from torch._absent import _is_compiled, device_count, is_available
 from torch._facts import lacks
 
-
-def _is_compiled() -> bool:
-    """Whether torch has this backend."""
-    return False
-
-
-def is_available() -> bool:
-    """Whether there is such a device."""
-    return False
-
-
-def device_count() -> int:
-    """How many there are."""
-    return 0
+__all__ = ["_is_compiled", "device_count", "is_available"]
 
 
 def __getattr__(name: str) -> object:

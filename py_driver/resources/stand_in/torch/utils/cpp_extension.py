@@ -63,13 +63,7 @@ CUDNN_HOME: str | None = None
 SYCL_HOME: str | None = None
 WINDOWS_CUDA_HOME: str | None = None
 
-COMMON_NVCC_FLAGS = [
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-    "--expt-relaxed-constexpr",
-]
+COMMON_NVCC_FLAGS: list[str] = FACTS["common_nvcc_flags"]
 COMMON_HIP_FLAGS = ["-D__HIP_PLATFORM_AMD__=1", "-DUSE_ROCM=1", "-DHIPBLAS_V2", "-fPIC"]
 COMMON_HIPCC_FLAGS = [
     "-DCUDA_HAS_FP16=1",
