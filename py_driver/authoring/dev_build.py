@@ -324,7 +324,7 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
 
 def python_for(of: Local, machine: Machine, releases: Releases, output: Output) -> str:
     """An interpreter for a variant that is not built yet; see `python_of`."""
-    return _python([of.variant.configuration], machine, releases, output)
+    return python_of_torch([of.variant.configuration], machine, releases, output)
 
 
 def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
@@ -333,11 +333,17 @@ def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Out
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
-    return _python([build.variant.configuration], machine, releases, output)
+    return python_of_torch([build.variant.configuration], machine, releases, output)
 
 
-def _python(configurations: Sequence[Configuration], machine: Machine, releases: Releases, output: Output) -> str:
-    """See `python_of`."""
+def python_of_torch(
+    configurations: Sequence[Configuration], machine: Machine, releases: Releases, output: Output
+) -> str:
+    """An interpreter that has the machine's torch, and what tests of variants of some configurations need.
+
+    Raises:
+        DriverError: see `python_of`.
+    """
     if machine.torch.python:
         return python_on(machine.torch, configurations, releases, output)
     return python_with(machine.torch.version, configurations, releases, output)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.authoring.dev_build import python_of_torch
 from py_driver.authoring.local_variant import local_variant
-from py_driver.authoring.session import CLIENT, wait
+from py_driver.authoring.session import CLIENT, launch, python_environment, wait
 from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
-from py_driver.building.installed_torch import python_on, python_with
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, error
 from py_driver.publishing.extension_tree import lay_out, pack
@@ -86,13 +84,8 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
         keep_from_git(root)
         with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
             path, _ = lay_out(pack(part, releases, None, Path(scratch)), root / _INSTALLED, part.name)
-    torch, configurations = machine.torch, [variant.configuration]
-    python = (
-        python_on(torch, configurations, releases, output)
-        if torch.python
-        else python_with(torch.version, configurations, releases, output)
-    )
-    ran = sum(built.actions.run for _, built in part.parts)
+    python = python_of_torch([variant.configuration], machine, releases, output)
+    ran = sum(built.actions.run for built in part.modules)
     return InstalledExtension(path=path, variant=part.name, python=python, ran=ran)
 
 
@@ -107,18 +100,8 @@ def run_with(installed: InstalledExtension, command: Sequence[str], directory: P
     Raises:
         DriverError: SET_UP if it cannot be started.
     """
-    paths = [str(CLIENT), str(installed.path.absolute()), os.environ.get("PYTHONPATH", "")]
-    environ = {
-        **os.environ,
-        "PATH": os.pathsep.join(filter(None, [str(Path(installed.python).parent), os.environ.get("PATH", "")])),
-        "VIRTUAL_ENV": str(Path(installed.python).parents[1]),
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    try:
-        return wait(subprocess.Popen(command, env=environ, cwd=directory))
-    except OSError as problem:
-        raise error(Code.SET_UP, f"`{command[0]}` cannot be started: {problem.strerror}") from None
+    environ = python_environment(installed.python, [CLIENT, installed.path.absolute()])
+    return wait(launch(command, environ, directory=directory))
 
 
 @contextmanager
@@ -140,7 +123,6 @@ def copied_tests(directory: Path) -> Iterator[tuple[Path, str]]:
         raise error(Code.FILE_MISSING, f"{directory / TESTS[0]} is missing", help=advice)
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         shutil.copytree(directory / name, Path(scratch, name), ignore=shutil.ignore_patterns("__pycache__"))
-        for part in ("conftest.py",):
-            if (directory / part).is_file():
-                shutil.copyfile(directory / part, Path(scratch, part))
+        if (conftest := directory / "conftest.py").is_file():
+            shutil.copyfile(conftest, Path(scratch, conftest.name))
         yield Path(scratch), name

@@ -21,7 +21,7 @@ from py_driver.system.files import writing
 from py_driver.system.interrupts import held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.authoring.dev_build import DevBuild
     from py_driver.errors import DriverError
@@ -56,15 +56,27 @@ def environment(build: DevBuild, python: str) -> dict[str, str]:
     theirs = os.environ.get("LOCAL_KERNELS", "")
     paths = [CLIENT, *([] if build.module in TAKEN else [_importable(build)])]
     return {
+        **python_environment(python, paths),
+        # The client takes the last of two entries for one repository.
+        "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
+        "RULES_TORCH_KERNELS_LIVE": str(build.pointer.absolute()),
+        "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
+    }
+
+
+def python_environment(python: str, paths: Iterable[Path]) -> dict[str, str]:
+    """The variables of a command that finds an interpreter on PATH, and imports from some directories.
+
+    Args:
+        python: the interpreter, of an environment.
+        paths: the directories; they come before those of PYTHONPATH.
+    """
+    return {
         **os.environ,
         "PATH": os.pathsep.join(filter(None, [str(Path(python).parent), os.environ.get("PATH", "")])),
         "VIRTUAL_ENV": str(Path(python).parents[1]),
         "PYTHONPATH": os.pathsep.join(filter(None, [*map(str, paths), os.environ.get("PYTHONPATH", "")])),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # The client takes the last of two entries for one repository.
-        "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
-        "RULES_TORCH_KERNELS_LIVE": str(build.pointer.absolute()),
-        "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
     }
 
 
@@ -107,12 +119,30 @@ def start(
         DriverError: SET_UP if it cannot be started.
         KeyboardInterrupt: Ctrl-C while it started; if it is `alone`, it has ended then.
     """
-    environ = {**environment(build, python), **(more or {})}
+    return launch(command, {**environment(build, python), **(more or {})}, alone=alone)
+
+
+def launch(
+    command: Sequence[str], environ: Mapping[str, str], *, directory: Path | None = None, alone: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a command with variables; see `start`.
+
+    Args:
+        command: what to run; its first word is looked up on the PATH that it sees.
+        environ: its variables.
+        directory: where it runs; the directory of this process if None.
+        alone: as for `start`.
+
+    Raises:
+        DriverError: SET_UP if it cannot be started.
+        KeyboardInterrupt: Ctrl-C while it started; if it is `alone`, it has ended then.
+    """
     with held() as let_signals_come:
         try:
             process = subprocess.Popen(
                 command,
                 env=environ,
+                cwd=directory,
                 process_group=0 if alone else None,
                 stdin=subprocess.DEVNULL if alone else None,
             )

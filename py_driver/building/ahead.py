@@ -9,7 +9,7 @@ from py_driver.actions.begun import known_history
 from py_driver.actions.estimate import Estimate, describe, doubt, estimate
 from py_driver.actions.expected import Settings, expected_actions
 from py_driver.bazel.invocation import HEADERS, Choices, Headers, kept_results
-from py_driver.building.selection import unsplit
+from py_driver.building.selection import other_openmp, unsplit
 from py_driver.matrix.installation import rules_digest
 
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
         output.say(
             f"note: nvcc {', '.join(untested)} compiles monolithically: it is untested, and its phases are unknown"
         )
+
+
+def say_openmp(plan: Plan, chosen: Sequence[Variant], output: Output) -> None:
+    """Say which torch releases may get a second OpenMP runtime by variants of a plan."""
+    for version, name in other_openmp(plan, chosen).items():
+        what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
+        second = "the kernel may load a second OpenMP runtime with its own thread pool"
+        output.say(f"note: torch {version} {what}; {second}")
 
 
 def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:

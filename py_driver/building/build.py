@@ -14,12 +14,12 @@ from py_driver.actions.executed import VariantActions, places_of
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
 from py_driver.bazel.invocation import Choices
-from py_driver.building.ahead import look_ahead, say_plan, say_untested
+from py_driver.building.ahead import look_ahead, say_openmp, say_plan, say_untested
 from py_driver.building.batches import batches, free_first, placed
 from py_driver.building.collect import check_place, collect
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.selection import choose, made_from, other_openmp
+from py_driver.building.selection import choose, made_from
 from py_driver.building.session import session
 from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
 from py_driver.errors import DriverError
@@ -214,10 +214,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
-    for version, name in other_openmp(plan, chosen).items():
-        what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
-        second = "the kernel may load a second OpenMP runtime with its own thread pool"
-        output.say(f"note: torch {version} {what}; {second}")
+    say_openmp(plan, chosen, output)
     check_place(directory / (DEV if options.local else BUILD))
     return Prepared(
         directory=directory,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.building.ahead import say_openmp
 from py_driver.building.build import Prepared, build_all
 from py_driver.building.collect import check_place
-from py_driver.building.selection import choose, other_openmp
+from py_driver.building.selection import choose
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.headers import ProjectTree
@@ -99,9 +100,14 @@ class BuiltExtension:
         return self.configured.recording.record
 
     @property
+    def modules(self) -> list[Built]:
+        """Its modules."""
+        return [built for _, built in self.parts]
+
+    @property
     def shown_archs(self) -> str:
         """The GPU architectures of its modules, for people."""
-        archs = {arch for _, built in self.parts for arch in built.variant.archs or ()}
+        archs = {arch for built in self.modules for arch in built.variant.archs or ()}
         return " ".join(sorted(archs, key=arch_order)) or "-"
 
     def files(self, module: str) -> dict[str, Path]:
@@ -110,7 +116,7 @@ class BuiltExtension:
         Args:
             module: its dotted name.
         """
-        [directory] = [built.path for _, built in self.parts if built.variant.module == module]
+        [directory] = [built.path for built in self.modules if built.variant.module == module]
         return {
             path.relative_to(directory).as_posix(): path
             for path in sorted(directory.rglob("*"))
@@ -143,6 +149,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     matrix = releases.matrix
     chosen = choose(candidates(directory, matrix), patterns, options.words)
     strict = bool(patterns) or options.words.given
+    planner = _Planner(directory, matrix, shown)
     configured, failures = [], list[tuple[bool, DriverError]]()
     for variant in chosen:
         arch_list = _arch_list(variant.configuration, matrix, options.archs)
@@ -150,7 +157,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
             recording = record_project(directory, variant.configuration, arch_list, releases, output)
             part = Configured(variant=variant, recording=recording)
             if not strict:
-                _plan(directory, [part], matrix, (), shown)
+                planner.plan([part])
         except DriverError as failure:
             if strict or failure.diagnostics[0].code in {Code.INTERRUPTED, Code.NO_NETWORK}:
                 raise
@@ -160,7 +167,11 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         configured.append(part)
     if not configured and failures:
         raise all_of(failures)
-    plans = [_plan(directory, same, matrix, options.archs, shown) for same in _alike(configured)]
+    alike: dict[_Created, list[Configured]] = {}
+    for part in configured:
+        alike.setdefault(_created(part.recording), []).append(part)
+    plans = [planner.plan(same) for same in alike.values()]
+    plans = [narrowed(plan, options.archs) if options.archs else plan for plan in plans]
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
 
 
@@ -205,8 +216,7 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     check_place(extension.directory / BUILD)
     output.notes(extension.notes)
     for plan in extension.plans:
-        for version, name in other_openmp(plan, plan.variants).items():
-            output.say(f"note: torch {version} calls its OpenMP runtime `{name or 'unknown'}`; a second may be loaded")
+        say_openmp(plan, plan.variants, output)
     builds: list[Build] = []
     for prepared in prepare_extension(extension, options):
         [result] = build_all([prepared], releases, output, options).values()
@@ -267,40 +277,60 @@ def _arch_list(configuration: Configuration, matrix: Matrix, archs: Sequence[str
     return "" if toolkit is None else ";".join(archs or toolkit.default_archs)
 
 
-def _alike(configured: Iterable[Configured]) -> list[list[Configured]]:
-    """Configurations whose generated files are equal: one Bazel package can hold them."""
-    found: dict[tuple[tuple[str, bytes], ...], list[Configured]] = {}
-    for part in configured:
-        recording = part.recording
-        key = tuple((name, (recording.tree / name).read_bytes()) for name in recording.record.files)
-        found.setdefault(key, []).append(part)
-    return [*found.values()]
+_Created = tuple[tuple[str, bytes], ...]
+"""Files that a setup.py has created, with their contents; one Bazel package holds configurations with equal ones."""
 
 
-def _plan(directory: Path, configured: Sequence[Configured], matrix: Matrix, archs: Sequence[str], shown: str) -> Plan:
-    """The plan of some configurations."""
-    first = configured[0].recording
-    generated = {name: first.tree / name for name in first.record.files}
+def _created(recording: Recorded) -> _Created:
+    return tuple((name, (recording.tree / name).read_bytes()) for name in recording.record.files)
 
-    def path_of(name: str) -> Path:
-        return generated.get(name) or directory / name
 
-    def all_files() -> Iterator[str]:
-        yield from generated
-        for path, names, files in os.walk(directory):
-            names[:] = sorted(name for name in names if not name.startswith(".") and name not in _SKIPPED)
-            yield from (os.path.relpath(os.path.join(path, file), directory) for file in files)  # noqa: PTH118
+class _Planner:
+    """Plans configurations of a project, whose files are read once for all that have the same.
 
-    records = [
-        ConfigurationRecord(
-            configuration=part.variant.configuration, default=part.variant.default, record=part.recording.record
-        )
-        for part in configured
-    ]
-    plan = plan_extensions(records, ProjectTree(path_of, all_files), matrix, _spans(directory, records, shown))
-    in_use = {name: path for name, path in generated.items() if name in plan.files}
-    plan = plan._replace(generated=in_use, shown=shown)
-    return narrowed(plan, archs) if archs else plan
+    Args:
+        directory: of the project.
+        matrix: the releases to build for.
+        shown: what messages call the directory, if it is one of the cache.
+    """
+
+    def __init__(self, directory: Path, matrix: Matrix, shown: str) -> None:
+        self._directory = directory
+        self._matrix = matrix
+        self._shown = shown
+        self._trees: dict[_Created, tuple[ProjectTree, dict[str, Path]]] = {}
+
+    def plan(self, configured: Sequence[Configured]) -> Plan:
+        """The plan of configurations whose created files are equal."""
+        recording = configured[0].recording
+        key = _created(recording)
+        if key not in self._trees:
+            self._trees[key] = self._tree({name: recording.tree / name for name in recording.record.files})
+        tree, generated = self._trees[key]
+        records = [
+            ConfigurationRecord(
+                configuration=part.variant.configuration, default=part.variant.default, record=part.recording.record
+            )
+            for part in configured
+        ]
+        plan = plan_extensions(records, tree, self._matrix, _spans(self._directory, records, self._shown))
+        in_use = {name: path for name, path in generated.items() if name in plan.files}
+        return plan._replace(generated=in_use, shown=self._shown)
+
+    def _tree(self, generated: dict[str, Path]) -> tuple[ProjectTree, dict[str, Path]]:
+        """The files of the project with those that setup.py has created, and where the latter are."""
+        directory = self._directory
+
+        def path_of(name: str) -> Path:
+            return generated.get(name) or directory / name
+
+        def all_files() -> Iterator[str]:
+            yield from generated
+            for path, names, files in os.walk(directory):
+                names[:] = sorted(name for name in names if not name.startswith(".") and name not in _SKIPPED)
+                yield from (os.path.relpath(os.path.join(path, file), directory) for file in files)  # noqa: PTH118
+
+        return ProjectTree(path_of, all_files), generated
 
 
 def _spans(directory: Path, records: Iterable[ConfigurationRecord], shown: str) -> dict[str, Span]:

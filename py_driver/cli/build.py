@@ -12,6 +12,7 @@ from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, Cuda
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_variants, page, releases_of, words_of
+from py_driver.cli.build_tables import HEADER, NUMBERS, actions_as_json, estimate_as_json, figures, show_plan
 from py_driver.cli.projects import (
     Outcome,
     exit_code,
@@ -30,16 +31,10 @@ from py_driver.output import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from py_driver.actions.estimate import Estimate
     from py_driver.building.build import Build, Built, Options, Prepared, Result
-    from py_driver.building.dry_run import Planned
     from py_driver.cli import Parser, Subparsers
     from py_driver.output import Output
 
-
-_HEADER = ("variant", "size", "GPU archs", "run", "shared", "cached", "seconds")
-_NUMBERS = (1, 3, 4, 5, 6)
-"""The columns of the table that hold numbers."""
 
 NATIVE = "native"
 """The GPU architectures of this machine."""
@@ -227,14 +222,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if extensions_of(args):
         from py_driver.cli import extension
 
-        def work(directory: Path) -> int:
-            if not args.dry_run:
-                return extension.build(directory, args, output, options_of(args))
-            results = extension.planned(directory, args, output, replace(options_of(args), report=None))
-            show_plan(*results, (), args, output, alone=True)
-            return ExitCode.OK
-
-        return run_extensions(args, output, work, run)
+        work = extension.show_planned if args.dry_run else extension.build
+        return run_extensions(args, output, lambda directory: work(directory, args, output, options_of(args)), run)
     projects = projects_of(args)
     if args.dry_run:
         return _plan(args.directories[:1] if projects is None else projects, args, output, alone=projects is None)
@@ -275,49 +264,6 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
     results = dry_run([outcome.value for outcome in outcomes if outcome.value], releases, output, options)
     show_plan(*results, [outcome for outcome in outcomes if outcome.failure], args, output, alone=alone)
     return ExitCode.OK if alone else exit_code(outcomes)
-
-
-def show_plan(  # noqa: PLR0913  (what is planned, and how it is shown)
-    expected: Estimate,
-    planned: Sequence[Planned],
-    failed: Sequence[Outcome[Prepared]],
-    args: argparse.Namespace,
-    output: Output,
-    *,
-    alone: bool,
-) -> None:
-    """Print what a build would do.
-
-    Args:
-        expected: of all projects together.
-        planned: of each project.
-        failed: the projects that cannot be planned.
-        args: the command line.
-        output: where.
-        alone: whether it is about one project.
-    """
-    rows = [(plan.directory, variant, part) for plan in planned for variant, part in plan.variants]
-    if args.json:
-        variants = [
-            {
-                "directory": str(directory),
-                "variant": variant.name,
-                "archs": list(variant.archs or ()),
-                "actions": {"run": part.run, "shared": part.shared, "cached": part.cached},
-                "seconds": round(part.seconds, 1),
-            }
-            for directory, variant, part in rows
-        ]
-        errors = [outcome.as_json(lambda _: {}) for outcome in failed]
-        output.json({"plan": _estimate(expected), "variants": variants, **({"projects": errors} if errors else {})})
-    elif rows:
-        header = (*([] if alone else ["project"]), "variant", *_HEADER[2:])
-        first = [[] if alone else [printable(str(directory))] for directory, _, _ in rows]
-        table = [
-            [*own, variant.name, variant.shown_archs, *map(str, part[:3]), f"{part.seconds:.1f}"]
-            for own, (_, variant, part) in zip(first, rows, strict=True)
-        ]
-        output.table(header, table, right=tuple(range(len(header) - 4, len(header))))
 
 
 def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Outcome[Build]]:
@@ -378,47 +324,24 @@ def show_several(outcomes: Sequence[Outcome[Build]], output: Output, done: str =
     if rows:
         variants = [variant for outcome in outcomes if outcome.value for variant in outcome.value.variants]
         output.table(
-            ["project", *_HEADER],
-            [*rows, ["total", "", *_figures(variants, "")]],
-            right=tuple(at + 1 for at in _NUMBERS),
+            ["project", *HEADER],
+            [*rows, ["total", "", *figures(variants, "")]],
+            right=tuple(at + 1 for at in NUMBERS),
         )
     output.say(summary(outcomes, done))
 
 
-def _kilobytes(size: int) -> str:
-    return f"{size / 1000:.1f} kB"
-
-
 def _rows(variants: Iterable[Built]) -> list[list[str]]:
     """The rows of a table of variants: for each its size, GPU architectures, and what its compile actions did."""
-    return [[variant.variant.name, *_figures([variant], variant.variant.shown_archs)] for variant in variants]
-
-
-def _figures(variants: Sequence[Built], archs: str) -> list[str]:
-    """What the columns after the first say of some variants together."""
-    counts = (sum(getattr(variant.actions, what) for variant in variants) for what in ("run", "shared", "cached"))
-    seconds = sum(variant.actions.seconds for variant in variants)
-    return [_kilobytes(sum(variant.size for variant in variants)), archs, *map(str, counts), f"{seconds:.1f}"]
+    return [[variant.variant.name, *figures([variant], variant.variant.shown_archs)] for variant in variants]
 
 
 def show(done: Build, output: Output) -> None:
     """Print the table of a build."""
-    output.table(_HEADER, [*_rows(done.variants), ["total", *_figures(done.variants, "")]], right=_NUMBERS)
+    output.table(HEADER, [*_rows(done.variants), ["total", *figures(done.variants, "")]], right=NUMBERS)
     output.say(
         f"{counted(len(done.variants), 'variant')} in {done.seconds:.1f} s; {done.bytes_fetched / 1e6:.1f} MB fetched"
     )
-
-
-def _estimate(ahead: Estimate) -> dict[str, Any]:
-    """What is expected of a build as a value for JSON."""
-    return {
-        "run": ahead.run,
-        "shared": ahead.shared,
-        "cached": ahead.cached,
-        "seconds": round(ahead.seconds, 1),
-        "memory-mb": ahead.memory,
-        "measured": ahead.measured,
-    }
 
 
 def _as_json(done: Build) -> dict[str, Any]:
@@ -427,19 +350,14 @@ def _as_json(done: Build) -> dict[str, Any]:
         "name": done.plan.name,
         "seconds": round(done.seconds, 3),
         "bytes-fetched": done.bytes_fetched,
-        "plan": _estimate(done.estimate),
+        "plan": estimate_as_json(done.estimate),
         "variants": [
             {
                 "variant": variant.variant.name,
                 "path": str(variant.path),
                 "size": variant.size,
                 "archs": list(variant.variant.archs or ()),
-                "actions": {
-                    "run": variant.actions.run,
-                    "shared": variant.actions.shared,
-                    "cached": variant.actions.cached,
-                },
-                "seconds": round(variant.actions.seconds, 3),
+                **actions_as_json([variant]),
             }
             for variant in done.variants
         ],

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from py_driver.cli.build_tables import HEADER, NUMBERS, actions_as_json, figures, show_plan
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 
@@ -14,12 +15,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from py_driver.actions.estimate import Estimate
     from py_driver.authoring.dev_build import Machine
     from py_driver.authoring.extension_session import InstalledExtension
     from py_driver.bazel.invocation import Choices
     from py_driver.building.build import Options
-    from py_driver.building.dry_run import Planned
     from py_driver.building.extension import BuiltExtension, Extension
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
@@ -113,10 +112,8 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
     return ExitCode.OK
 
 
-def planned(
-    directory: Path, args: argparse.Namespace, output: Output, options: Options
-) -> tuple[Estimate, list[Planned]]:
-    """What a build would do, see `dry_run`.
+def show_planned(directory: Path, args: argparse.Namespace, output: Output, options: Options) -> int:
+    """Show what a build would do; the exit code.
 
     Args:
         directory: of the project.
@@ -127,13 +124,17 @@ def planned(
     Raises:
         DriverError: what `plan_extension` raises.
     """
+    from dataclasses import replace
+
     from py_driver.building.dry_run import dry_run
     from py_driver.building.extension import plan_extension, prepare_extension
     from py_driver.cli.arguments import releases_of
 
-    releases = releases_of(args)
+    releases, options = releases_of(args), replace(options, report=None)
     extension = plan_extension(directory, args.variant, releases, output, options)
-    return dry_run(prepare_extension(extension, options), releases, output, options)
+    results = dry_run(prepare_extension(extension, options), releases, output, options)
+    show_plan(*results, (), args, output, alone=True)
+    return ExitCode.OK
 
 
 def wheels(
@@ -162,12 +163,11 @@ def wheels(
     if source is not None:
         for part in built:
             check_metadata(source, part.record.name, part.record.version)
-    archive = source.archive if source else None
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
-        paths = [pack(part, releases, archive, args.out) for part in built]
+        paths = [pack(part, releases, source.archive if source else None, args.out) for part in built]
     for part in built:
-        archs, ran, shared, cached, seconds = _figures(part)
+        _, archs, ran, shared, cached, seconds = figures(part.modules, part.shown_archs)
         actions = f"{counted(int(ran), 'action')} ran, {shared} shared, {cached} cached; {seconds} s"
         output.say(f"{part.name} ({archs}): {actions}")
     return paths
@@ -193,27 +193,20 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
 
 def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output) -> None:
     """Print the table of a build."""
-    rows = [[part.name, f"{size / 1000:.1f} kB", *_figures(part)] for part, size in zip(built, sizes, strict=True)]
-    output.table(("variant", "size", "GPU archs", "run", "shared", "cached", "seconds"), rows, right=(1, 3, 4, 5, 6))
-
-
-def _figures(part: BuiltExtension) -> list[str]:
-    """What the columns after the second say of a variant."""
-    actions = [built.actions for _, built in part.parts]
-    counts = [str(sum(getattr(action, what) for action in actions)) for what in ("run", "shared", "cached")]
-    return [part.shown_archs, *counts, f"{sum(action.seconds for action in actions):.1f}"]
+    rows = [
+        [part.name, *figures(part.modules, part.shown_archs, size)] for part, size in zip(built, sizes, strict=True)
+    ]
+    output.table(HEADER, rows, right=NUMBERS)
 
 
 def _as_json(part: BuiltExtension, path: Path, size: int) -> dict[str, Any]:
     """A variant that was built as a value for JSON."""
-    actions = [built.actions for _, built in part.parts]
     return {
         "variant": part.name,
         "path": str(path),
         "size": size,
         "modules": [module.name for module in part.record.modules],
-        "actions": {what: sum(getattr(action, what) for action in actions) for what in ("run", "shared", "cached")},
-        "seconds": round(sum(action.seconds for action in actions), 3),
+        **actions_as_json(part.modules),
     }
 
 

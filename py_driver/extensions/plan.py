@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from functools import cache
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.errors import Code, DriverError, Span, error
+from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
 from py_driver.extensions.headers import BINDING, PYTHON, ProjectTree
 from py_driver.manifest.flags import asks_for_openmp
@@ -124,7 +125,7 @@ class _Planner:
             settings=settings,
             files=tuple(files),
         )
-        known = self.identities.setdefault(identity.name, identity)
+        known = self.identities.get(identity.name, identity)
         self.identities[identity.name] = known._replace(files=tuple(sorted({*known.files, *files})))
         for module, (groups, binding) in zip(record.modules, built, strict=True):
             archs = sorted({arch for group in groups for arch in _kept(group, configuration)}) or None
@@ -272,13 +273,11 @@ class _Planner:
         )
         digest = sha256(canonical([*group[2:3], *group[5:10]]).encode())[:_DIGITS]
         name = f"{module.name}.{kind}.{digest}"
-        for candidate in (name, *(f"{name}.{number}" for number in range(2, 1000))):
-            known = self.groups.get(candidate)
-            merged = None if known is None else _merged(known, group._replace(name=candidate))
-            if known is None or merged is not None:
-                self.groups[candidate] = merged or group._replace(name=candidate)
-                return self.groups[candidate]
-        raise error(Code.UNSUPPORTED, f"{module.name} has other sources in each of a thousand configurations")
+        candidates = chain([name], (f"{name}.{number}" for number in count(2)))
+        named = (group._replace(name=candidate) for candidate in candidates)
+        found = next(found for own in named if (found := _merged(self.groups.get(own.name, own), own)) is not None)
+        self.groups[found.name] = found
+        return found
 
 
 def _merged(group: Group, other: Group) -> Group | None:
