@@ -63,8 +63,16 @@ fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
         symbol.name,
         "{s}",
         .{if (of_torch) "torch defines it, which is not loaded for tvm-ffi" else "no library defines it"},
-        "add the source that defines it to `src`, or remove the call",
+        advice(symbol.name),
     );
+}
+
+/// What to do about a symbol that no library defines. `__kmpc_*` are LLVM's OpenMP; rules/private/include/openmp.c has a part.
+fn advice(symbol: []const u8) []const u8 {
+    return if (std.mem.startsWith(u8, symbol, "__kmpc_"))
+        "host code of GPU sources cannot use this part of OpenMP: move it to a .cpp file"
+    else
+        "add the source that defines it to `src`, or remove the call";
 }
 
 /// What a release of torch defines, if that is recorded.
@@ -126,7 +134,7 @@ const Torch = struct {
             symbol,
             "no library defines it",
             .{},
-            "add the source that defines it to `src`, or remove the call",
+            advice(symbol),
         );
     }
 };
