@@ -29,6 +29,7 @@ def _any_of(*groups: str) -> str:
 
 _FLAGS = facts("flags")
 _RELOCATABLE = _any_of(*_FLAGS["RELOCATABLE"])
+_LINKING = _any_of(*_FLAGS["RELOCATABLE_ALONE"], *_FLAGS["LINK_TIME_OPTIMIZATION"])
 _THREADS = _any_of(*_FLAGS["THREADS"])
 
 # -f<name> and -fno-<name>; both compilers and what only one of them has, as long as it changes nothing but the code.
@@ -91,7 +92,7 @@ _CUDA = {
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
     r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
     r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
-    rf"|({_RELOCATABLE})=false|({_THREADS})=\d+"
+    rf"|({_RELOCATABLE})=(true|false)|{_LINKING}|({_THREADS})=\d+"
     r"|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
     r"|--?default-stream=(legacy|null|per-thread)"
     r"|--?compress-mode=[a-z]+"
@@ -137,6 +138,8 @@ _CUDAFE = {
 }
 _FATBIN = {"": r"--?compress-all|--?no-compress|--compress=(true|false)|--compress-mode=[a-z]+"}
 
+_NVLINK = {"": r"-v|--verbose|-w|--disable-warnings|-Werror|--warning-as-error|--suppress-(arch|stack-size)-warning"}
+
 _PASSED_ON = {
     "-Xcompiler": _CXX,
     "--compiler-options": _CXX,
@@ -146,6 +149,8 @@ _PASSED_ON = {
     "--Xcudafe": _CUDAFE,
     "-Xfatbin": _FATBIN,
     "--fatbin-options": _FATBIN,
+    "-Xnvlink": _NVLINK,
+    "--nvlink-options": _NVLINK,
 }
 """The options of nvcc that give flags, with commas between, to the program of a phase."""
 
@@ -201,10 +206,9 @@ _ADVICE = (
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
     (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
-    (
-        rf"({_RELOCATABLE})\b|({_any_of(*_FLAGS['RELOCATABLE_ALONE'])})$",
-        "device code is not linked: define what a kernel calls in its own file, or in a header",
-    ),
+    (_FLAGS["HIP_RELOCATABLE"], "device code is linked for CUDA alone: define what a kernel calls in its own file"),
+    (rf"({_any_of(*_FLAGS['DEVICE_LINK'])})$", "the rules link device code: give `-rdc=true` alone"),
+    (r"-ewp|--extensible-whole-program", "give `-rdc=true`: all device code of an extension is linked"),
     (
         r"-f(pass-)?plugin|-wrapper|-B|--?specs|-fno-integrated",
         "a flag cannot load a program or a plugin",

@@ -6,6 +6,9 @@ const std = @import("std");
 const common = @import("common");
 const elf = std.elf;
 
+/// Where the CUDA runtime looks for device code.
+pub const device_section = ".nv_fatbin";
+
 /// Names of sections and of the symbol, one table for both.
 const Names = struct {
     bytes: std.ArrayList(u8),
