@@ -122,8 +122,6 @@ _TAKER = (
 )
 """The options of nvcc whose value may be the next flag."""
 
-_GENCODE = ("-gencode", "--generate-code")
-
 _PTXAS = {
     "": r"-v|--verbose|-O[0-4]?|-w|--disable-warnings|-Werror|--warning-as-error|-g|--device-debug"
     r"|-lineinfo|--generate-line-info|--?(maxrregcount|register-usage-level|split-compile|opt-level)=\d+"
@@ -243,47 +241,22 @@ def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CPP, _IGNORED_CXX))
 
 
-def take_gencode(findings: Findings, flags: Texts) -> tuple[Texts, Texts]:
-    """The CUDA capabilities that `-gencode` adds to a section's, and the other flags; collects a note for each.
+def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
+    """Flags, each alone, or with the next one if it takes that as its value and there is one.
 
-    One that asks for code of another architecture than that of its PTX stays, and is refused with the others.
+    Args:
+        flags: of a compiler.
+        takes: whether a flag takes the next one as its value.
     """
-    found: dict[str, Text] = {}
-    left: list[Text] = []
-    for words in _with_values(flags, _GENCODE.__contains__):
-        name, _, value = "=".join(values(words)).partition("=")
-        if name in _GENCODE and (capability := _capability(value)):
-            found[capability] = words[-1]._replace(value=capability)
-            message = f"the flag `-gencode={value}` in cuda-flags adds {capability}: list it in `cuda-capabilities`"
-            findings.note(message, words[-1].span, Code.BAD_FLAG)
-        else:
-            left += words
-    return tuple(found.values()), tuple(left)
-
-
-def _with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
-    """Flags, each alone, or with the next one if it takes that as its value and there is one."""
     left = iter(flags)
     for flag in left:
         yield (flag, *(islice(left, 1) if takes(flag.value) else ()))
 
 
-def _capability(gencode: str) -> str:
-    """The capability that a value of `-gencode` means: `9.0a` for `arch=compute_90a,code=sm_90a`; "" if none."""
-    match = re.fullmatch(r"""arch=compute_(\d+)(\d)([af]?),code=["'\[]*([\w,]+)["'\]]*""", gencode, re.ASCII)
-    if match is None:
-        return ""
-    major, minor, kind, codes = match.groups()
-    number = f"{major}{minor}{kind}"
-    if not {*codes.split(",")} <= {f"sm_{number}", f"compute_{number}"}:
-        return ""
-    return f"{major}.{minor}{kind}" + ("+PTX" if f"compute_{number}" in codes.split(",") else "")
-
-
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for nvcc, some of whose flags take the next one as their value."""
     kept: list[Text] = []
-    for words in _with_values(flags, _takes_next):
+    for words in with_values(flags, _takes_next):
         first, flag = words[0], words[-1]
         if len(words) == 1 and _takes_next(first.value):
             findings.add(Code.BAD_FLAG, f"`{first.value}` in cuda-flags lacks its value", first.span)
@@ -350,7 +323,7 @@ def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> s
 def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for HIP; `-mllvm` takes the next flag as its value."""
     kept: list[Text] = []
-    for words in _with_values(flags, _MLLVM.__eq__):
+    for words in with_values(flags, _MLLVM.__eq__):
         flag = words[-1]
         if words[0].value != _MLLVM:
             kept += words if _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP) else ()

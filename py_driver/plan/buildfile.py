@@ -50,7 +50,8 @@ def render(plan: Plan, prefix: str) -> str:
     calls = [_call("kernel_id", _identity(identity, plan)) for identity in plan.identities]
     calls += [_call("kernel_objects", _group(group)) for group in plan.groups]
     links = device_links(plan)
-    calls += [_call("kernel_device_link", _link(link)) for link in {link.name: link for link in links.values()}.values()]
+    linking = {link.name: link for link in links.values()}
+    calls += [_call("kernel_device_link", _link(link)) for link in linking.values()]
     calls += [_call("kernel_variant", _variant(variant, plan, links)) for variant in plan.variants]
     if default := tuple(f":{variant.name}" for variant in plan.variants if variant.default):
         calls.append(_call("kernel_bundle", {"name": ALL, "variants": default}))

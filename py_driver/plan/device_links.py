@@ -66,9 +66,7 @@ def device_links(plan: Plan) -> Mapping[str, DeviceLink]:
         plan: of a project.
     """
     relocatable = {group.name: group for group in plan.groups if _is_relocatable(group)}
-    names = {
-        variant.name: tuple(name for name in variant.groups if name in relocatable) for variant in plan.variants
-    }
+    names = {variant.name: tuple(name for name in variant.groups if name in relocatable) for variant in plan.variants}
     linked = {variant: groups for variant, groups in names.items() if groups}
     several = len({*linked.values()}) > 1
     return {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import asks_for_openmp, read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
+from py_driver.manifest.flags import asks_for_openmp, read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.gencode import take_gencode
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
