@@ -90,7 +90,7 @@ _CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
-    r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
+    r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|gen-opt-lto|expt-(relaxed-constexpr|extended-lambda))"
     r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
     rf"|({_RELOCATABLE})=(true|false)|{_LINKING}|({_THREADS})=\d+"
     r"|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
@@ -204,7 +204,8 @@ _ADVICE = (
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
     (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
-    (_FLAGS["HIP_RELOCATABLE"], "device code is linked for CUDA alone: define what a kernel calls in its own file"),
+    (_FLAGS["HIP_RELOCATABLE"], "device code of HIP is not linked: define what a kernel calls in its own file"),
+    (rf"({_RELOCATABLE})(=|$)", "write `-rdc=true` or `-rdc=false`"),
     (rf"({_any_of(*_FLAGS['DEVICE_LINK'])})$", "the rules link device code: give `-rdc=true` alone"),
     (r"-ewp|--extensible-whole-program", "give `-rdc=true`: all device code of an extension is linked"),
     (
