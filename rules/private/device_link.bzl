@@ -39,6 +39,9 @@ def _kernel_device_link_impl(ctx):
         fail_with(ctx.label, "objects", "none of the targets has device code to link", help)
     gpu = find_sdk(ctx, backend.toolchain, "objects", release, backend.title)
     optimized = any([source.optimized for source in sources])
+    if optimized and not all([source.optimized for source in sources]):
+        problem = "device code with and without link-time optimization is linked together"
+        fail_with(ctx.label, "objects", problem, "add `-dlto` to the `cuda_flags` of all, or of none")
 
     # The third of the figures of phases.bzl.
     job = struct(gcc = None, needed = None, target_version = [], templates = False, torch = optimized)

@@ -17,7 +17,8 @@ from py_driver.diagnosing.findings import Finding, Telling, findings, text_of
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
-RELOCATABLE = ": that takes relocatable device code (`-rdc=true`), which is not linked"
+RELOCATABLE = ": that takes relocatable device code (`-rdc=true`)"
+OF_HIP = ": that takes relocatable device code, which is linked for CUDA alone"
 SAID = Path(__file__).with_name("said")
 CU130, CU132 = "torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"
 CPU = "torch213-cxx11-cpu-x86_64-linux"
@@ -226,7 +227,7 @@ def test_ptxas(project: BuiltProject) -> None:
         f"oops/csrc/two.cu: error: `elsewhere` is device code that this source calls and does not define{RELOCATABLE}",
         "    ptxas fatal   : Unresolved extern function '_Z9elsewherei'",
         "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it "
-        "into the source that has it",
+        "into the source that has it; or compile both with `-rdc=true`, and their device code is linked",
         "  (for 8.0, 9.0 and 10.0a)",
     ]
 
@@ -236,7 +237,7 @@ def test_undefined_symbol_of_device_code(project: BuiltProject) -> None:
     [one] = found(project, action("HipLink", made, "lld_undefined"))
     assert one.lines[:3] == (
         "oops/csrc/two.cu: error: `elsewhere(int)` is device code that this source calls and does not define"
-        f"{RELOCATABLE}",
+        f"{OF_HIP}",
         "    ld.lld: error: undefined symbol: elsewhere(int)",
         "    >>> referenced by oops/csrc/two.cu, of [kernel.amd]:(two(int*))",
     )

@@ -277,32 +277,30 @@ def test_flags_for_linking_device_code_that_are_refused(flag: str, advice: str) 
 
 
 @pytest.mark.parametrize(
-    ("flags", "relocatable", "optimized"),
+    ("flags", "expected"),
     [
-        (["-rdc=true"], True, False),
-        (["-rdc", "true", "-O3"], True, False),
-        (["--relocatable-device-code=true"], True, False),
-        (["--relocatable-device-code", "true"], True, False),
-        (["-dc"], True, False),
-        (["--device-c"], True, False),
-        (["-dlto"], True, True),
-        (["--lto", "-rdc=true"], True, True),
-        (["--dlink-time-opt"], True, True),
-        (["-rdc=true", "-rdc=false"], False, False),
-        (["-rdc", "false"], False, False),
-        (["--relocatable-device-code=false", "-O3"], False, False),
-        (["-Xnvlink", "-w"], False, False),
-        ([], False, False),
+        (["-rdc=true"], Linking(relocatable=True, optimized=False)),
+        (["-rdc", "true", "-O3"], Linking(relocatable=True, optimized=False)),
+        (["--relocatable-device-code=true"], Linking(relocatable=True, optimized=False)),
+        (["--relocatable-device-code", "true"], Linking(relocatable=True, optimized=False)),
+        (["-dc"], Linking(relocatable=True, optimized=False)),
+        (["--device-c"], Linking(relocatable=True, optimized=False)),
+        (["-dlto"], Linking(relocatable=True, optimized=True)),
+        (["--lto", "-rdc=true"], Linking(relocatable=True, optimized=True)),
+        (["--dlink-time-opt", "-gen-opt-lto"], Linking(relocatable=True, optimized=True)),
+        (["-rdc=true", "-rdc=false"], Linking(relocatable=False, optimized=False)),
+        (["-rdc", "false"], Linking(relocatable=False, optimized=False)),
+        (["--relocatable-device-code=false", "-O3"], Linking(relocatable=False, optimized=False)),
+        (["-Xnvlink", "-w"], Linking(relocatable=False, optimized=False)),
+        ([], Linking(relocatable=False, optimized=False)),
     ],
 )
-def test_flags_that_ask_for_the_linking_of_device_code(
-    flags: list[str], relocatable: bool, optimized: bool
-) -> None:
+def test_flags_that_ask_for_the_linking_of_device_code(flags: list[str], expected: Linking) -> None:
     findings = Findings({}, SPAN)
     kept = read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
     assert findings.diagnostics() == ()
     assert values(kept) == tuple(flags)
-    assert linking_of(flags) == Linking(relocatable, optimized)
+    assert linking_of(flags) == expected
 
 
 def test_flags_that_change_what_linking_makes() -> None:

@@ -1,0 +1,177 @@
+"""Device code of several sources: the same as what nvcc links of them, and what is linked again after which change."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from clone import (
+    BINDING,
+    CU130,
+    PROJECTS,
+    Built,
+    Driver,
+    action_counts,
+    copy_project,
+    cuda_actions,
+    digests,
+    make_cache,
+    planned,
+)
+from halves import sdks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+_ALL = cuda_actions(2)
+_LINK = 3
+"""The actions that link: one for each of two architectures, and what registers the result."""
+_MONOLITHIC = "--//rules/settings:cuda_compile=monolithic"
+_NOBITS = 8
+_OTHERS = ("torch25-cxx11-cu118", "torch25-cxx11-cu124", "torch213-cxx11-cu132", "torch215-cxx11-cu135")
+
+
+@pytest.fixture(scope="module")
+def linked(clone: Driver) -> Built:
+    project = copy_project(PROJECTS / "linked", clone.root / "examples" / "linked")
+    clone.run("gen", project)
+    return Built(driver=clone, project=project, result=clone.build(project, CU130))
+
+
+def _sections(elf: bytes) -> list[tuple[str, bytes]]:
+    """The sections of a file, but for the notes of its makers' options; layout: System V ABI, chapter 4."""
+    (start,) = struct.unpack_from("<Q", elf, 40)
+    count, names = struct.unpack_from("<HH", elf, 60)
+    headers = [struct.unpack_from("<IIQQQQ", elf, start + 64 * i) for i in range(count)]
+    found = []
+    for name, kind, flags, _, offset, size in headers:
+        at = headers[names][4] + name
+        title = elf[at : elf.index(b"\0", at)].decode()
+        if not title.startswith(".note.nv.tkinfo"):
+            content = b"" if kind == _NOBITS else elf[offset : offset + size]
+            found.append((f"{title} {kind} {flags} {size}", content))
+    return found
+
+
+def _made(clone: Driver, package: str, label: str, *options: str) -> tuple[bytes, list[Path]]:
+    """The library of a variant, and the directories with what it was made of."""
+    clone.bazel("build", *options, label)
+    place = clone.place(label, *options)
+    [library] = place.glob("*.so")
+    return library.read_bytes(), sorted(place.parents[4].glob(f"*/bin/examples/{package}/*.objects"))
+
+
+def _expect_what_nvcc_links(clone: Driver, variant: str, package: str, directory: Path, *options: str) -> None:
+    """nvcc itself links the objects that it made as a whole; each phase an action, the result is the same."""
+    label = f"//examples/{package}:{variant}"
+    split, directories = _made(clone, package, label)
+    cubins = {path.parent.name: path for made in directories for path in made.rglob("linked.cubin")}
+    assert sorted(cubins) == ["80", "90"]
+    ours = {number: _sections(path.read_bytes()) for number, path in cubins.items()}
+    whole, directories = _made(clone, package, label, _MONOLITHIC)
+    assert dict(_sections(split)) == dict(_sections(whole))
+    found = {path.name: path for made in directories for path in made.glob("csrc/*.cu.o")}
+    objects = [path for path in found.values() if not path.with_suffix(".phases").exists() and "alone" not in path.name]
+    assert len(objects) == (2 if _version(variant) < "13" else 3)
+    cuda, host = sdks(clone, _version(variant))
+    archs = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in ours]
+    command: list[str | Path] = [
+        cuda / "bin" / "nvcc",
+        "-ccbin",
+        host / "clang++",
+        "-Xcompiler=-fPIC",
+        "--keep",
+        *archs,
+    ]
+    command += [*options, f"-L{cuda}/lib", "-dlink", *objects, "-o", "theirs.o"]
+    subprocess.run(command, cwd=directory, env={"PATH": "/nonexistent", "LANG": "C"}, check=True)
+    for number, sections in ours.items():
+        [theirs] = directory.glob(f"theirs.compute_{number}*.cubin")
+        assert sections == _sections(theirs.read_bytes())
+    registered = re.findall(r"^DEFINE_REGISTER_FUNC\((\w+)\)", (directory / "theirs.reg.c").read_text(), re.MULTILINE)
+    assert sorted(registered) == sorted(name.decode() for name in re.findall(rb"\0?def (_\w+)\0", split))
+
+
+def _version(variant: str) -> str:
+    """The CUDA release of `torch213-cxx11-cu130`."""
+    number = variant.partition("-cu")[2].split("-")[0]
+    return f"{number[:2]}.{number[2:]}"
+
+
+def test_device_code_is_what_nvcc_links(linked: Built, tmp_path: Path) -> None:
+    _expect_what_nvcc_links(linked.driver, CU130, "linked", tmp_path, "-maxrregcount=32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", _OTHERS)
+def test_device_code_is_what_every_nvcc_links(linked: Built, variant: str, tmp_path: Path) -> None:
+    name = f"{variant}-x86_64-linux"
+    _expect_what_nvcc_links(linked.driver, name, "linked", tmp_path, "-maxrregcount=32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", [CU130, f"{_OTHERS[1]}-x86_64-linux"])
+def test_optimized_device_code_is_what_nvcc_links(linked: Built, variant: str, tmp_path: Path) -> None:
+    package = f"optimized{_version(variant).replace('.', '_')}"
+    project = copy_project(linked.project, linked.project.with_name(package))
+    manifest = project / "build.toml"
+    text = re.sub(r'"-(rdc=true|dc)", "-maxrregcount=32"', '"-dlto", "-lineinfo"', manifest.read_text())
+    manifest.write_text(text)
+    linked.driver.run("gen", project)
+    _expect_what_nvcc_links(linked.driver, variant, package, tmp_path, "-dlto")
+
+
+def test_linking_is_counted_and_done_once(linked: Built) -> None:
+    every = 4 * _ALL + _LINK + BINDING
+    assert action_counts(linked.result) == (every, 0, 0)
+    assert planned(linked.result) == (every, 0, 0)
+    again = linked.driver.build(linked.project, CU130)
+    assert action_counts(again) == planned(again) == (0, 0, every)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "ran"),
+    [
+        # Both architectures are preprocessed, compiled, assembled, bundled and linked. The host's code has none of the
+        # body of a device function. The text of the binding gets the new id.
+        ("curve.cu", ("return x * table[i % 8];", "return x * table[i % 8] + 1.0f;"), 9 + _LINK + 1),
+        ("alone.cu", ("values[i] *= 2.0f;", "values[i] *= 4.0f;"), 9 + 1),
+    ],
+)
+def test_a_change_links_what_it_is_part_of(
+    linked: Built, base: Path, name: str, edit: tuple[str, str], ran: int
+) -> None:
+    project = copy_project(linked.project, base / "linked" / name)
+    linked.driver.build(project, CU130)
+    source = project / "csrc" / name
+    text = source.read_text()
+    assert edit[0] in text
+    source.write_text(text.replace(*edit))
+    result = linked.driver.build(project, CU130)
+    every = 4 * _ALL + _LINK + BINDING
+    assert action_counts(result) == (ran, 0, every - ran)
+    assert planned(result)[0] >= ran
+
+
+@pytest.mark.slow
+def test_linked_device_code_is_the_same_in_another_directory(linked: Built, base: Path, tmp_path: Path) -> None:
+    here = base / "linked-output" / "a" / "deeper"
+    links = {name: linked.driver.cache / name for name in ("bazel", "store", "venvs")}
+    cache = make_cache(here / "cache", links)
+    there = Driver(command=linked.driver.command, root=linked.driver.root, cache=cache, output=here / "output")
+    for flag in ("-rdc=true", "-dlto"):
+        project = copy_project(linked.project, base / "linked-here" / flag)
+        manifest = project / "build.toml"
+        manifest.write_text(re.sub(r'"-(rdc=true|dc)", "-maxrregcount=32"', f'"{flag}", "-g"', manifest.read_text()))
+        linked.driver.run("gen", project)
+        linked.driver.build(project, CU130)
+        other = copy_project(project, base / "other" / "place" / tmp_path.name / flag)
+        shutil.rmtree(other / "build", ignore_errors=True)
+        assert action_counts(there.build(other, CU130))[0] > 0
+        assert digests(other / "build") == digests(project / "build")
