@@ -75,6 +75,23 @@ def device_links(plan: Plan) -> Mapping[str, DeviceLink]:
     }
 
 
+def mixed(plan: Plan) -> Mapping[str, str]:
+    """Groups whose device code is linked with that of another group, which is optimised then, and theirs is not.
+
+    Args:
+        plan: of a project.
+
+    Returns:
+        By the name of the group, the title of the other one.
+    """
+    found = {}
+    for link in device_links(plan).values():
+        optimized = [group for group in link.groups if linking_of(group.cuda_flags).optimized]
+        others = [group.name for group in link.groups if group not in optimized]
+        found |= {name: group.title for group in optimized[:1] for name in others}
+    return found
+
+
 def _is_relocatable(group: Group) -> bool:
     """Whether a group has device code that is linked with that of others."""
     has_code = any(source.endswith(BUILT[_CUDA].sources) for source in group.sources)

@@ -22,6 +22,7 @@ from clone import (
     make_cache,
     planned,
 )
+from dry_runs import expect_known_commands
 from halves import sdks
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def _expect_what_nvcc_links(clone: Driver, variant: str, package: str, directory
     found = {path.name: path for made in directories for path in made.glob("csrc/*.cu.o")}
     objects = [path for path in found.values() if not path.with_suffix(".phases").exists() and "alone" not in path.name]
     assert len(objects) == (2 if _version(variant) < "13" else 3)
+    for name in ("_relocatable", "_device_link"):
+        expect_known_commands(clone, _version(variant), directory, name)
     cuda, host = sdks(clone, _version(variant))
     archs = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in ours]
     command: list[str | Path] = [

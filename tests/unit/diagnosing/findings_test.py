@@ -236,8 +236,7 @@ def test_undefined_symbol_of_device_code(project: BuiltProject) -> None:
     made = "amd.objects/csrc/two.cu.phases/gfx942/device.co"
     [one] = found(project, action("HipLink", made, "lld_undefined"))
     assert one.lines[:3] == (
-        "oops/csrc/two.cu: error: `elsewhere(int)` is device code that this source calls and does not define"
-        f"{OF_HIP}",
+        f"oops/csrc/two.cu: error: `elsewhere(int)` is device code that this source calls and does not define{OF_HIP}",
         "    ld.lld: error: undefined symbol: elsewhere(int)",
         "    >>> referenced by oops/csrc/two.cu, of [kernel.amd]:(two(int*))",
     )
