@@ -45,7 +45,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         } else if (common.is(flag, "--runtime")) {
             runtime = value;
         } else if (common.is(flag, "--in")) {
-            try inputs.append(try dryrun.absolute(allocator, value));
+            try inputs.append(value);
         } else return common.fail("device-link: no such flag: {s}", .{flag});
     }
     const plan = try dryrun.ask(allocator, arguments.items[arguments.at..], true);
@@ -71,7 +71,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         } else if (common.is(word, "-o")) {
             try editor.replace(linked_name);
         } else if (common.is(word, placeholder)) {
-            try editor.words.appendSlice(inputs.items);
+            for (inputs.items, 0..) |input, number|
+                try editor.words.append(try dryrun.absolute(allocator, try linkable(allocator, input, scratch, number)));
         } else try editor.keep(word);
     }
     try dryrun.execute(scratch, allocator, editor.words.items, &plan.environment);
@@ -79,6 +80,16 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const registered = try common.read(allocator, try std.fs.path.join(allocator, &.{ scratch, registered_name }));
     const archive = if (runtime) |path| try common.read(allocator, path) else "";
     try common.write(libraries, try takenOf(allocator, registered, archive));
+}
+
+/// What nvlink takes for the device code of a source. It looks into no object without a module id, which the code of all
+/// architectures by itself has none of; so that becomes what fatbinary has made.
+fn linkable(allocator: std.mem.Allocator, path: []const u8, scratch: []const u8, number: usize) ![]const u8 {
+    if (!std.mem.endsWith(u8, path, ".o")) return path;
+    const code = object.data(try common.read(allocator, path)) orelse return path;
+    const bundle = try std.fmt.allocPrint(allocator, "{s}/{d}.fatbin", .{ scratch, number });
+    try common.write(bundle, code);
+    return bundle;
 }
 
 /// The module ids that are registered and stand in an archive, one in a line.
