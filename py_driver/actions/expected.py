@@ -11,7 +11,6 @@ from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.matrix.facts import facts
-from py_driver.plan.device_links import device_links
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 from py_driver.plan.section_search import OPENMP
@@ -92,7 +91,7 @@ def expected_actions(
         settings: see there.
     """
     groups = {group.name: group for group in plan.groups}
-    links = device_links(plan)
+    links = plan.device_links
     contents = _Contents(plan, files)
     found = []
     for variant in chosen:
@@ -109,7 +108,7 @@ def compiled_sources(plan: Plan) -> set[tuple[str, str]]:
     Args:
         plan: of the project.
     """
-    return plan.sources | {(link.name, LINKED_CODE) for link in device_links(plan).values()}
+    return plan.sources | {(link.name, LINKED_CODE) for link in plan.device_links.values()}
 
 
 class _Content(NamedTuple):

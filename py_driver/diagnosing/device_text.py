@@ -19,7 +19,9 @@ _COPIED: Final = re.compile(
 )
 _LLD: Final = re.compile(r"undefined (?:\w+ )?symbol: (?P<name>.+)$")
 _NVLINK: Final = re.compile(r"Undefined reference to '(?P<name>\w+)' in '")
-_LAUNCHES: Final = re.compile(r"_*(?:cudaCDP2?|cudaGetParameterBuffer|cudaLaunchDevice|cudaDevice(?:Synchronize|Get))\w*")
+_LAUNCHES: Final = re.compile(
+    r"_*(?:cudaCDP2?|cudaGetParameterBuffer|cudaLaunchDevice|cudaDevice(?:Synchronize|Get))\w*"
+)
 _TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
 _EXTERN: Final = re.compile(r"\bextern\b.*__(?:device|constant|managed)__")
 _FEW: Final = 3
@@ -30,7 +32,9 @@ _HELP: Final = (
 )
 _HELP_CUDA: Final = f"{_HELP}; or compile both with `-rdc=true`, and their device code is linked"
 _HELP_LINK: Final = "    help: compile the source that defines it with `-rdc=true`, too"
-_HELP_LAUNCH: Final = "    help: build for CUDA 13.0 or newer: of older ones no package has libcudadevrt"
+_HELP_LAUNCH: Final = (
+    "    help: build for CUDA 13.0 or newer, on a machine with the CPU of the variant: others have no libcudadevrt"
+)
 
 
 class Place(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.matrix.configurations import ALL, USUAL_CPU
-from py_driver.plan.device_links import device_links
 from py_driver.plan.identity import canonical, label_order
 from py_driver.plan.staging import staged
 
@@ -49,7 +48,7 @@ def render(plan: Plan, prefix: str) -> str:
     """
     calls = [_call("kernel_id", _identity(identity, plan)) for identity in plan.identities]
     calls += [_call("kernel_objects", _group(group)) for group in plan.groups]
-    links = device_links(plan)
+    links = plan.device_links
     linking = {link.name: link for link in links.values()}
     calls += [_call("kernel_device_link", _link(link)) for link in linking.values()]
     calls += [_call("kernel_variant", _variant(variant, plan, links)) for variant in plan.variants]

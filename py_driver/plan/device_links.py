@@ -1,4 +1,4 @@
-"""plan -> what of it has its device code linked: a target for each set of groups that a variant links. Pure."""
+"""groups -> those of them whose device code is linked: a target for each set of them that a variant links. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from py_driver.plan.identity import canonical
 from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from py_driver.plan.groups import Group
-    from py_driver.plan.plan import Plan
 
 _CUDA = "cuda"
 _DIGITS = 8
@@ -59,33 +58,33 @@ class DeviceLink(NamedTuple):
         return tuple(dict.fromkeys(arch.removesuffix("+PTX") for arch in kept))
 
 
-def device_links(plan: Plan) -> Mapping[str, DeviceLink]:
+def device_links(groups: Iterable[Group], variants: Mapping[str, Sequence[str]]) -> Mapping[str, DeviceLink]:
     """What links the device code of each variant that has any to link, by the name of the variant.
 
     Args:
-        plan: of a project.
+        groups: of a plan.
+        variants: by the name of each, the names of its groups.
     """
-    relocatable = {group.name: group for group in plan.groups if _is_relocatable(group)}
-    names = {variant.name: tuple(name for name in variant.groups if name in relocatable) for variant in plan.variants}
-    linked = {variant: groups for variant, groups in names.items() if groups}
+    relocatable = {group.name: group for group in groups if _is_relocatable(group)}
+    listed = {variant: tuple(name for name in names if name in relocatable) for variant, names in variants.items()}
+    linked = {variant: names for variant, names in listed.items() if names}
     several = len({*linked.values()}) > 1
     return {
-        variant: _link(tuple(relocatable[name] for name in groups), several=several)
-        for variant, groups in linked.items()
+        variant: _link(tuple(relocatable[name] for name in names), several=several) for variant, names in linked.items()
     }
 
 
-def mixed(plan: Plan) -> Mapping[str, str]:
+def mixed(links: Iterable[DeviceLink]) -> Mapping[str, str]:
     """Groups whose device code is linked with that of another group, which is optimised then, and theirs is not.
 
     Args:
-        plan: of a project.
+        links: of a plan.
 
     Returns:
         By the name of the group, the title of the other one.
     """
     found = {}
-    for link in device_links(plan).values():
+    for link in links:
         optimized = [group for group in link.groups if linking_of(group.cuda_flags).optimized]
         others = [group.name for group in link.groups if group not in optimized]
         found |= {name: group.title for group in optimized[:1] for name in others}

@@ -13,7 +13,7 @@ from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
 from py_driver.plan.compile_groups import compiles, source_groups
 from py_driver.plan.cpus import sections_for
-from py_driver.plan.device_links import mixed
+from py_driver.plan.device_links import DeviceLink, device_links, mixed
 from py_driver.plan.groups import Group, chosen_archs, make_group, sections_of
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
@@ -131,6 +131,11 @@ class Plan(NamedTuple):
         return {(group.name, source) for group in self.groups for source in group.sources}
 
     @property
+    def device_links(self) -> Mapping[str, DeviceLink]:
+        """What links the device code of each variant that has any to link, by the name of the variant."""
+        return device_links(self.groups, {variant.name: variant.groups for variant in self.variants})
+
+    @property
     def files(self) -> frozenset[str]:
         """All files that variants are made from, relative to the project; build.toml is none of them."""
         return frozenset(name for identity in self.identities for name in identity.files)
@@ -210,7 +215,7 @@ def _mixed(manifest: Manifest, plan: Plan) -> list[Diagnostic]:
             span=next((kernel.span for kernel in manifest.kernels if kernel.target == group.name), None),
             help="give `-dlto` to both, or to none",
         )
-        for name, other in mixed(plan).items()
+        for name, other in mixed(plan.device_links.values()).items()
         for group in plan.groups
         if group.name == name
     ]

@@ -56,6 +56,7 @@ _NVVM_OF_NVLINK = "nvvm/lib64/libnvvm.so"
 
 def _sdk(rctx, lock, cpu, host, pack):
     """Makes the stubs for a CPU; the target that has them. nvcc is told the CPU by the host compiler that it calls."""
+
     # It has host code too, for the machine's own CPU.
     has_runtime = cpu == rctx.attr.machine and rctx.path(_DEVICE_RUNTIME).exists
     [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)

@@ -13,7 +13,6 @@ from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
-from py_driver.plan.device_links import device_links
 from py_driver.recording.record import Module, Record, read_record
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def test_device_code_is_linked_as_setup_py_asks(tmp_path: Path) -> None:
     made = plan(tmp_path, recorded(CU130, asked))
     assert not made.notes
     [variant] = made.variants
-    link = device_links(made)[variant.name]
+    link = made.device_links[variant.name]
     assert [".cuda." in group.name for group in link.groups] == [True]
     assert (link.flags, link.optimized) == (("-Xnvlink=-w",), False)
 
@@ -226,17 +225,17 @@ def test_device_code_is_optimised_when_it_is_linked(
     made = plan(tmp_path, recorded(CU130, module(nvcc_flags=flags, dlink=True, dlink_flags=_DLINK)))
     [variant] = made.variants
     assert variant.archs == archs
-    assert device_links(made)[variant.name].optimized
+    assert made.device_links[variant.name].optimized
 
 
 def test_device_code_that_nothing_needs_to_link_is_not_linked(tmp_path: Path) -> None:
     made = plan(tmp_path, recorded(CU130, module(dlink=True, dlink_flags=_DLINK)))
-    assert not device_links(made)
+    assert not made.device_links
 
 
 def test_relocatable_device_code_without_dlink_is_linked_with_a_note(tmp_path: Path) -> None:
     made = plan(tmp_path, recorded(CU130, module(nvcc_flags=("-dc",))))
-    assert len(device_links(made)) == 1
+    assert len(made.device_links) == 1
     [note] = made.notes
     assert note.message.endswith("compiles relocatable device code without `dlink=True`; it is linked nonetheless")
 
@@ -247,7 +246,7 @@ def test_device_code_is_linked_for_the_architectures_of_the_sources(tmp_path: Pa
         asked = module(nvcc_flags=flags, dlink=True, dlink_flags=(*_DLINK, f"-arch={arch}"))
         made = plan(tmp_path / arch, recorded(CU130, asked))
         [variant] = made.variants
-        assert device_links(made)[variant.name].archs("cu130") == ("9.0",)
+        assert made.device_links[variant.name].archs("cu130") == ("9.0",)
         assert ["nvcc_dlink" in note.message for note in made.notes] == notes
 
 

@@ -8,7 +8,6 @@ from sections import CPU, CUDA, GENERAL, TORCH, failure, make
 
 from py_driver.errors import Code
 from py_driver.plan.buildfile import render
-from py_driver.plan.device_links import device_links
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +42,7 @@ def test_all_relocatable_device_code_of_a_variant_is_linked_together(tmp_path: P
         section("q", "-g", "-dc"),
         section("r", "-g", "-rdc=false"),
     )
-    links = device_links(plan)
+    links = plan.device_links
     assert {link.name for link in links.values()} == {"device_link"}
     assert [group.name for group in links[CU130].groups] == ["p", "q"]
     assert (links[CU130].flags, links[CU130].depends, links[CU130].optimized) == (("-g",), (), False)
@@ -58,7 +57,7 @@ def test_all_relocatable_device_code_of_a_variant_is_linked_together(tmp_path: P
 
 def test_variants_with_other_sections_link_for_themselves(tmp_path: Path) -> None:
     plan = planned(tmp_path, section("p", "-dc"), section("q", "-dc", more='cuda-minver = "13.0"'))
-    links = device_links(plan)
+    links = plan.device_links
     assert [[group.name for group in links[name].groups] for name in (CU124, CU130)] == [["p"], ["p", "q"]]
     assert links[CU124].name != links[CU130].name
     assert render(plan, "").count("kernel_device_link(") == 2
@@ -66,13 +65,13 @@ def test_variants_with_other_sections_link_for_themselves(tmp_path: Path) -> Non
 
 def test_without_relocatable_device_code_nothing_is_linked(tmp_path: Path) -> None:
     plan = planned(tmp_path, CUDA)
-    assert device_links(plan) == {}
+    assert plan.device_links == {}
     assert "device_link" not in render(plan, "")
 
 
 def test_torch_is_no_matter_of_what_does_not_include_it(tmp_path: Path) -> None:
     plan = planned(tmp_path, CUDA.replace('"-DX=', '"-rdc=true", "-DX='), section("p", "-rdc=true"))
-    assert device_links(plan)[CU130].depends == ("torch",)
+    assert plan.device_links[CU130].depends == ("torch",)
 
 
 def test_optimized_device_code_is_linked_with_no_other(tmp_path: Path) -> None:
@@ -84,10 +83,10 @@ def test_optimized_device_code_is_linked_with_no_other(tmp_path: Path) -> None:
     assert found.message == "the device code of [kernel.q] is linked with that of [kernel.p], which has `-dlto`"
     assert found.span
     plan = planned(tmp_path, section("p", "-dlto"), section("q", "-lto"))
-    assert device_links(plan)[CU130].optimized
+    assert plan.device_links[CU130].optimized
 
 
 def test_a_section_may_be_called_as_the_link_is(tmp_path: Path) -> None:
     (tmp_path / "device_link.cu").touch()
     plan = planned(tmp_path, section("device_link", "-rdc=true"))
-    assert device_links(plan)[CU130].name not in {group.name for group in plan.groups}
+    assert plan.device_links[CU130].name not in {group.name for group in plan.groups}
