@@ -11,6 +11,9 @@ OPENMP_ON = "-fopenmp"
 OPENMP_OFF = "-fno-openmp"
 OPENMP_LIBRARY = "-lgomp"
 
+# The options of nvcc that pass a list on to the host compiler.
+PASS_ON = ["-Xcompiler", "--compiler-options"]
+
 # Options of nvcc with which the device code of a source is linked with that of others before it runs. Those of the first
 # list take `true` or `false` as a value, of which the last counts; those of the third have the linker optimise it.
 RELOCATABLE = ["-rdc", "--relocatable-device-code"]

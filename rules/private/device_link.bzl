@@ -120,6 +120,7 @@ def _kernel_device_link_impl(ctx):
             linked = [target.label.name for target in ctx.attr.objects],
             objects = [whole, object],
             openmp = None,
+            openmp_by_clang = False,
             relocatable = [],
             steps = linked.values() + [object],
             texts = [],
