@@ -18,7 +18,7 @@ _COPIED: Final = re.compile(
     r"extern declaration of the entity \"?(?P<name>[\w:]+)\"? is treated as a static definition", re.IGNORECASE
 )
 _LLD: Final = re.compile(r"undefined (?:\w+ )?symbol: (?P<name>.+)$")
-_NVLINK: Final = re.compile(r"Undefined reference to '(?P<name>\w+)' in '")
+_NVLINK: Final = re.compile(r"Undefined reference to '(?P<name>\w+)' in '(?P<object>[^']+)'")
 _LAUNCHES: Final = re.compile(
     r"_*(?:cudaCDP2?|cudaGetParameterBuffer|cudaLaunchDevice|cudaDevice(?:Synchronize|Get))\w*"
 )
@@ -86,7 +86,10 @@ def explained(
     name, text = described
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
-    file = next((listed for listed in project.plan.files if str(project.shown / listed) == place.file), "")
+    # What links names the code of the source that has the reference.
+    user = paths.made(used["object"]) if (used := _NVLINK.search(message)) else None
+    of_place = str(project.shown / user.source) if user else place.file
+    file = next((listed for listed in project.plan.files if str(project.shown / listed) == of_place), "")
     with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
     if elsewhere == "twice" and not any(
         _EXTERN.search(paths.text_of(project, listed, number) or "")
@@ -102,8 +105,8 @@ def explained(
         advice = _HELP_LAUNCH if _LAUNCHES.fullmatch(name) else _HELP_LINK
     else:
         text, advice = f"{text}: that takes relocatable device code (`-rdc=true`)", _HELP_CUDA
-    where = f"{place.file}:{line}: " if line and place.file else f"{place.file}: " if place.file else ""
-    shown = [f"    {shown_line.removeprefix(f'{place.file}: ')}" for shown_line in lines]
+    where = f"{of_place}:{line}: " if line and of_place else f"{of_place}: " if of_place else ""
+    shown = [f"    {shown_line.removeprefix(f'{of_place}: ')}" for shown_line in lines]
     also = [f"    {', '.join(others[:_FEW])} {'has' if len(others) == 1 else 'have'} it too"] if others else []
     return Explained(message=text, line=line, lines=(f"{where}{severity}: {text}", *shown, *also, advice))
 

@@ -269,6 +269,29 @@ def test_device_code_of_another_source(project: BuiltProject, mnemonic: str, tex
     assert (one.line, "oops/csrc/two.cuh has it too" in "".join(one.lines)) == ((2, False) if ok else (5, True))
 
 
+def test_device_code_that_no_linked_source_defines(project: BuiltProject) -> None:
+    used = "/sandbox/7/execroot/_main/bazel-out/k8/bin/projects/oops/two.objects/csrc/two.cu.phases/80/device.cubin"
+    made = "device_link.objects/device_code.phases/80/linked.cubin"
+    for name, text, advice in [
+        (
+            "_Z7missingi",
+            "`missing` is device code that no source with `-rdc=true` defines",
+            "compile the source that defines it with `-rdc=true`, too",
+        ),
+        (
+            "__cudaCDP2GetParameterBufferV2",
+            "device code launches kernels, and this toolkit has no libcudadevrt",
+            "build for CUDA 13.0 or newer, on a machine with the CPU of the variant: others have no libcudadevrt",
+        ),
+    ]:
+        [one] = found(
+            project, action("CudaDeviceLink", made, f"nvlink error   : Undefined reference to '{name}' in '{used}'\n")
+        )
+        line = ":5" if "missing" in name else ""
+        assert one.lines[0] == f"oops/csrc/two.cu{line}: error: {text}"
+        assert one.lines[-1] == f"    help: {advice}"
+
+
 def test_device_variable_that_is_extern_and_defined(project: BuiltProject) -> None:
     text = "projects/oops/csrc/two.cu:2: error: redefinition of 'never'\n    2 | static int never;\n"
     [one] = found(project, action("CudaHostCompile", "two.objects/csrc/two.cu.o", text))
