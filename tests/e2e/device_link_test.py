@@ -30,7 +30,8 @@ pytestmark = pytest.mark.e2e
 
 _LINK = 3
 """The actions that link: one for each of two architectures, and what registers the result."""
-_EVERY = 3 * cuda_actions(2) + cuda_actions(1) + _LINK + BINDING
+_SOURCE = cuda_actions(2)
+_EVERY = 3 * _SOURCE + cuda_actions(1) + _LINK + BINDING
 _MONOLITHIC = "--//rules/settings:cuda_compile=monolithic"
 _ALLOCATED = 2
 _NOBITS = 8
@@ -156,10 +157,10 @@ def test_linking_is_counted_and_done_once(linked: Built) -> None:
 @pytest.mark.parametrize(
     ("name", "edit", "ran"),
     [
-        # Both architectures are preprocessed, compiled, assembled, bundled and linked. The host's code has none of the
-        # body of a device function. The text of the binding gets the new id.
-        ("curve.cu", ("return x * table[i % 8];", "return x * table[i % 8] + 1.0f;"), 9 + _LINK + 1),
-        ("alone.cu", ("values[i] *= 2.0f;", "values[i] *= 4.0f;"), 9 + 1),
+        # Every action of the source runs, and all that link: the lines of the host's code are others too. The text
+        # of the binding gets the new id.
+        ("curve.cu", ("return x * table[i % 8];", "return x * table[i % 8] + 1.0f;"), _SOURCE + _LINK + 1),
+        ("alone.cu", ("values[i] *= 2.0f;", "values[i] *= 4.0f;"), _SOURCE + 1),
     ],
 )
 def test_a_change_links_what_it_is_part_of(
