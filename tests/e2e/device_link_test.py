@@ -157,8 +157,7 @@ def test_linking_is_counted_and_done_once(linked: Built) -> None:
 @pytest.mark.parametrize(
     ("name", "edit", "ran"),
     [
-        # Every action of the source runs, and all that link: the lines of the host's code are others too. The text
-        # of the binding gets the new id.
+        # Every action of the source runs, and all that link. The text of the binding gets the new id.
         ("curve.cu", ("return x * table[i % 8];", "return x * table[i % 8] + 1.0f;"), _SOURCE + _LINK + 1),
         ("alone.cu", ("values[i] *= 2.0f;", "values[i] *= 4.0f;"), _SOURCE + 1),
     ],
