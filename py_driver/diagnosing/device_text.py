@@ -22,6 +22,7 @@ _NVLINK: Final = re.compile(r"Undefined reference to '(?P<name>\w+)' in '(?P<obj
 _LAUNCHES: Final = re.compile(
     r"_*(?:cudaCDP2?|cudaGetParameterBuffer|cudaLaunchDevice|cudaDevice(?:Synchronize|Get))\w*"
 )
+_NO_RUNTIME: Final = re.compile(r"^expected libcudadevrt object")
 _TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
 _EXTERN: Final = re.compile(r"\bextern\b.*__(?:device|constant|managed)__")
 _FEW: Final = 3
@@ -113,6 +114,11 @@ def explained(
 
 def _said(message: str, elsewhere: str) -> tuple[str, str] | None:
     """The name that another source defines, and what that means here; None of another message."""
+    if _NO_RUNTIME.search(message):
+        return (
+            "cudaGetParameterBuffer",
+            "link-time optimization needs libcudadevrt, which this toolkit does not have here",
+        )
     if match := _NVLINK.search(message):
         name = plain(match["name"])
         if _LAUNCHES.fullmatch(name):

@@ -136,7 +136,7 @@ def test_device_code_is_what_every_nvcc_links(linked: Built, variant: str, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", [CU130, f"{_OTHERS[1]}-x86_64-linux"])
+@pytest.mark.parametrize("variant", [CU130, f"{_OTHERS[2]}-x86_64-linux"])
 def test_optimized_device_code_is_what_nvcc_links(linked: Built, variant: str, tmp_path: Path) -> None:
     package = f"optimized{_version(variant).replace('.', '_')}"
     project = copy_project(linked.project, linked.project.with_name(package))
