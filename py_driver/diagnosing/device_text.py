@@ -18,11 +18,12 @@ _COPIED: Final = re.compile(
     r"extern declaration of the entity \"?(?P<name>[\w:]+)\"? is treated as a static definition", re.IGNORECASE
 )
 _LLD: Final = re.compile(r"undefined (?:\w+ )?symbol: (?P<name>.+)$")
-_NVLINK: Final = re.compile(r"Undefined reference to '(?P<name>\w+)' in '(?P<object>[^']+)'")
-_LAUNCHES: Final = re.compile(
-    r"_*(?:cudaCDP2?|cudaGetParameterBuffer|cudaLaunchDevice|cudaDevice(?:Synchronize|Get))\w*"
+_NVLINK: Final = re.compile(
+    r"Undefined reference to '(?P<name>\w+)' in '(?P<object>[^']+)'|^expected (?P<runtime>libcudadevrt) object"
 )
-_NO_RUNTIME: Final = re.compile(r"^expected libcudadevrt object")
+_LAUNCHES: Final = re.compile(
+    r"libcudadevrt|_*cuda(?:CDP|GetParameterBuffer|LaunchDevice|Device(?:Synchronize|Get))\w*"
+)
 _TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
 _EXTERN: Final = re.compile(r"\bextern\b.*__(?:device|constant|managed)__")
 _FEW: Final = 3
@@ -88,7 +89,7 @@ def explained(
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
     # What links names the code of the source that has the reference.
-    user = paths.made(used["object"]) if (used := _NVLINK.search(message)) else None
+    user = paths.made(used["object"]) if (used := _NVLINK.search(message)) and used["object"] else None
     of_place = str(project.shown / user.source) if user else place.file
     file = next((listed for listed in project.plan.files if str(project.shown / listed) == of_place), "")
     with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
@@ -114,15 +115,13 @@ def explained(
 
 def _said(message: str, elsewhere: str) -> tuple[str, str] | None:
     """The name that another source defines, and what that means here; None of another message."""
-    if _NO_RUNTIME.search(message):
-        return (
-            "cudaGetParameterBuffer",
-            "link-time optimization needs libcudadevrt, which this toolkit does not have here",
-        )
     if match := _NVLINK.search(message):
-        name = plain(match["name"])
+        name = plain(match["name"] or match["runtime"])
         if _LAUNCHES.fullmatch(name):
-            return name, "device code launches kernels, and this toolkit has no libcudadevrt"
+            return (
+                name,
+                "device code launches kernels, or is optimised as a whole, and this toolkit has no libcudadevrt",
+            )
         return name, f"`{name}` is device code that no source with `-rdc=true` defines"
     if match := (_LLD if elsewhere == "undefined" else _CALLED).search(message):
         name = plain(match["name"])

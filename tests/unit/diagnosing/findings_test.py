@@ -280,7 +280,7 @@ def test_device_code_that_no_linked_source_defines(project: BuiltProject) -> Non
         ),
         (
             "__cudaCDP2GetParameterBufferV2",
-            "device code launches kernels, and this toolkit has no libcudadevrt",
+            "device code launches kernels, or is optimised as a whole, and this toolkit has no libcudadevrt",
             "build for CUDA 13.0 or newer, on a machine with the CPU of the variant: others have no libcudadevrt",
         ),
     ]:
@@ -290,6 +290,13 @@ def test_device_code_that_no_linked_source_defines(project: BuiltProject) -> Non
         line = ":5" if "missing" in name else ""
         assert one.lines[0] == f"oops/csrc/two.cu{line}: error: {text}"
         assert one.lines[-1] == f"    help: {advice}"
+
+
+def test_link_time_optimization_without_the_runtime(project: BuiltProject) -> None:
+    made = "device_link.objects/device_code.phases/80/linked.cubin"
+    [one] = found(project, action("CudaDeviceLink", made, "nvlink fatal   : expected libcudadevrt object\n"))
+    assert one.lines[0].endswith("is optimised as a whole, and this toolkit has no libcudadevrt")
+    assert "CUDA 13.0 or newer" in one.lines[-1]
 
 
 def test_device_variable_that_is_extern_and_defined(project: BuiltProject) -> None:
