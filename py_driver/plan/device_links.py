@@ -83,7 +83,7 @@ def mixed(links: Iterable[DeviceLink]) -> Mapping[str, str]:
     Returns:
         By the name of the group, the title of the other one.
     """
-    found = {}
+    found: dict[str, str] = {}
     for link in links:
         optimized = [group for group in link.groups if linking_of(group.cuda_flags).optimized]
         others = [group.name for group in link.groups if group not in optimized]

@@ -33,7 +33,7 @@ def expect_known_commands(clone: Driver, version: str, directory: Path, name: st
     """
     cuda, host = sdks(clone, version)
     (directory / "source.cu").touch()
-    command = [cuda / "bin" / "nvcc", "--dryrun", "-ccbin", host / "clang++", "--objdir-as-tempdir"]
+    command: list[str | Path] = [cuda / "bin" / "nvcc", "--dryrun", "-ccbin", host / "clang++", "--objdir-as-tempdir"]
     archs = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
     done = subprocess.run(
         [*command, *archs, "-Xcompiler=-fPIC", *_CALLS[name]],
