@@ -191,9 +191,6 @@ class _Planner:
             elif not source.endswith((*known, *device)):
                 message = f"the source `{source}` of {module.name} is in no language that is compiled here"
                 self._findings.add(Code.FILE_KIND, message, span, advice=f"known are {', '.join((*known, *device))}")
-        if module.dlink:
-            message = f"{module.name} links device code (`dlink=True`), which the rules do not"
-            self._findings.add(Code.UNSUPPORTED, message, span)
         for name in module.extra_objects:
             message = f"{module.name} links the object `{name}`, which nothing here has compiled"
             self._findings.add(Code.UNSUPPORTED, message, span, advice="list its source")
@@ -270,6 +267,7 @@ class _Planner:
             depends=unit.depends,
             archs={configuration.backend: archs} if unit.device and archs else {},
             identity="",
+            link_flags=flags.link if unit.device else (),
         )
         digest = sha256(canonical([*group[2:3], *group[5:10]]).encode())[:_DIGITS]
         name = f"{module.name}.{kind}.{digest}"
@@ -315,7 +313,7 @@ def _known_libraries() -> frozenset[str]:
 
 def _is_known_library(name: str) -> bool:
     """Whether a library is one that extensions may need; torch's own for Python needs none of it."""
-    return name in _known_libraries() or name in {"torch_python", "python3", "gomp", "stdc++", "c10d"}
+    return name in _known_libraries() or name in {"torch_python", "python3", "gomp", "stdc++", "c10d", "cudadevrt"}
 
 
 def suffix_of(module: Module) -> str:

@@ -100,6 +100,19 @@ def _check_platform(ctx):
         help = "build without `--platforms`, or build the variant for that CPU"
         fail_with(ctx.label, "cpu", "the variant is for %s, and `--platforms` names another CPU" % CPU, help)
 
+def _check_device_link(ctx):
+    """Fails unless the device code of all that has to be linked is."""
+    linked = [name for target in ctx.attr.objects for name in target[KernelObjectsInfo].linked]
+    for target in ctx.attr.objects:
+        name = target.label.name
+        if target[KernelObjectsInfo].relocatable and len([link for link in linked if link == name]) != 1:
+            problem = "device code of `%s` is not linked, or more than once" % name
+            fail_with(ctx.label, "objects", problem, "name one kernel_device_link that links all targets with `-rdc=true`")
+    for name in linked:
+        if name not in [target.label.name for target in ctx.attr.objects]:
+            problem = "device code of `%s` is linked, and its host code is not" % name
+            fail_with(ctx.label, "objects", problem, "name that target too")
+
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     _check_module(ctx)
@@ -113,11 +126,13 @@ def _kernel_variant_impl(ctx):
             fail_with(ctx.label, "objects", "two targets are named `%s`" % group, "rename one: symbols have the name in them")
         groups[group] = target
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
+    _check_device_link(ctx)
+    archives = depset([archive for one in compiled for archive in one.archives]).to_list()
     objects = [object for one in compiled for object in one.objects]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
     optional = identity.objects + (ctx.files._openmp if any([one.openmp_by_clang for one in compiled]) else [])
-    extension = link_extension(ctx, objects, optional, openmp, texts, identity.text) if objects else None
+    extension = link_extension(ctx, objects, optional, archives, openmp, texts, identity.text) if objects else None
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
 
@@ -204,7 +219,7 @@ kernel_variant = rule(
         ),
         "objects": attr.label_list(
             providers = [KernelObjectsInfo],
-            doc = "The kernel_objects to link; none makes a variant without an extension.",
+            doc = "The kernel_objects to link, and a kernel_device_link for those with `-rdc=true`; none makes a variant without an extension.",
         ),
         "python": attr.label_list(
             allow_files = True,

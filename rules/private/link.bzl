@@ -45,7 +45,7 @@ def _torch_libraries(ctx, gpu):
         )
     return torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
 
-def link_extension(ctx, objects, optional, openmp, texts, name):
+def link_extension(ctx, objects, optional, archives, openmp, texts, name):
     """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi or a binding looks up.
 
     The types of the project become the library's own: see rules/private/tools/link/object.zig.
@@ -58,6 +58,7 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
         ctx: context of kernel_variant.
         objects: list of File.
         optional: list of File, objects of which those are linked that others need.
+        archives: list of File, static libraries of which those objects are linked that others need.
         openmp: list of GccSdkInfo, those with which objects were compiled.
         texts: list of File, the sources and headers of the objects.
         name: File, the id of the kernel.
@@ -95,6 +96,7 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
     arguments.add_all(cc.link_inputs[:1])
     arguments.add_all(objects)
     arguments.add_all(["--start-lib"] + optional + ["--end-lib"])
+    arguments.add_all(archives)
     arguments.add_all(libraries)
     arguments.add("--as-needed")
     arguments.add_all(cc.link_inputs[1:])
@@ -104,7 +106,7 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
     ctx.actions.run(
         executable = ctx.executable._link,
         arguments = [arguments],
-        inputs = objects + optional + libraries + called + cc.link_inputs + texts + [exports, ctx.file._shared_types, name],
+        inputs = objects + optional + archives + libraries + called + cc.link_inputs + texts + [exports, ctx.file._shared_types, name],
         tools = [cc.compiler],
         outputs = [library],
         mnemonic = "KernelLink",

@@ -53,6 +53,7 @@ cell_transition = transition(
 
 def _objects_impl(settings, attr):
     torch = "torch" in attr.depends
+    names = [attr.name] + [label.name for label in getattr(attr, "objects", [])]
 
     # A variant has `cu130` where a section says `cuda`.
     return {
@@ -60,14 +61,14 @@ def _objects_impl(settings, attr):
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != CXX_ABIS[0] else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend in GPUS or settings[BACKEND] == NONE else attr.backend,
-        _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or more_flags(settings[_MORE_FLAGS], attr.name) else NONE,
+        _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or any([more_flags(settings[_MORE_FLAGS], name) for name in names]) else NONE,
     }
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that variants which
 # differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
 # matter of torch: objects that are linked together hand std::string to each other, by whatever path. So the ABI is kept;
 # only the default, which needs no flag, is reset to NONE. Further options are for one section, and for what sees the
-# id, which they change.
+# id, which they change. What links the device code of targets depends on all that these depend on.
 objects_transition = transition(
     implementation = _objects_impl,
     inputs = _SETTINGS,

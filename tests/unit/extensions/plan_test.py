@@ -177,11 +177,13 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
         ({"cxx_flags": ("-march=native",)}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-Xcompiler", "-march=native")}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-arch=native",)}, Code.BAD_FLAG),
-        ({"nvcc_flags": ("-rdc=true",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-ewp",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-dlink",)}, Code.BAD_FLAG),
         ({"sources": ("csrc/none.cpp",)}, Code.FILE_MISSING),
         ({"sources": ("../out.cpp",)}, Code.PATH_ESCAPES),
         ({"sources": ("csrc/ops.h",)}, Code.FILE_KIND),
-        ({"dlink": True}, Code.UNSUPPORTED),
+        ({"dlink": True, "dlink_flags": ("-dlink", "-lnvshmem_device", "-dlto")}, Code.UNSUPPORTED),
+        ({"dlink": True, "dlink_flags": ("-dlink", "-ccbin=g++")}, Code.BAD_FLAG),
         ({"extra_link_args": ("-Wl,--wrap=malloc",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-static",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-Wl,-s,--wrap=malloc",)}, Code.BAD_FLAG),
@@ -194,13 +196,67 @@ def test_what_cannot_be_built_is_refused(fields: dict[str, object], code: Code, 
     assert failures(tmp_path, recorded(CU130, module(**fields))) == [code]
 
 
+_DLINK = ("-Xnvlink", "-w", "-dlink", "-L/cuda/lib64", "-L", "lib", "-lcudadevrt", "-dlto")
+"""What torch makes of `extra_compile_args` for linking device code."""
+
+
+def test_device_code_is_linked_as_setup_py_asks(tmp_path: Path) -> None:
+    asked = module(nvcc_flags=("-O2", "-rdc=true"), dlink=True, dlink_flags=_DLINK)
+    made = plan(tmp_path, recorded(CU130, asked))
+    assert not made.notes
+    [variant] = made.variants
+    link = made.device_links[variant.name]
+    assert [".cuda." in group.name for group in link.groups] == [True]
+    assert (link.flags, link.optimized) == (("-Xnvlink=-w",), False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "archs"),
+    [
+        (("-gencode=arch=compute_90,code=lto_90",), ("9.0",)),
+        (("-gencode", "arch=compute_90,code=[sm_90,lto_90]"), ("9.0",)),
+        (("-arch=lto_90",), ("9.0",)),
+        (("-arch=sm_90", "-dlto"), ("9.0+PTX",)),
+    ],
+)
+def test_device_code_is_optimised_when_it_is_linked(
+    flags: tuple[str, ...], archs: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = plan(tmp_path, recorded(CU130, module(nvcc_flags=flags, dlink=True, dlink_flags=_DLINK)))
+    [variant] = made.variants
+    assert variant.archs == archs
+    assert made.device_links[variant.name].optimized
+
+
+def test_device_code_that_nothing_needs_to_link_is_not_linked(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(dlink=True, dlink_flags=_DLINK)))
+    assert not made.device_links
+
+
+def test_relocatable_device_code_without_dlink_is_linked_with_a_note(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(nvcc_flags=("-dc",))))
+    assert len(made.device_links) == 1
+    [note] = made.notes
+    assert note.message.endswith("compiles relocatable device code without `dlink=True`; it is linked nonetheless")
+
+
+def test_device_code_is_linked_for_the_architectures_of_the_sources(tmp_path: Path) -> None:
+    flags = ("-rdc=true", "-gencode=arch=compute_90,code=sm_90")
+    for arch, notes in (("sm_80", [True]), ("sm_90", [])):
+        asked = module(nvcc_flags=flags, dlink=True, dlink_flags=(*_DLINK, f"-arch={arch}"))
+        made = plan(tmp_path / arch, recorded(CU130, asked))
+        [variant] = made.variants
+        assert made.device_links[variant.name].archs("cu130") == ("9.0",)
+        assert ["nvcc_dlink" in note.message for note in made.notes] == notes
+
+
 def test_a_cuda_source_is_no_source_for_the_cpu(tmp_path: Path) -> None:
     assert failures(tmp_path, recorded(CPU)) == [Code.UNSUPPORTED]
 
 
 def test_threads_of_nvcc_are_no_flag_and_bad_flags_name_the_argument(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as failure:
-        plan(tmp_path, recorded(CU130, module(nvcc_flags=("--threads", "4", "-rdc=true"))))
+        plan(tmp_path, recorded(CU130, module(nvcc_flags=("--threads", "4", "-ewp"))))
     [diagnostic] = failure.value.diagnostics
     assert "extra_compile_args['nvcc']" in diagnostic.message
     assert diagnostic.span

@@ -73,6 +73,8 @@ pub const Check = struct {
     /// What the libraries define of the releases of CUDA or ROCm that the library may be for.
     gpu_libraries: []const libraries.Library = &.{},
     code: []const device.Code = &.{},
+    /// What the CUDA driver can make code of, too.
+    linkable: []const device.Code = &.{},
     findings: std.ArrayList(Finding),
     /// What could not be found out, and is no finding.
     notes: std.ArrayList([]const u8),
@@ -87,6 +89,7 @@ pub const Check = struct {
             "build it for that CPU and Linux with `-shared -fPIC`",
         );
         self.code = try device.find(self.allocator, self.library);
+        self.linkable = try device.linkable(self.allocator, self.library);
         try self.symbolVersions();
         try self.pythonAbi();
         try self.needed();
@@ -388,7 +391,7 @@ pub const Check = struct {
 
     fn compare(self: *Check, wanted: []const device.Code, found: []const device.Code) elf.Error!void {
         for (wanted) |one| {
-            if (!device.has(found, one)) try self.add(
+            if (!device.has(found, one) and !device.has(self.linkable, one)) try self.add(
                 "gpu-code",
                 try one.spell(self.allocator),
                 "declared, and not in the file",
