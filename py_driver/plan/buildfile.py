@@ -104,6 +104,7 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
         "objects": tuple(f":{name}" for name in variant.groups),
         "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,
+        "python_version": variant.python.key if variant.python else "",
         "tags": () if variant.default else ("manual",),
     }
 
