@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from py_driver.bazel.servers import copy_of
 from py_driver.errors import Code, error
-from py_driver.matrix.installed_python import kept_pythons
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
+from py_driver.matrix.installed_python import kept_pythons
 from py_driver.plan.buildfile import render
 from py_driver.plan.staging import staged
 from py_driver.system.cache import cache_root, storage_errors

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 EVERY: Final = "every locked Python that the torch release has wheels for"
 """What `all_pythons` chooses, in words."""
 
-OWN: Final = "the Python that runs the driver if it is locked and the torch release has wheels for it, else the first such one"
+OWN: Final = (
+    "the Python that runs the driver if it is locked and the torch release has wheels for it, else the first such one"
+)
 """What `own_python` chooses, in words."""
 
 
@@ -137,5 +139,6 @@ def _check_cpu(configuration: Configuration, matrix: Matrix, python: Python) -> 
     from py_driver.system.machine import machine_cpu
 
     if configuration.cpu not in (None, machine_cpu()):
-        message = f"the headers of Python {python.version} are those of this machine, and the variant is for {configuration.cpu}"
+        here = f"the headers of Python {python.version} are those of this machine"
+        message = f"{here}, and the variant is for {configuration.cpu}"
         raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(matrix.cpython)}")

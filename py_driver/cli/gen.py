@@ -75,15 +75,18 @@ def _recorded(directory: Path, args: argparse.Namespace, output: Output) -> tupl
     """
     from py_driver.building.build import Options
     from py_driver.building.extension import plan_extension
+
     releases = releases_of(args)
     bindings = bindings_of(args, releases.matrix, all_pythons)
     extension = plan_extension(directory, (), releases, output, Options(), bindings)
     output.notes(extension.notes)
     variants = [variant for plan in extension.plans for variant in plan.variants]
-    if installed := [variant.python for variant in variants if variant.python and variant.python.key != variant.python.version]:
+    if installed := [
+        variant.python for variant in variants if variant.python and variant.python.key != variant.python.version
+    ]:
         message = f"BUILD.bazel cannot name Python {installed[0].version}, which is installed on this machine alone"
         raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(releases.matrix.cpython)}")
- = sorted({name for plan in extension.plans for name in plan.generated})
+    created = sorted({name for plan in extension.plans for name in plan.generated})
     if created or len(extension.plans) != 1:
         message = f"{directory} has sources that setup.py creates: {', '.join(created) or 'others for each variant'}"
         advice = "add them to the project, or build with `driver build`, which runs setup.py"

@@ -110,7 +110,10 @@ def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
     torch, exports, runtime = lock["torch"], exports_file(), openmp_file()
     recorded = torch_openmp.read_file(runtime)
     old = []
-    tables = {exports: torch_symbols.LIBRARIES, python_exports_file(): torch_symbols.PYTHON_LIBRARIES}
+    tables: dict[Path, torch_symbols.Libraries] = {
+        exports: torch_symbols.LIBRARIES,
+        python_exports_file(): torch_symbols.PYTHON_LIBRARIES,
+    }
     for path, libraries in tables.items():
         if torch_symbols.read_table(path)[0] != torch_symbols.columns_of(torch, libraries):
             make = partial(torch_symbols.update, path, torch, libraries=libraries)

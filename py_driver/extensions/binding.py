@@ -55,11 +55,6 @@ class Reason(NamedTuple):
     word: str
     span: Span
 
-    @property
-    def place(self) -> str:
-        """Where, for people: `csrc/ops.cpp:12`."""
-        return f"{self.span.file}:{self.span.line}"
-
 
 class _Word(NamedTuple):
     """A row of binding.toml: see there."""

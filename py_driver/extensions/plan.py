@@ -226,9 +226,9 @@ class _Planner:
         paths = dict.fromkeys([*first, *of_python, *(file for found in of_python.values() for file in found.files)])
         reason = find_reason({path: self._tree.text(path) for path in paths}, binds=binds)
         if reason is not None:
-            place = reason.span._replace(file=str(PurePath(self._spans[""].file).parent / reason.span.file))
+            span = reason.span._replace(file=str(PurePath(self._spans[""].file).parent / reason.span.file))
             message = f"{module.name} is bound by pybind11, once for each Python: `{reason.word}` needs one"
-            self._findings.note(message, place)
+            self._findings.note(message, span)
         return reason is not None
 
     def _say_limits(self, module: Module, source: str, span: Span, *, binds: bool) -> None:

@@ -85,8 +85,8 @@ def installed_python(interpreter: Path) -> Python:
         interpreter: a program.
 
     Raises:
-        DriverError: SET_UP if it does not run, or has no headers; UNSUPPORTED if it is no CPython, or for another machine;
-            NO_SPACE or PERMISSION.
+        DriverError: SET_UP if it does not run, or has no headers; UNSUPPORTED if it is no CPython, or for another
+            machine; NO_SPACE or PERMISSION.
     """
     facts = _facts(interpreter)
     include = Path(facts["include"][0])
@@ -108,7 +108,7 @@ def _facts(interpreter: Path) -> dict[str, Any]:
     """What an interpreter says of itself."""
     command = [str(interpreter), "-I", "-S", "-c", resource(_PROGRAM)]
     try:
-        ran = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True, env=curated())  # noqa: S603
+        ran = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True, env=curated())
         facts: dict[str, Any] = json.loads(ran.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
         advice = "name an interpreter of Python: `--python /usr/bin/python3.13`"
@@ -144,10 +144,9 @@ def _headers(facts: dict[str, Any]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for directory in dict.fromkeys(facts["include"]):
         files |= _below(Path(directory), "include/python")
-    root, triplet = facts["multiarch"]
-    include = Path(facts["include"][0])
+    triplet, include = facts["multiarch"], Path(facts["include"][0])
     # Debian's pyconfig.h includes the one of the CPU, by the name of its directory.
-    other = Path(root, triplet, include.name)
+    other = include.parent / triplet / include.name
     if triplet and (other / "pyconfig.h").is_file():
         files |= _below(other, f"include/{triplet}/{include.name}")
     return files
@@ -164,8 +163,8 @@ def _below(directory: Path, to: str) -> dict[str, bytes]:
 
 def _symbols(facts: dict[str, Any], interpreter: Path) -> bytes:
     """What an interpreter defines for its modules, as `library_symbols` writes it."""
-    library = Path(facts["library"] or facts["executable"])
-    library = library if library.is_file() else Path(facts["executable"])
+    shared, program = Path(*facts["library"]), Path(facts["executable"]).resolve()
+    library = shared if facts["shared"] and shared.is_file() else program
     names = sorted(name for name in defined(library) if name.startswith(("Py", "_Py")))
     if not names:
         message = f"{interpreter} exports nothing that a module could call: {library}"

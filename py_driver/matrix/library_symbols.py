@@ -5,9 +5,9 @@ and names the archive that it was read from; its symbols follow, one a line, asc
 rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make of it the stubs that extensions are
 linked with.
 
-Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there, and Python's: it stands for
-what an interpreter defines for its extension modules, which need no library for that. The driver's library is part of no
-package: what it defines is what the headers declare.
+Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there, and Python's: it stands
+for what an interpreter defines for its extension modules, which need no library for that. The driver's library is part
+of no package: what it defines is what the headers declare.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
-NAMES: Final = {**{backend.family: backend.title for backend in TOOLKITS}, TVM_FFI_PART: "tvm-ffi", CPYTHON_PART: "Python"}
+NAMES: Final = {
+    **{backend.family: backend.title for backend in TOOLKITS},
+    TVM_FFI_PART: "tvm-ffi",
+    CPYTHON_PART: "Python",
+}
 """What the parts of the lock with libraries are called."""
 
 _DRIVER: Final = "libcuda.so.1"

@@ -1,5 +1,6 @@
-"""Which symbols the libraries of each locked torch release define: toolchains/lock/torch_exports.bin, and for modules that
-are bound by pybind11 torch_python_exports.bin, with those of libtorch_python.so.
+"""Which symbols the libraries of each locked torch release define: toolchains/lock/torch_exports.bin.
+
+For modules that are bound by pybind11 torch_python_exports.bin has those of libtorch_python.so.
 
 The file is one line of JSON, `{"columns": [{"torch", "sha256", "abi", "backend"}, ...], "count": N}`, then N hashes,
 ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask says that column i
@@ -41,8 +42,8 @@ LIBRARIES: Final = {
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
 
 PYTHON_LIBRARIES: Final = {"python": ("libtorch_python.so",)}
-"""Those that a module for one Python may need besides. The wheels that are locked are for one; what the library defines for
-extensions is the same for all of a release."""
+"""Those that a module for one Python may need besides. The locked wheels are for one Python; what the library defines
+for extensions is the same in all wheels of a release."""
 
 _HASH: Final = 4
 _SHT_DYNAMIC, _SHT_DYNSYM, _SHT_VERDEF, _SECTION = 6, 11, 0x6FFFFFFD, 64
@@ -145,7 +146,9 @@ def _width(columns: tuple[Column, ...]) -> int:
 def update(
     path: Path, lock: Mapping[str, Any], report: Callable[[str], None], libraries: Libraries = LIBRARIES
 ) -> bytes:
-    """The table for a lock: what is there is kept, the libraries of all other wheels are fetched and read.
+    """The table for a lock: what is there is kept, the wheels of all else are fetched and read.
+
+    One small library is fetched by itself; those that are most of a wheel with the wheel as a whole.
 
     Args:
         path: of the table that there is, if any.
@@ -163,8 +166,8 @@ def update(
         table[key] = sum((mask >> before & 1) << now for before, now in places)
     for version, part in lock.items():
         for wheel, backends in _wheels(part, libraries):
-            members = tuple(f"torch/lib/{name}" for backend in backends for name in libraries[backend])
-            entry = replace(parse_entry(wheel), include=members, exclude=())
+            entry = replace(parse_entry(wheel), include=_members(libraries), exclude=())
+            entry = entry if entry.include else replace(entry, record_sha256="")
             own = [
                 column
                 for column in columns
@@ -178,6 +181,12 @@ def update(
                 for key in found[column.backend]:
                     table[key] = table.get(key, 0) | 1 << columns.index(column)
     return write_table(columns, table)
+
+
+def _members(libraries: Libraries) -> tuple[str, ...]:
+    """What is fetched of a wheel; nothing for all of it."""
+    names = [name for part in libraries.values() for name in part]
+    return (f"torch/lib/{names[0]}",) if len(names) == 1 else ()
 
 
 def _exports(entry: Entry, libraries: Libraries) -> dict[str, array[int]]:

@@ -339,7 +339,10 @@ def _torch(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: unknown ABI `{min(unknown)}`")
-    for key, values in (("pythons", release.get("pythons", [])), ("pybind-abi", [*filter(None, [release.get("pybind-abi")])])):
+    for key, values in (
+        ("pythons", release.get("pythons", [])),
+        ("pybind-abi", [*filter(None, [release.get("pybind-abi")])]),
+    ):
         if wrong := [value for value in values if not _OF_PYTHON[key][0].fullmatch(value)]:
             message = f"{origin}: `{wrong[0]}` in `{key}` is not like `{_OF_PYTHON[key][1]}`"
             yield Diagnostic(code=Code.BAD_VALUE, message=message)

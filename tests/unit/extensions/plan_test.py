@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import Code, DriverError, Span
+from py_driver.extensions.binding import Bindings
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.configurations import parse
+from py_driver.matrix.pythons import Python
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 from py_driver.recording.record import Module, Record, read_record
@@ -67,7 +69,13 @@ def recorded(identifier: str, *modules: Module, arch_list: str = "8.0;9.0") -> C
     return ConfigurationRecord(configuration=configuration, default=True, record=record)
 
 
-def plan(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> Plan:
+def plan(
+    directory: Path,
+    *records: ConfigurationRecord,
+    files: Mapping[str, str] = FILES,
+    way: str = "",
+    pythons: tuple[str, ...] = ("3.11", "3.13"),
+) -> Plan:
     for name, text in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +91,8 @@ def plan(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str
     tree = ProjectTree(lambda name: directory / name, all_files)
     start = Span(file="setup.py", line=1, column=1, text=files["setup.py"].strip())
     spans = {"": start, **{known.name: start for entry in records for known in entry.record.modules}}
-    return plan_extensions(records, tree, Releases().matrix, spans)
+    bindings = Bindings(way, lambda _: tuple(Python(version, version) for version in pythons))
+    return plan_extensions(records, tree, Releases().matrix, spans, bindings)
 
 
 def failures(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> list[Code]:
