@@ -23,6 +23,9 @@ from py_driver.system.environment import curated
 if TYPE_CHECKING:
     from py_driver.matrix.matrix import Matrix
 
+PYTHON_SYMBOLS: Final = "python.symbols"
+"""The file, in the directory of an installed Python, with what it defines."""
+
 _PROGRAM: Final = "python_facts.py"
 _SECONDS: Final = 60
 _DIGITS: Final = 12
@@ -94,7 +97,7 @@ def installed_python(interpreter: Path) -> Python:
         advice = "install them, e.g. Debian's package `python3-dev`, or name another interpreter"
         raise error(Code.SET_UP, f"{interpreter} has no headers: {include / 'Python.h'} is missing", help=advice)
     files = _headers(facts)
-    files["python.symbols"] = _symbols(facts, interpreter)
+    files[PYTHON_SYMBOLS] = _symbols(facts, interpreter)
     digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)

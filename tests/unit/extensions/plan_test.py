@@ -288,3 +288,60 @@ def test_arguments_of_the_linker_that_change_nothing_are_taken(tmp_path: Path) -
     )
     made = plan(tmp_path, recorded(CU130, module(libraries=("cublas", "cuda", "other"), extra_link_args=words)))
     assert [note.message.split("`")[1] for note in made.notes] == ["other", "mystery"]
+
+
+OBJECTS = {**FILES, "csrc/ops.cpp": f"{FILES['csrc/ops.cpp']}py::dict summary();\n"}
+
+
+def test_a_module_with_python_objects_is_a_variant_for_each_python(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130), files=OBJECTS)
+    assert [variant.name for variant in made.variants] == [f"{CU130}-cp311-pkg._C", f"{CU130}-cp313-pkg._C"]
+    assert [variant.library_suffix for variant in made.variants] == [
+        ".cpython-311-x86_64-linux-gnu.so",
+        ".cpython-313-x86_64-linux-gnu.so",
+    ]
+    assert len({variant.groups for variant in made.variants}) == 1
+    assert not any(variant.binding for variant in made.variants)
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert (cpp.depends, cuda.depends) == (("cpython", "torch"), ())
+    assert 'python_version = "3.13"' in render(made, "")
+    [note] = made.notes
+    assert note.span.file == "csrc/ops.cpp"
+    assert note.span.line == 4
+    assert note.message == "pkg._C is bound by pybind11, once for each Python: `py::dict` needs one"
+
+
+def test_the_user_may_choose_how_modules_are_bound(tmp_path: Path) -> None:
+    [variant] = plan(tmp_path, recorded(CU130), files=OBJECTS, way="library").variants
+    assert (variant.python, variant.binding) == (None, True)
+    assert len(plan(tmp_path, recorded(CU130), way="pybind").variants) == 2
+
+
+def test_a_module_without_python_is_for_every_python_whatever_is_chosen(tmp_path: Path) -> None:
+    files = {"setup.py": "setup()", "csrc/with_torch.cu": FILES["csrc/with_torch.cu"]}
+    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/with_torch.cu",))), files=files, way="pybind")
+    assert [variant.python for variant in made.variants] == [None]
+
+
+def test_the_limited_api_that_an_author_asks_for_is_for_every_python(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "setup()",
+        "csrc/a.cpp": "#include <Python.h>\nint f(PyObject* x) { return PyTuple_GET_SIZE(x); }\n",
+    }
+    limited, full = (recorded(CPU, module(sources=("csrc/a.cpp",), limited_api=limited)) for limited in (True, False))
+    [variant] = plan(tmp_path, limited, files=files).variants
+    assert (variant.python, variant.library_suffix) == (None, ".abi3.so")
+    assert [variant.python for variant in plan(tmp_path, full, files=files).variants] != [None]
+
+
+def test_a_library_whose_name_has_no_python_keeps_it(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(file="pkg/_C.so")), files=OBJECTS)
+    assert [variant.library_suffix for variant in made.variants] == [".so", ".so"]
+
+
+def test_a_python_that_torch_has_no_wheel_for_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as failure:
+        plan(tmp_path, recorded(CU130), files=OBJECTS, pythons=("3.15",))
+    [diagnostic] = failure.value.diagnostics
+    assert diagnostic.code is Code.UNSUPPORTED
+    assert diagnostic.message == "torch 2.13 has no wheel for Python 3.15"
