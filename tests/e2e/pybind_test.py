@@ -171,7 +171,7 @@ def symbols(library: Path) -> tuple[set[str], set[str]]:
             for symbol in names.iter_symbols()
             if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL"
         }
-        needed = {str(getattr(tag, "needed")) for tag in dynamic.iter_tags("DT_NEEDED")}
+        needed = {str(tag.needed) for tag in dynamic.iter_tags("DT_NEEDED")}  # type: ignore[attr-defined]  # set for this tag
     return taken, needed
 
 
