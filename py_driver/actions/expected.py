@@ -11,6 +11,7 @@ from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.matrix.facts import facts
+from py_driver.matrix.matrix import CPYTHON_PART
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 from py_driver.plan.section_search import OPENMP
@@ -194,6 +195,8 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{configuration.torch}" if configuration.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
+    if CPYTHON_PART in group.depends and variant.python:
+        torch, standard = (f"{text} {variant.python.key}".strip() for text in (torch, standard))
     monolithic = not settings.split or version_of(backend) in settings.whole or linking_of(group.cuda_flags).optimized
     archs = group.archs[backend].kept if backend in group.archs else ()
     names = tuple(map(BUILT[group.backend].label, archs))

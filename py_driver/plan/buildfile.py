@@ -119,6 +119,7 @@ def _variant(variant: Variant, plan: Plan, links: Mapping[str, DeviceLink]) -> d
         "objects": tuple(f":{name}" for name in (*variant.groups, *linked)),
         "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,
+        "python_version": variant.python.key if variant.python else "",
         "tags": () if variant.default else ("manual",),
     }
 

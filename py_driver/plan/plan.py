@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from py_driver.errors import Note, Span
     from py_driver.manifest.model import Kernel, Manifest
     from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.pythons import Python
     from py_driver.matrix.releases import Releases
     from py_driver.plan.compile_groups import SourceGroup
     from py_driver.plan.identity import Identity
@@ -50,6 +51,7 @@ class Variant(NamedTuple):
         module: the dotted name of the extension module that it is, if it is one of a setup.py; else empty.
         binding: whether the module's functions are bound by PYBIND11_MODULE.
         library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding.
+        python: the one that the module is for; None for every Python.
     """
 
     configuration: Configuration
@@ -64,6 +66,7 @@ class Variant(NamedTuple):
     module: str = ""
     binding: bool = False
     library_suffix: str = ""
+    python: Python | None = None
 
     @property
     def name(self) -> str:

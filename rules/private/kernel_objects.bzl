@@ -26,6 +26,9 @@ _OPENMP = "openmp"
 # Headers that bind functions as pybind11's do, without Python. They need torch's.
 _PYBIND = "pybind"
 
+# The headers of the one Python that a variant is for, with which pybind11's own are read.
+_CPYTHON = "cpython"
+
 _DEPENDS = ["torch", _OPENMP, _PYBIND] + LIBRARIES.keys()
 
 def _libraries(depends):
@@ -66,6 +69,20 @@ def _compile(ctx, job, source):
     problem = "`%s` is %s" % (source.short_path, LANGUAGES[source.extension])
     return fail_with(ctx.label, "srcs", problem, "set backend = " + " or ".join(fitting))
 
+def _check_cpython(ctx):
+    """Fails if what sources see of Python contradicts itself."""
+    if _CPYTHON not in ctx.attr.depends:
+        return
+    for name in [_PYBIND, "python"]:
+        if name in ctx.attr.depends:
+            fail_with(ctx.label, "depends", "`%s` and `%s`: headers for one Python and for all" % (_CPYTHON, name), "remove one")
+
+def _check_chosen_python(ctx):
+    """Fails if sources see the headers of a Python and the variant names none."""
+    if any([library[LibrarySdkInfo].name == NONE for library in ctx.attr._libraries]):
+        problem = "the variant that links this group names no Python"
+        fail_with(ctx.label, "depends", problem, "set `python_version` of the variant, e.g. `3.13`")
+
 def _kernel_objects_impl(ctx):
     for name in ctx.attr.depends:
         if name not in _DEPENDS:
@@ -77,11 +94,13 @@ def _kernel_objects_impl(ctx):
         fail_with(ctx.label, "hip_flags", problem, "define what a kernel calls in its own file, or in a header")
     if _PYBIND in ctx.attr.depends and "torch" not in ctx.attr.depends:
         fail_with(ctx.label, "depends", "`pybind` without `torch`: functions are bound as ops of torch", "add `torch`")
+    _check_cpython(ctx)
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any variant (`bazel build //...`), there is nothing to compile it for.
         return [no_objects(ctx.attr.backend)]
+    _check_chosen_python(ctx)
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -101,6 +120,7 @@ def _kernel_objects_impl(ctx):
     openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends or of_gpu.asked else []
     by_gcc = asks_for_openmp(ctx.attr.cxx_flags) or _OPENMP in ctx.attr.depends or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
+    cpython = _CPYTHON in ctx.attr.depends
     more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)
     linking = linking_of(without_threads(ctx.attr.cuda_flags) + of_gpu.cuda + (more if backend.flags == "cuda_flags" else []))
     job = struct(
@@ -122,7 +142,9 @@ def _kernel_objects_impl(ctx):
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
-        needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified else None,
+        # torch's headers for one Python may use any of its others.
+        needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified and not cpython else None,
+        pybind_defines = torch.pybind_defines if torch and cpython else [],
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries] + openmp,
         linking = linking,
@@ -178,7 +200,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... With `pybind` those of our headers that bind functions without Python are found in the place of pybind11's. Without torch all its versions of one C++ ABI share the objects.",
+            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... With `cpython` the headers of the variant's Python are there, and torch has pybind11's. With `pybind` those of our headers that bind functions without Python are found in the place of pybind11's. Without torch all its versions of one C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = True,

@@ -9,10 +9,11 @@ TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
 STABLE_ABI = "//rules/settings:stable_abi"
 BACKEND = "//rules/settings:backend"
+PYTHON = "//rules/settings:python"
 
 # The name of a section and further options for its compilers, as JSON.
 _MORE_FLAGS = "//rules/settings:more_flags"
-_CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
+_CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND, PYTHON]
 _SETTINGS = _CELL + [_MORE_FLAGS]
 _PLATFORMS = "//command_line_option:platforms"
 
@@ -41,6 +42,7 @@ def _cell_impl(settings, attr):
         CXX_ABI: attr.cxx_abi or NONE,
         STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
+        PYTHON: attr.python_version or NONE,
         _MORE_FLAGS: json.encode(attr.more_flags) if attr.more_flags else NONE,
         _PLATFORMS: [_PLATFORM[attr.cpu]] if attr.cpu in _PLATFORM else settings[_PLATFORMS],
     }
@@ -61,6 +63,7 @@ def _objects_impl(settings, attr):
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != CXX_ABIS[0] else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend in GPUS or settings[BACKEND] == NONE else attr.backend,
+        PYTHON: settings[PYTHON] if "cpython" in attr.depends else NONE,
         _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or any([more_flags(settings[_MORE_FLAGS], name) for name in names]) else NONE,
     }
 

@@ -96,7 +96,7 @@ def _objects_failures():
             name = "unknown_dependency_fails",
             attribute = "depends",
             problem = "no such dependency: `numpy`",
-            help = "choose from torch, openmp, pybind, cutlass_3_5, cutlass_3_6, ",
+            help = "choose from torch, openmp, pybind, cpython, cutlass_3_5, cutlass_3_6, ",
             depends = ["numpy"],
         ),
         _objects(
@@ -105,6 +105,13 @@ def _objects_failures():
             problem = "`pybind` without `torch`: functions are bound as ops of torch",
             help = "add `torch`",
             depends = ["pybind"],
+        ),
+        _objects(
+            name = "headers_for_one_python_and_for_all_fail",
+            attribute = "depends",
+            problem = "`cpython` and `pybind`: headers for one Python and for all",
+            help = "remove one",
+            depends = ["cpython", "pybind", "torch"],
         ),
         _objects(
             name = "stable_abi_that_is_no_version_fails",
@@ -357,6 +364,28 @@ def _variant_failures():
             help = "remove it",
             binding = True,
             library_suffix = ".so",
+        ),
+        _module(
+            name = "binding_for_one_python_fails",
+            attribute = "python_version",
+            problem = "a binding without Python is for every Python",
+            help = "remove it, or remove `binding`",
+            binding = True,
+            python_version = "3.13",
+        ),
+        _module(
+            name = "module_for_every_python_with_the_suffix_of_one_fails",
+            attribute = "library_suffix",
+            problem = "no library of a module ends in `.cpython-313-x86_64-linux-gnu.so`",
+            help = "for every Python it is `.abi3.so` or `.so`",
+            library_suffix = ".cpython-313-x86_64-linux-gnu.so",
+        ),
+        _variant(
+            name = "package_for_one_python_fails",
+            attribute = "python_version",
+            problem = "the variant is no module",
+            help = "set `module`, or remove it",
+            python_version = "3.13",
         ),
     ]
 

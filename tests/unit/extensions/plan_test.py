@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import Code, DriverError, Span
+from py_driver.extensions.binding import Bindings
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.configurations import parse
+from py_driver.matrix.pythons import Python
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 from py_driver.recording.record import Module, Record, read_record
@@ -67,7 +69,13 @@ def recorded(identifier: str, *modules: Module, arch_list: str = "8.0;9.0") -> C
     return ConfigurationRecord(configuration=configuration, default=True, record=record)
 
 
-def plan(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> Plan:
+def plan(
+    directory: Path,
+    *records: ConfigurationRecord,
+    files: Mapping[str, str] = FILES,
+    way: str = "",
+    pythons: tuple[str, ...] = ("3.11", "3.13"),
+) -> Plan:
     for name, text in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +91,8 @@ def plan(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str
     tree = ProjectTree(lambda name: directory / name, all_files)
     start = Span(file="setup.py", line=1, column=1, text=files["setup.py"].strip())
     spans = {"": start, **{known.name: start for entry in records for known in entry.record.modules}}
-    return plan_extensions(records, tree, Releases().matrix, spans)
+    bindings = Bindings(way, lambda _: tuple(Python(version, version) for version in pythons))
+    return plan_extensions(records, tree, Releases().matrix, spans, bindings)
 
 
 def failures(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> list[Code]:
@@ -338,3 +347,60 @@ def test_arguments_of_the_linker_that_change_nothing_are_taken(tmp_path: Path) -
     )
     made = plan(tmp_path, recorded(CU130, module(libraries=("cublas", "cuda", "other"), extra_link_args=words)))
     assert [note.message.split("`")[1] for note in made.notes] == ["other", "mystery"]
+
+
+OBJECTS = {**FILES, "csrc/ops.cpp": f"{FILES['csrc/ops.cpp']}py::dict summary();\n"}
+
+
+def test_a_module_with_python_objects_is_a_variant_for_each_python(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130), files=OBJECTS)
+    assert [variant.name for variant in made.variants] == [f"{CU130}-cp311-pkg._C", f"{CU130}-cp313-pkg._C"]
+    assert [variant.library_suffix for variant in made.variants] == [
+        ".cpython-311-x86_64-linux-gnu.so",
+        ".cpython-313-x86_64-linux-gnu.so",
+    ]
+    assert len({variant.groups for variant in made.variants}) == 1
+    assert not any(variant.binding for variant in made.variants)
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert (cpp.depends, cuda.depends) == (("cpython", "torch"), ())
+    assert 'python_version = "3.13"' in render(made, "")
+    [note] = made.notes
+    assert note.span.file == "csrc/ops.cpp"
+    assert note.span.line == 4
+    assert note.message == "pkg._C is bound by pybind11, once for each Python: `py::dict` needs one"
+
+
+def test_the_user_may_choose_how_modules_are_bound(tmp_path: Path) -> None:
+    [variant] = plan(tmp_path, recorded(CU130), files=OBJECTS, way="library").variants
+    assert (variant.python, variant.binding) == (None, True)
+    assert len(plan(tmp_path, recorded(CU130), way="pybind").variants) == 2
+
+
+def test_a_module_without_python_is_for_every_python_whatever_is_chosen(tmp_path: Path) -> None:
+    files = {"setup.py": "setup()", "csrc/with_torch.cu": FILES["csrc/with_torch.cu"]}
+    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/with_torch.cu",))), files=files, way="pybind")
+    assert [variant.python for variant in made.variants] == [None]
+
+
+def test_the_limited_api_that_an_author_asks_for_is_for_every_python(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "setup()",
+        "csrc/a.cpp": "#include <Python.h>\nint f(PyObject* x) { return PyTuple_GET_SIZE(x); }\n",
+    }
+    limited, full = (recorded(CPU, module(sources=("csrc/a.cpp",), limited_api=limited)) for limited in (True, False))
+    [variant] = plan(tmp_path, limited, files=files).variants
+    assert (variant.python, variant.library_suffix) == (None, ".abi3.so")
+    assert [variant.python for variant in plan(tmp_path, full, files=files).variants] != [None]
+
+
+def test_a_library_whose_name_has_no_python_keeps_it(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(file="pkg/_C.so")), files=OBJECTS)
+    assert [variant.library_suffix for variant in made.variants] == [".so", ".so"]
+
+
+def test_a_python_that_torch_has_no_wheel_for_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as failure:
+        plan(tmp_path, recorded(CU130), files=OBJECTS, pythons=("3.15",))
+    [diagnostic] = failure.value.diagnostics
+    assert diagnostic.code is Code.UNSUPPORTED
+    assert diagnostic.message == "torch 2.13 has no wheel for Python 3.15"

@@ -66,6 +66,10 @@ pub const Check = struct {
     policy: *const policies.Policy,
     wanted: Wanted,
     exports: ?tables.Exports = null,
+    /// What libtorch_python.so of the releases of torch defines, if the library may need that.
+    torch_python: ?tables.Exports = null,
+    /// What the one Python defines that the library is for; empty if it is for all.
+    python: []const libraries.Library = &.{},
     /// What the libraries of the system define.
     system: systems.System = .{},
     /// What a library may tell the loader.
@@ -178,6 +182,10 @@ pub const Check = struct {
                 try self.add("python-abi", symbol.name, "a symbol of Python, in a binding without Python", .{}, "remove what refers to it");
                 continue;
             }
+            if (self.python.len > 0) {
+                try self.ofOnePython(symbol.name);
+                continue;
+            }
             const since = self.policy.python.get(symbol.name) orelse {
                 try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use only the limited API");
                 continue;
@@ -192,8 +200,18 @@ pub const Check = struct {
         }
     }
 
+    fn ofOnePython(self: *Check, symbol: []const u8) elf.Error!void {
+        for (self.python) |library| {
+            if (library.symbols.contains(symbol)) return;
+        }
+        try self.add("python-abi", symbol, "{s} does not define it", .{
+            self.python[0].release,
+        }, "use what that Python has, or do not build for it");
+    }
+
     fn needed(self: *Check) elf.Error!void {
         for (self.library.needed) |name| {
+            if (self.python.len > 0 and common.is(name, "libtorch_python.so")) continue;
             if (!self.policy.allowsLibrary(name)) try self.add(
                 "needed-library",
                 name,

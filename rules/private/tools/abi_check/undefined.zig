@@ -79,6 +79,8 @@ fn advice(symbol: []const u8) []const u8 {
 const Torch = struct {
     version: []const u8,
     table: *const tables.Exports,
+    /// The same of libtorch_python.so, if the library may need that.
+    python: ?*const tables.Exports,
     /// The columns of the release, and of these the ones that count.
     of_release: tables.Mask,
     columns: tables.Mask,
@@ -96,6 +98,7 @@ const Torch = struct {
         return .{
             .version = version,
             .table = table,
+            .python = if (work.torch_python) |*one| one else null,
             .of_release = of_release,
             .columns = if (of_abi == 0) of_release else of_abi,
             .of_abi = of_abi != 0,
@@ -104,7 +107,7 @@ const Torch = struct {
 
     /// Whether some release defines a symbol: what a library calls only where it is there.
     fn hasEver(self: *const Torch, symbol: []const u8) bool {
-        return self.table.definers(symbol) != 0;
+        return self.table.definers(symbol) != 0 or (if (self.python) |python| python.definers(symbol) != 0 else false);
     }
 
     fn check(self: *const Torch, work: *Check, symbol: []const u8) elf.Error!void {
@@ -113,6 +116,9 @@ const Torch = struct {
         if (work.wanted.rocm and of_hip) return;
         // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
         if (!self.of_abi and (mangled.isCxx11(symbol) or mangled.isCxx98(symbol))) return;
+        if (self.python) |python| {
+            if (python.definers(symbol) & python.of(self.version, work.wanted.torch_wheel, null, true) != 0) return;
+        }
         const definers = self.table.definers(symbol);
         if (definers & self.columns != 0) return;
         const elsewhere = self.table.of(self.version, null, null, work.wanted.gpu) & ~self.of_release;
