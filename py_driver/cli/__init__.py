@@ -56,6 +56,7 @@ GROUPS: Final = {
         "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
         "card": "print the card of a kernel's repository, or write its page",
         "wheel": "pack built variants into a Python wheel",
+        "index": "write a package index of wheels, for any web server",
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
     "Machine": {
