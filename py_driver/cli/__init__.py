@@ -34,6 +34,7 @@ GROUPS: Final = {
         "check": "report all mistakes in build.toml and in the files that it lists",
         "explain": "explain an error and how to correct it",
         "upgrade": "rewrite build.toml for the current edition, keeping comments and order",
+        "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "schema": "print the JSON Schema of build.toml, for editors",
     },

@@ -1,0 +1,329 @@
+"""A project with a setup.py as the project of a kernel: all its files, and what is not carried over."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.adopting.adapted_source import Adapted, adapt
+from py_driver.adopting.bound_functions import blocks_of
+from py_driver.adopting.cpp_text import Code
+from py_driver.adopting.losses import Loss
+from py_driver.adopting.manifest_text import Head, manifest_text
+from py_driver.adopting.op_binding import CONVERSIONS
+from py_driver.adopting.python_imports import rewrite
+from py_driver.adopting.python_package import ROOT, BoundModule, make_package
+from py_driver.adopting.sections import chosen_modules, sections_of
+from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from py_driver.adopting.bound_functions import Bound
+    from py_driver.adopting.op_binding import Op
+    from py_driver.adopting.sections import Section
+    from py_driver.plan.plan import Plan
+    from py_driver.recording.record import Module, Record
+
+BINDING: Final = f"{ROOT}/torch_binding.cpp"
+_HEADER: Final = f"{ROOT}/{CONVERSIONS}.h"
+_CUTLASS: Final = re.compile(
+    r"#define CUTLASS_MAJOR (?P<major>\d+)\s[\s\S]*?#define CUTLASS_MINOR (?P<minor>\d+)\s", re.ASCII
+)
+
+
+class Input(NamedTuple):
+    """What a project is adopted from.
+
+    Attributes:
+        records: of its configurations, by the name of the backend's family; the first of each decides.
+        plans: of its modules.
+        read: the bytes of a file of the project, or of one that setup.py has created.
+        installed: the files that it installs, without libraries.
+        metadata: the fields of its metadata, in order.
+        extras: further files of the project to take along: licence, readme, tests; by path.
+        origin: what it is, for people: `causal-conv1d 1.7.0`.
+    """
+
+    records: Mapping[str, Sequence[Record]]
+    plans: Sequence[Plan]
+    read: Callable[[str], bytes]
+    installed: Mapping[str, bytes]
+    metadata: Sequence[tuple[str, str]]
+    extras: Mapping[str, bytes]
+    origin: str
+
+
+class Adoption(NamedTuple):
+    """The project of a kernel.
+
+    Attributes:
+        name: of the kernel.
+        files: contents by path.
+        ops: the schemas of its ops.
+        losses: what is not carried over.
+    """
+
+    name: str
+    files: Mapping[str, bytes]
+    ops: tuple[str, ...]
+    losses: tuple[Loss, ...]
+
+
+def adopt(project: Input) -> Adoption:
+    """The project of a kernel that is compiled as a project with a setup.py is."""
+    texts = _Texts(project.read)
+    sections: list[Section] = []
+    losses: list[Loss] = []
+    modules: dict[str, Module] = {}
+    for family, records in project.records.items():
+        kept, left_out = chosen_modules(records[0].modules, family)
+        variants = [
+            variant
+            for plan in project.plans
+            for variant in plan.variants
+            if variant.configuration.family == family
+        ]
+        found, more = sections_of(project.plans, variants, kept, texts.mentions)
+        sections += found
+        losses += [*left_out, *more]
+        modules |= {module.name: module for module in kept if module.name not in modules}
+    _give_names(sections)
+    if len(modules) > 1:
+        reason = f"the {len(modules)} modules {', '.join(sorted(modules))} are one library of one package"
+        advice = "functions of one name in two modules would be linked as one: rename them if the linker names them"
+        losses.append(Loss("", 0, reason, advice, missing=False))
+    adapted = _adapted(sections, list(modules.values()), texts)
+    losses += [loss for source in adapted.values() for loss in source.losses]
+    sections = [_with_binding(section, adapted) for section in sections]
+    ops = {op.name: op for source in adapted.values() for op in source.ops}
+    losses += _silent(adapted)
+    package = _package_name(project)
+    python = make_package(
+        package,
+        project.installed,
+        [_bound(module, adapted, sections) for module in modules.values() if _binds(module, adapted, sections)],
+        [namespace for source in adapted.values() for namespace in source.namespaces],
+    )
+    losses += [*python.losses, *_of_metadata(project), *_cutlass(sections, texts)]
+    files = {path: source.text.encode() for path, source in adapted.items() if source.text != texts.text(path)}
+    every = {path for section in sections for path in (*section.sources, *section.headers)}
+    files = {path: files.get(path) or project.read(path) for path in sorted(every) if not path.startswith(f"{ROOT}/torch_")}
+    libraries = sum(source.libraries for source in adapted.values())
+    files[BINDING] = _binding(ops.values(), libraries=libraries).encode()
+    converts = any(op.converts for op in ops.values())
+    if converts:
+        files[_HEADER] = resource(f"adopting/{CONVERSIONS}.h").encode()
+    files |= python.files
+    for path, content in project.extras.items():
+        if path.endswith(".py"):
+            written = rewrite(path, content.decode("utf-8", "replace"), python.names, None)
+            losses += written.losses
+            content = written.text.encode()
+        files.setdefault(path, content)
+    head = Head(
+        name=package.replace("_", "-"),
+        version=_version(project),
+        license=_license(project.metadata),
+        upstream="",
+        backends=tuple(project.records),
+        origin=project.origin,
+        binding=(BINDING, *([_HEADER] if converts else [])),
+        extensions=python.extensions,
+    )
+    files["build.toml"] = manifest_text(head, sections).encode()
+    return Adoption(head.name, files, tuple(op.schema for op in ops.values()), tuple(dict.fromkeys(losses)))
+
+
+class _Texts:
+    """The files of a project as texts, each read once."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._known: dict[str, str] = {}
+
+    def text(self, path: str) -> str:
+        """The text of a file."""
+        if path not in self._known:
+            self._known[path] = self._read(path).decode("utf-8", "surrogateescape")
+        return self._known[path]
+
+    def mentions(self, path: str, word: str) -> bool:
+        """Whether a file has a word."""
+        return re.search(rf"\b{word}\b", self.text(path)) is not None
+
+
+def _give_names(sections: list[Section]) -> None:
+    """Number sections of different backends that have one name."""
+    seen: dict[str, int] = {}
+    for at, section in enumerate(sections):
+        seen[section.name] = seen.get(section.name, 0) + 1
+        if seen[section.name] > 1:
+            sections[at] = section._replace(name=f"{section.name}_{seen[section.name]}")
+
+
+def _adapted(sections: Sequence[Section], modules: Sequence[Module], texts: _Texts) -> dict[str, Adapted]:
+    """All files that are compiled or included, as the kernel has them."""
+    reached: dict[str, dict[str, None]] = {}
+    for section in sections:
+        for path in (*section.sources, *section.headers):
+            reached.setdefault(path, {}).update(dict.fromkeys((*section.headers, *section.sources)))
+    owners = {path: _owner(path, modules) for path in reached}
+    names: dict[str, set[str]] = {}
+    for path in reached:
+        for block in blocks_of(Code(texts.text(path)), path) if _may_bind(texts.text(path)) else ():
+            for bound in block.functions:
+                names.setdefault(bound.name, set()).add(owners[path])
+    adapted: dict[str, Adapted] = {}
+    first = True
+    for path, others in reached.items():
+        text = texts.text(path)
+
+        def op_name(bound: Bound, owner: str = owners[path]) -> str:
+            return f"{owner}_{bound.name}" if len(names[bound.name]) > 1 else bound.name
+
+        included = [texts.text(other) for other in others if other != path] if _may_bind(text) else []
+        adapted[path] = adapt(path, text, included, op_name, first=first)
+        first = first and not adapted[path].libraries
+    return adapted
+
+
+def _may_bind(text: str) -> bool:
+    return "PYBIND11_MODULE" in text or "RegisterOperators" in text
+
+
+def _owner(path: str, modules: Sequence[Module]) -> str:
+    """The last part of the name of the module that a source is of; empty if it is of none."""
+    return next((module.name.rpartition(".")[2] for module in modules if path in module.sources), "")
+
+
+def _with_binding(section: Section, adapted: Mapping[str, Adapted]) -> Section:
+    """A section that finds the headers of the binding, if its files include them."""
+    files = (*section.sources, *section.headers)
+    if not any(adapted[path].ops or adapted[path].libraries for path in files):
+        return section
+    include = section.include if ROOT in section.include else (*section.include, ROOT)
+    return section._replace(include=include)
+
+
+def _files_of(module: Module, sections: Sequence[Section]) -> list[str]:
+    """The files of a module: its sources, and the headers of their sections that no other module reaches first."""
+    own = [section for section in sections if not set(section.sources).isdisjoint(module.sources)]
+    return list(dict.fromkeys([*module.sources, *(header for section in own for header in section.headers)]))
+
+
+def _binds(module: Module, adapted: Mapping[str, Adapted], sections: Sequence[Section]) -> bool:
+    """Whether a module has functions in Python."""
+    bound = _bound(module, adapted, sections)
+    return bool(bound.ops or bound.values)
+
+
+def _bound(module: Module, adapted: Mapping[str, Adapted], sections: Sequence[Section]) -> BoundModule:
+    sources = [adapted[path] for path in _files_of(module, sections) if path in adapted]
+    return BoundModule(
+        name=module.name,
+        script=module.script,
+        line=module.line,
+        ops=tuple(op for source in sources if not source.namespaces for op in source.ops),
+        values=tuple(value for source in sources for value in source.values),
+        doc=next((source.doc for source in sources if source.doc), ""),
+    )
+
+
+def _silent(adapted: Mapping[str, Adapted]) -> list[Loss]:
+    """Ops that write to something, as they return nothing, and whose schema does not say to what."""
+    return [
+        Loss(
+            BINDING,
+            0,
+            f"`{op.name}` returns nothing, and its schema names no argument that it writes to",
+            f"mark those in its schema: `Tensor(a!) {_first_tensor(op)}`; torch.compile reads it",
+            missing=False,
+        )
+        for source in adapted.values()
+        for op in source.ops
+        if op.silent and "Tensor" in op.schema
+    ]
+
+
+def _first_tensor(op: Op) -> str:
+    match = re.search(r"Tensor (\w+)", op.schema)
+    return match[1] if match else "out"
+
+
+def _binding(ops: Iterable[Op], *, libraries: int) -> str:
+    """The source that defines the ops, whose implementations are registered where the functions are."""
+    kind = "TORCH_LIBRARY_FRAGMENT_EXPAND" if libraries else "TORCH_LIBRARY_EXPAND"
+    lines = [
+        "// The ops of this kernel. The sources of the functions register their implementations.",
+        "#include <torch/library.h>",
+        "",
+        '#include "registration.h"',
+        "",
+    ]
+    if defined := [f'  ops.def("{_escaped(op.schema)}");' for op in ops]:
+        lines += [f"{kind}(TORCH_EXTENSION_NAME, ops) {{", *defined, "}", ""]
+    return "\n".join([*lines, "REGISTER_EXTENSION(TORCH_EXTENSION_NAME)", ""])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _package_name(project: Input) -> str:
+    """The name of the kernel's package: that of the project."""
+    record = next(iter(project.records.values()))[0]
+    name = re.sub(r"[^a-z0-9]+", "_", record.name.lower()).strip("_")
+    return name if name[:1].isalpha() and len(name) > 1 else f"kernel_{name}"
+
+
+def _version(project: Input) -> int:
+    """The version of the kernel's interface: the project's major one, and 1 before that."""
+    record = next(iter(project.records.values()))[0]
+    match = re.match(r"(?:\d+!)?(\d+)", record.version)
+    return max(int(match[1]) if match else 1, 1)
+
+
+_CLASSIFIER: Final = re.compile(r"License :: (?:OSI Approved :: )?(?P<name>.+)")
+_LICENCES: Final = {
+    "apache software license": "apache-2.0",
+    "apache 2.0": "apache-2.0",
+    "bsd license": "bsd-3-clause",
+    "mit license": "mit",
+}
+_LONGEST: Final = 30
+"""The longest text of a licence field that is a name, and not the licence itself."""
+
+
+def _license(metadata: Iterable[tuple[str, str]]) -> str:
+    """The Hub's identifier of the licence; `unknown` if the metadata does not say."""
+    fields = list(metadata)
+    stated = [value for name, value in fields if name in {"license-expression", "license"} and 0 < len(value) < _LONGEST]
+    stated += [match["name"] for name, value in fields if name == "classifier" and (match := _CLASSIFIER.fullmatch(value))]
+    name = stated[0].lower() if stated else "unknown"
+    return _LICENCES.get(name, name)
+
+
+def _of_metadata(project: Input) -> list[Loss]:
+    """What the metadata asks for that a kernel does not: other packages, and a licence if it names none."""
+    losses = []
+    for name, value in project.metadata:
+        required = re.match(r"[A-Za-z0-9._-]+", value)
+        if name == "requires-dist" and "extra" not in value and required and required[0].lower() != "torch":
+            advice = "import it only where it is needed, or list it in `python-depends` if the client admits it"
+            losses.append(Loss("", 0, f"the project requires `{value}`", advice, missing=False))
+    if _license(project.metadata) == "unknown":
+        losses.append(Loss("", 0, "the metadata names no licence", "set `license` in build.toml", missing=False))
+    return losses
+
+
+def _cutlass(sections: Sequence[Section], texts: _Texts) -> list[Loss]:
+    """A note on CUTLASS that the project brings: it stays, as only equal bytes could be another's."""
+    headers = dict.fromkeys(header for section in sections for header in section.headers)
+    for header in headers:
+        if header.endswith("cutlass/version.h") and (found := _CUTLASS.search(texts.text(header))):
+            version = f"{found['major']}_{found['minor']}"
+            reason = f"{header.removesuffix('/cutlass/version.h')} is CUTLASS {version.replace('_', '.')}, and is copied"
+            advice = f"if it is unchanged, `depends = [\"torch\", \"cutlass_{version}\"]` is shorter where the driver has it"
+            return [Loss(header, 0, reason, advice, missing=False)]
+    return []
