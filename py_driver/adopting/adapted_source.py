@@ -77,13 +77,16 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
                 advice = "write it as an op by hand, with a wrapper of types that ops have"
                 reason = f"the function `{function.name}` is not bound: {op}"
                 losses.append(Loss(path, line_of(text, function.start), reason, advice))
-            elif any(other.name == op.name for other in (*ops, *made.values())):
+            elif twin := next((other for other in (*ops, *made.values()) if other.name == op.name), None):
+                if twin.schema == op.schema and _chosen_by_if(source, block):
+                    made[function.start] = op
+                    continue
                 advice = "give it a name of its own; the Python module can choose between the two"
                 reason = f"the function `{function.name}` is bound more than once; the first is taken"
                 losses.append(Loss(path, line_of(text, function.start), reason, advice))
             else:
                 made[function.start] = op
-        ops += made.values()
+        ops += {op.name: op for op in made.values()}.values()
         edits.append((block.start, block.end, _registered(source, block, made)))
     headers = ["registration.h"] if any(made_op for made_op in ops) else []
     headers += [f"{CONVERSIONS}.h"] if any(op.converts for op in ops) else []
@@ -110,6 +113,11 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
     )
 
 
+def _chosen_by_if(source: Code, block: Block) -> bool:
+    """Whether directives choose between functions of a block."""
+    return re.search(r"^[ \t]*#[ \t]*(?:else|elif)", source.code[block.start : block.end], re.MULTILINE) is not None
+
+
 def _registered(source: Code, block: Block, made: dict[int, Op]) -> str:
     """What takes the place of a block: the registrations, between the directives and comments that it has."""
     if not made and not block.functions:
@@ -118,15 +126,14 @@ def _registered(source: Code, block: Block, made: dict[int, Op]) -> str:
     if not block.module:
         inside = "".join(f"  {line}\n" for line in lines)
         return f"{_IMPL} {{\n{inside}}}"
-    parts: list[str] = []
+    text = ""
     at = source.code.index("{", block.start) + 1
     for start, end in block.statements:
-        parts.append(source.text[at:start])
+        text += source.text[at:start]
         own = [made[bound.start].implementation for bound in block.functions if start < bound.start < end and bound.start in made]
-        parts.append("\n  ".join(own))
+        text = text + "\n  ".join(own) if own else text.rstrip(" \t").removesuffix("\n")
         at = end
-    parts.append(source.text[at : block.end])
-    return f"{_IMPL} {{{''.join(parts)}"
+    return f"{_IMPL} {{{text}{source.text[at : block.end]}"
 
 
 def _without_python(source: Code, blocks: Sequence[Block]) -> list[tuple[int, int, str]]:

@@ -88,14 +88,15 @@ def adopt(project: Input) -> Adoption:
         sections += found
         losses += [*left_out, *more]
         modules |= {module.name: module for module in kept if module.name not in modules}
+        if len(kept) > 1:
+            reason = f"{', '.join(module.name for module in kept)} are one library for {family}"
+            advice = "functions of one name in two modules would be one: rename those that the linker reports"
+            losses.append(Loss(kept[0].script, kept[0].line, reason, advice, missing=False))
     _give_names(sections)
-    if len(modules) > 1:
-        reason = f"the {len(modules)} modules {', '.join(sorted(modules))} are one library of one package"
-        advice = "functions of one name in two modules would be linked as one: rename them if the linker names them"
-        losses.append(Loss("", 0, reason, advice, missing=False))
     adapted = _adapted(sections, list(modules.values()), texts)
     losses += [loss for source in adapted.values() for loss in source.losses]
-    sections = [_with_binding(section, adapted) for section in sections]
+    sections = [part for section in sections for part in _parted(section, adapted)]
+    _give_names(sections)
     ops = {op.name: op for source in adapted.values() for op in source.ops}
     losses += _silent(adapted)
     package = _package_name(project)
@@ -197,13 +198,18 @@ def _owner(path: str, modules: Sequence[Module]) -> str:
     return next((module.name.rpartition(".")[2] for module in modules if path in module.sources), "")
 
 
-def _with_binding(section: Section, adapted: Mapping[str, Adapted]) -> Section:
-    """A section that finds the headers of the binding, if its files include them."""
-    files = (*section.sources, *section.headers)
-    if not any(adapted[path].ops or adapted[path].libraries for path in files):
-        return section
+def _parted(section: Section, adapted: Mapping[str, Adapted]) -> list[Section]:
+    """A section, with the sources that register ops in one of their own.
+
+    Those see the unique id of the kernel, which changes with each edit; all others are compiled without it.
+    """
+    registering = [path for path in section.sources if adapted[path].ops or adapted[path].libraries]
+    others = tuple(path for path in section.sources if path not in registering)
+    if not registering:
+        return [section]
     include = section.include if ROOT in section.include else (*section.include, ROOT)
-    return section._replace(include=include)
+    binding = section._replace(name=f"{section.name}_ops", sources=tuple(registering), include=include)
+    return [binding, *([section._replace(sources=others)] if others else [])]
 
 
 def _files_of(module: Module, sections: Sequence[Section]) -> list[str]:
@@ -232,23 +238,12 @@ def _bound(module: Module, adapted: Mapping[str, Adapted], sections: Sequence[Se
 
 def _silent(adapted: Mapping[str, Adapted]) -> list[Loss]:
     """Ops that write to something, as they return nothing, and whose schema does not say to what."""
-    return [
-        Loss(
-            BINDING,
-            0,
-            f"`{op.name}` returns nothing, and its schema names no argument that it writes to",
-            f"mark those in its schema: `Tensor(a!) {_first_tensor(op)}`; torch.compile reads it",
-            missing=False,
-        )
-        for source in adapted.values()
-        for op in source.ops
-        if op.silent and "Tensor" in op.schema
-    ]
-
-
-def _first_tensor(op: Op) -> str:
-    match = re.search(r"Tensor (\w+)", op.schema)
-    return match[1] if match else "out"
+    names = [f"`{op.name}`" for source in adapted.values() for op in source.ops if op.silent and "Tensor" in op.schema]
+    if not names:
+        return []
+    reason = f"{', '.join(names)} return{'s' if len(names) == 1 else ''} nothing, and no argument is marked as written"
+    advice = "mark what is written in the schema, as `Tensor(a!) out`: torch.compile reads it"
+    return [Loss(BINDING, 0, reason, advice, missing=False)]
 
 
 def _binding(ops: Iterable[Op], *, libraries: int) -> str:
@@ -288,7 +283,7 @@ _CLASSIFIER: Final = re.compile(r"License :: (?:OSI Approved :: )?(?P<name>.+)")
 _LICENCES: Final = {
     "apache software license": "apache-2.0",
     "apache 2.0": "apache-2.0",
-    "bsd license": "bsd-3-clause",
+    "bsd license": "bsd",
     "mit license": "mit",
 }
 _LONGEST: Final = 30
@@ -307,11 +302,11 @@ def _license(metadata: Iterable[tuple[str, str]]) -> str:
 def _of_metadata(project: Input) -> list[Loss]:
     """What the metadata asks for that a kernel does not: other packages, and a licence if it names none."""
     losses = []
-    for name, value in project.metadata:
-        required = re.match(r"[A-Za-z0-9._-]+", value)
-        if name == "requires-dist" and "extra" not in value and required and required[0].lower() != "torch":
-            advice = "import it only where it is needed, or list it in `python-depends` if the client admits it"
-            losses.append(Loss("", 0, f"the project requires `{value}`", advice, missing=False))
+    required = [value for name, value in project.metadata if name == "requires-dist" and "extra" not in value]
+    required = [f"`{value}`" for value in required if not re.match(r"torch(?![\w.-])", value, re.IGNORECASE)]
+    if required:
+        advice = "import it only where it is needed, or list it in `python-depends` if the client admits it"
+        losses.append(Loss("", 0, f"the project requires {', '.join(required)}", advice, missing=False))
     if _license(project.metadata) == "unknown":
         losses.append(Loss("", 0, "the metadata names no licence", "set `license` in build.toml", missing=False))
     return losses

@@ -22,7 +22,7 @@ _PLAIN: Final = {
             *("int", "signed", "unsigned", "unsigned int", "short", "unsigned short", "unsigned long", "long int"),
             *("long long", "unsigned long long", "long long int", "signed int", "short int"),
             *("int8_t", "int16_t", "int32_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "size_t", "ptrdiff_t"),
-            *("uintptr_t", "intptr_t"),
+            *("uintptr_t", "intptr_t", "unsigned char", "signed char"),
         ),
         ("int", "int64_t", False),
     ),

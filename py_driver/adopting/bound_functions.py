@@ -96,9 +96,9 @@ def blocks_of(source: Code, path: str) -> list[Block]:
     """
     found = [_module_block(source, path, match) for match in _MODULE.finditer(source.code)]
     for match in _REGISTRY.finditer(source.code):
-        end = source.code.find(";", match.end())
-        if end > 0:
-            found.append(_registry_block(source, path, match, end + 1))
+        statement = next(source.statements(match.end(), len(source.code)), None)
+        if statement is not None:
+            found.append(_registry_block(source, path, match, statement[1] + 1))
     return sorted(found, key=lambda block: block.start)
 
 

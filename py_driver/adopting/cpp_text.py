@@ -53,13 +53,12 @@ class Code:
                 return -1
         return -1
 
-    def parts(self, start: int, end: int, separator: str = ",") -> list[tuple[int, int]]:
-        """A part of the text cut at a separator that stands outside of brackets, also of templates.
+    def parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """A part of the text cut at commas that stand outside of brackets, also of templates.
 
         Args:
             start: of the part.
             end: of it.
-            separator: one character.
 
         Returns:
             Where each begins and ends, without blanks around it; none for a part of blanks.
@@ -69,11 +68,11 @@ class Code:
         first = start
         for at in range(start, end):
             sign = self.code[at]
-            if sign in "([{" or (sign == "<" and separator == ","):
+            if sign in "([{<":
                 depth += 1
-            elif sign in ")]}" or (sign == ">" and separator == "," and self.code[at - 1] != "-"):
+            elif sign in ")]}" or (sign == ">" and self.code[at - 1] != "-"):
                 depth -= 1
-            elif sign == separator and depth == 0:
+            elif sign == "," and depth == 0:
                 found.append((first, at))
                 first = at + 1
         found.append((first, end))
@@ -85,10 +84,15 @@ class Code:
 
     def statements(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The statements of a block, without directives: where each begins, and where its `;` stands."""
-        code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\[\s\S])*", lambda found: " " * len(found[0]), self.code[start:end], flags=re.M)
-        lines = Code(code)
-        for first, last in lines.parts(0, len(code), ";"):
-            yield start + first, start + last
+        blank = re.compile(r"^[ \t]*#(?:[^\n\\]|\\[\s\S])*", re.MULTILINE)
+        code = blank.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.code[start:end])
+        depth, first = 0, 0
+        for at, sign in enumerate(code):
+            depth += (sign in "([{") - (sign in ")]}")
+            if sign == ";" and depth == 0:
+                inside = code[first:at]
+                yield start + first + len(inside) - len(inside.lstrip()), start + at
+                first = at + 1
 
 
 def string_of(text: str) -> str | None:

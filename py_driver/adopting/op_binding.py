@@ -155,7 +155,8 @@ def _parameters(bound: Bound, signature: Signature, resolve: Callable[[str], str
             return f"its parameter `{declared.type}` is no type of an op"
         name = _free(named[at].name if named else declared.name or f"arg{at}", {parameter.name for parameter in found})
         variable = declared.name or f"arg{at}"
-        while re.search(rf"\b{variable}\b", bound.function) or variable in _TAKEN:
+        hidden = _TAKEN if bound.function.startswith("[") else (*_TAKEN, *re.findall(r"\w+", bound.function))
+        while variable in hidden:
             variable += "_"
         parameter = Parameter(name, variable, kind, keyword=bool(named) and named[at].keyword)
         if named and named[at].default is not None:

@@ -93,8 +93,20 @@ def sections_of(
         every = [groups[name] for variant in own for name in variant.groups]
         for group in named:
             archs = _capabilities(module, [other for other in every if other.sources == group.sources])
-            sections.append(_section(module, group, archs, mentions))
+            _add(sections, _section(module, group, archs, mentions))
     return _distinct(sections), losses
+
+
+def _add(sections: list[Section], section: Section) -> None:
+    """Add a section, to one that compiles other sources of the module alike if there is one."""
+    for at, other in enumerate(sections):
+        if section._replace(sources=(), headers=()) == other._replace(sources=(), headers=()):
+            sections[at] = other._replace(
+                sources=tuple(sorted({*other.sources, *section.sources})),
+                headers=tuple(sorted({*other.headers, *section.headers})),
+            )
+            return
+    sections.append(section)
 
 
 def _compiled(group: Group) -> tuple[object, ...]:
