@@ -37,19 +37,23 @@ class Adapted(NamedTuple):
     Attributes:
         text: of it.
         ops: what it implements, in order.
+        functions: those of them that are functions of a Python module.
         values: other names of the module, with their C++ values.
         doc: of the module.
         namespaces: of ops, which are now in the kernel's own.
         libraries: the number of TORCH_LIBRARY and TORCH_LIBRARY_FRAGMENT in it.
+        registers: whether it registers something in the kernel's namespace.
         losses: what is not carried over.
     """
 
     text: str
     ops: tuple[Op, ...] = ()
+    functions: tuple[Op, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
     doc: str = ""
     namespaces: tuple[str, ...] = ()
     libraries: int = 0
+    registers: bool = False
     losses: tuple[Loss, ...] = ()
 
 
@@ -67,33 +71,35 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
     blocks = blocks_of(source, path)
     included = [Code(other) for other in others] if blocks else []
     ops: list[Op] = []
+    functions: list[Op] = []
     losses = [loss for block in blocks for loss in block.losses]
     edits: list[tuple[int, int, str]] = []
     for block in blocks:
-        made: dict[int, Op] = {}
+        implemented: dict[int, Op] = {}
         for function in block.functions:
             op = make_op(function, op_name(function), source, included)
             if isinstance(op, str):
                 advice = "write it as an op by hand, with a wrapper of types that ops have"
                 reason = f"the function `{function.name}` is not bound: {op}"
                 losses.append(Loss(path, line_of(text, function.start), reason, advice))
-            elif twin := next((other for other in (*ops, *made.values()) if other.name == op.name), None):
+            elif twin := next((other for other in (*ops, *implemented.values()) if other.name == op.name), None):
                 if twin.schema == op.schema and _chosen_by_if(source, block):
-                    made[function.start] = op
+                    implemented[function.start] = op
                     continue
                 advice = "give it a name of its own; the Python module can choose between the two"
                 reason = f"the function `{function.name}` is bound more than once; the first is taken"
                 losses.append(Loss(path, line_of(text, function.start), reason, advice))
             else:
-                made[function.start] = op
-        ops += {op.name: op for op in made.values()}.values()
-        edits.append((block.start, block.end, _registered(source, block, made)))
-    headers = ["registration.h"] if any(made_op for made_op in ops) else []
-    headers += [f"{CONVERSIONS}.h"] if any(op.converts for op in ops) else []
+                implemented[function.start] = op
+        own = {op.name: op for op in implemented.values()}.values()
+        ops += own
+        functions += own if block.module else ()
+        edits.append((block.start, block.end, _registered(source, block, implemented)))
+    headers = [f"{CONVERSIONS}.h"] if any(op.converts for op in ops) else []
     edits += _without_python(source, blocks)
     libraries, names, more = _libraries(source, path, first=first)
     edits += libraries
-    headers += ["registration.h"] if libraries and "registration.h" not in headers else []
+    headers = ["registration.h", *headers] if ops or libraries else headers
     losses += more
     losses += _left(path, source, edits)
     adapted = _edited(text, edits)
@@ -101,6 +107,7 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
     return Adapted(
         text=_with_includes(adapted, "".join(lines)),
         ops=tuple(ops),
+        functions=tuple(functions),
         values=tuple(value for block in blocks for value in block.values),
         doc=next((block.doc for block in blocks if block.doc), ""),
         namespaces=tuple(
@@ -109,6 +116,7 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
             )
         ),
         libraries=sum(edit[2].startswith(("TORCH_LIBRARY_EXPAND", "TORCH_LIBRARY_FRAGMENT")) for edit in libraries),
+        registers=bool(ops or libraries),
         losses=tuple(losses),
     )
 
@@ -118,11 +126,11 @@ def _chosen_by_if(source: Code, block: Block) -> bool:
     return re.search(r"^[ \t]*#[ \t]*(?:else|elif)", source.code[block.start : block.end], re.MULTILINE) is not None
 
 
-def _registered(source: Code, block: Block, made: dict[int, Op]) -> str:
+def _registered(source: Code, block: Block, implemented: dict[int, Op]) -> str:
     """What takes the place of a block: the registrations, between the directives and comments that it has."""
-    if not made and not block.functions:
+    if not implemented and not block.functions:
         return ""
-    lines = [made[bound.start].implementation for bound in block.functions if bound.start in made]
+    lines = [implemented[bound.start].implementation for bound in block.functions if bound.start in implemented]
     if not block.module:
         inside = "".join(f"  {line}\n" for line in lines)
         return f"{_IMPL} {{\n{inside}}}"
@@ -130,7 +138,11 @@ def _registered(source: Code, block: Block, made: dict[int, Op]) -> str:
     at = source.code.index("{", block.start) + 1
     for start, end in block.statements:
         text += source.text[at:start]
-        own = [made[bound.start].implementation for bound in block.functions if start < bound.start < end and bound.start in made]
+        own = [
+            implemented[bound.start].implementation
+            for bound in block.functions
+            if start < bound.start < end and bound.start in implemented
+        ]
         text = text + "\n  ".join(own) if own else text.rstrip(" \t").removesuffix("\n")
         at = end
     return f"{_IMPL} {{{text}{source.text[at : block.end]}"
@@ -138,7 +150,9 @@ def _registered(source: Code, block: Block, made: dict[int, Op]) -> str:
 
 def _without_python(source: Code, blocks: Sequence[Block]) -> list[tuple[int, int, str]]:
     """The edits that leave out headers of Python's and pybind11's."""
-    edits = [(match.start(), match.end(), f"{match['before']}<torch/all.h>") for match in _EXTENSION.finditer(source.plain)]
+    edits = [
+        (match.start(), match.end(), f"{match['before']}<torch/all.h>") for match in _EXTENSION.finditer(source.plain)
+    ]
     edits += [(match.start(), match.end(), "") for match in _PYBIND.finditer(source.plain)]
     return [edit for edit in edits if not any(block.start <= edit[0] < block.end for block in blocks)]
 

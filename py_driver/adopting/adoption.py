@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import tomli
+
 from py_driver.adopting.adapted_source import Adapted, adapt
 from py_driver.adopting.bound_functions import blocks_of
 from py_driver.adopting.cpp_text import Code
@@ -79,10 +81,7 @@ def adopt(project: Input) -> Adoption:
     for family, records in project.records.items():
         kept, left_out = chosen_modules(records[0].modules, family)
         variants = [
-            variant
-            for plan in project.plans
-            for variant in plan.variants
-            if variant.configuration.family == family
+            variant for plan in project.plans for variant in plan.variants if variant.configuration.family == family
         ]
         found, more = sections_of(project.plans, variants, kept, texts.mentions)
         sections += found
@@ -92,7 +91,6 @@ def adopt(project: Input) -> Adoption:
             reason = f"{', '.join(module.name for module in kept)} are one library for {family}"
             advice = "functions of one name in two modules would be one: rename those that the linker reports"
             losses.append(Loss(kept[0].script, kept[0].line, reason, advice, missing=False))
-    _give_names(sections)
     adapted = _adapted(sections, list(modules.values()), texts)
     losses += [loss for source in adapted.values() for loss in source.losses]
     sections = [part for section in sections for part in _parted(section, adapted)]
@@ -107,9 +105,9 @@ def adopt(project: Input) -> Adoption:
         [namespace for source in adapted.values() for namespace in source.namespaces],
     )
     losses += [*python.losses, *_of_metadata(project), *_cutlass(sections, texts)]
-    files = {path: source.text.encode() for path, source in adapted.items() if source.text != texts.text(path)}
-    every = {path for section in sections for path in (*section.sources, *section.headers)}
-    files = {path: files.get(path) or project.read(path) for path in sorted(every) if not path.startswith(f"{ROOT}/torch_")}
+    files = {path: source.text.encode("utf-8", "surrogateescape") for path, source in sorted(adapted.items())}
+    if taken := [path for path in (BINDING, _HEADER) if path in files]:
+        losses.append(Loss(taken[0], 0, "the kernel has a file of this name", "rename the project's own"))
     libraries = sum(source.libraries for source in adapted.values())
     files[BINDING] = _binding(ops.values(), libraries=libraries).encode()
     converts = any(op.converts for op in ops.values())
@@ -117,16 +115,13 @@ def adopt(project: Input) -> Adoption:
         files[_HEADER] = resource(f"adopting/{CONVERSIONS}.h").encode()
     files |= python.files
     for path, content in project.extras.items():
-        if path.endswith(".py"):
-            written = rewrite(path, content.decode("utf-8", "replace"), python.names, None)
-            losses += written.losses
-            content = written.text.encode()
-        files.setdefault(path, content)
+        moved = rewrite(path, content, python.names, None)
+        losses += moved.losses
+        files.setdefault(path, moved.content)
     head = Head(
         name=package.replace("_", "-"),
         version=_version(project),
         license=_license(project.metadata),
-        upstream="",
         backends=tuple(project.records),
         origin=project.origin,
         binding=(BINDING, *([_HEADER] if converts else [])),
@@ -203,7 +198,7 @@ def _parted(section: Section, adapted: Mapping[str, Adapted]) -> list[Section]:
 
     Those see the unique id of the kernel, which changes with each edit; all others are compiled without it.
     """
-    registering = [path for path in section.sources if adapted[path].ops or adapted[path].libraries]
+    registering = [path for path in section.sources if adapted[path].registers]
     others = tuple(path for path in section.sources if path not in registering)
     if not registering:
         return [section]
@@ -230,7 +225,7 @@ def _bound(module: Module, adapted: Mapping[str, Adapted], sections: Sequence[Se
         name=module.name,
         script=module.script,
         line=module.line,
-        ops=tuple(op for source in sources if not source.namespaces for op in source.ops),
+        ops=tuple(op for source in sources for op in source.functions),
         values=tuple(value for source in sources for value in source.values),
         doc=next((source.doc for source in sources if source.doc), ""),
     )
@@ -280,12 +275,6 @@ def _version(project: Input) -> int:
 
 
 _CLASSIFIER: Final = re.compile(r"License :: (?:OSI Approved :: )?(?P<name>.+)")
-_LICENCES: Final = {
-    "apache software license": "apache-2.0",
-    "apache 2.0": "apache-2.0",
-    "bsd license": "bsd",
-    "mit license": "mit",
-}
 _LONGEST: Final = 30
 """The longest text of a licence field that is a name, and not the licence itself."""
 
@@ -293,10 +282,15 @@ _LONGEST: Final = 30
 def _license(metadata: Iterable[tuple[str, str]]) -> str:
     """The Hub's identifier of the licence; `unknown` if the metadata does not say."""
     fields = list(metadata)
-    stated = [value for name, value in fields if name in {"license-expression", "license"} and 0 < len(value) < _LONGEST]
-    stated += [match["name"] for name, value in fields if name == "classifier" and (match := _CLASSIFIER.fullmatch(value))]
+    stated = [
+        value for name, value in fields if name in {"license-expression", "license"} and 0 < len(value) < _LONGEST
+    ]
+    stated += [
+        match["name"] for name, value in fields if name == "classifier" and (match := _CLASSIFIER.fullmatch(value))
+    ]
     name = stated[0].lower() if stated else "unknown"
-    return _LICENCES.get(name, name)
+    known: dict[str, str] = tomli.loads(resource("licenses.toml"))["names"]
+    return known.get(name, name)
 
 
 def _of_metadata(project: Input) -> list[Loss]:
@@ -318,7 +312,11 @@ def _cutlass(sections: Sequence[Section], texts: _Texts) -> list[Loss]:
     for header in headers:
         if header.endswith("cutlass/version.h") and (found := _CUTLASS.search(texts.text(header))):
             version = f"{found['major']}_{found['minor']}"
-            reason = f"{header.removesuffix('/cutlass/version.h')} is CUTLASS {version.replace('_', '.')}, and is copied"
-            advice = f"if it is unchanged, `depends = [\"torch\", \"cutlass_{version}\"]` is shorter where the driver has it"
+            reason = (
+                f"{header.removesuffix('/cutlass/version.h')} is CUTLASS {version.replace('_', '.')}, and is copied"
+            )
+            advice = (
+                f'if it is unchanged, `depends = ["torch", "cutlass_{version}"]` is shorter where the driver has it'
+            )
             return [Loss(header, 0, reason, advice, missing=False)]
     return []

@@ -142,7 +142,9 @@ def _not_understood(source: Code, path: str, start: int, text: str) -> Loss:
     shown = " ".join(text.split())
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004  (a line of a terminal)
     advice = "write it as an op in torch-ext/torch_binding.cpp, or in the Python module"
-    return Loss(path, line_of(source.text, start), f"`{shown}` in PYBIND11_MODULE is no function of torch's types", advice)
+    return Loss(
+        path, line_of(source.text, start), f"`{shown}` in PYBIND11_MODULE is no function of torch's types", advice
+    )
 
 
 def _text(source: Code, span: tuple[int, int]) -> str:
@@ -196,4 +198,6 @@ def _registry_block(source: Code, path: str, match: re.Match[str], end: int) -> 
 
 def namespaces(blocks: list[Block]) -> Iterator[str]:
     """The namespaces of ops that some blocks register, each once."""
-    yield from dict.fromkeys(function.namespace for block in blocks for function in block.functions if function.namespace)
+    yield from dict.fromkeys(
+        function.namespace for block in blocks for function in block.functions if function.namespace
+    )

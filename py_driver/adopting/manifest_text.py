@@ -20,7 +20,6 @@ class Head(NamedTuple):
         name: of the kernel.
         version: of its interface.
         license: the Hub's identifier.
-        upstream: the address of a git repository; empty if it is not known.
         backends: `cpu`, `cuda`.
         origin: what it was adopted from.
         binding: files of the binding.
@@ -30,7 +29,6 @@ class Head(NamedTuple):
     name: str
     version: int
     license: str
-    upstream: str
     backends: tuple[str, ...]
     origin: str
     binding: tuple[str, ...]
@@ -52,7 +50,6 @@ def manifest_text(head: Head, sections: Sequence[Section]) -> str:
         "edition = 5",
         f"license = {_value(head.license)}",
         f"backends = {_value(head.backends)}",
-        *([f"upstream = {_value(head.upstream)}"] if head.upstream else []),
         "",
         "[torch]",
         f"src = {_value(head.binding)}",

@@ -32,7 +32,6 @@ _TAKEN: Final = ("ops", "function", CONVERSIONS)
 """What parameters in C++ must not hide."""
 
 
-
 class Op(NamedTuple):
     """A bound function as an op.
 
@@ -139,7 +138,9 @@ def _meaning(alias: str, sources: Sequence[Code]) -> str:
         rf"|^[ \t]*#[ \t]*define[ \t]+{alias}[ \t]+(?P<define>[\w:<>, ]+)",
         re.MULTILINE,
     )
-    found = {" ".join((match[match.lastgroup or ""]).split()) for code in sources for match in pattern.finditer(code.code)}
+    found = {
+        " ".join((match[match.lastgroup or ""]).split()) for code in sources for match in pattern.finditer(code.code)
+    }
     return found.pop() if len(found) == 1 else ""
 
 
@@ -241,7 +242,9 @@ def _wrapper(bound: Bound, name: str, parameters: Sequence[Parameter], result: A
 
 def _is_plain(result: ArgumentType) -> bool:
     """Whether a result is the type of the op but for a reference."""
-    return result.cpp in {"at::Tensor", "int64_t", "double", "bool", "std::string"} and result.own.rpartition("::")[2] in {
+    return result.cpp in {"at::Tensor", "int64_t", "double", "bool", "std::string"} and result.own.rpartition("::")[
+        2
+    ] in {
         "Tensor",
         "int64_t",
         "double",

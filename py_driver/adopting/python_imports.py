@@ -6,6 +6,7 @@ The `kernels` client imports a package under the id of its build, so a module of
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,32 +49,35 @@ class Names(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    """A Python file of the kernel.
+    """A file of the kernel.
 
     Attributes:
-        text: of it.
+        content: of it.
         losses: what is not carried over.
     """
 
-    text: str
-    losses: tuple[Loss, ...]
+    content: bytes
+    losses: tuple[Loss, ...] = ()
 
 
-def rewrite(path: str, text: str, names: Names, depth: int | None) -> Rewritten:
-    """A Python file with imports of the kernel's package.
+def rewrite(path: str, content: bytes, names: Names, depth: int | None) -> Rewritten:
+    """A file with imports of the kernel's package, if it is one of Python; else as it is.
 
     Args:
-        path: of it, for losses.
-        text: of it.
+        path: of it.
+        content: of it.
         names: where modules are.
         depth: the number of directories below the kernel's package that it is in; None if it is outside.
     """
+    if not path.endswith((".py", ".pyi")):
+        return Rewritten(content)
     try:
+        text = content.decode("utf-8")
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as problem:
         line = getattr(problem, "lineno", 0) or 0
         advice = "correct it, and import the modules of the project relatively"
-        return Rewritten(text, (Loss(path, line, "this is no Python that can be read", advice),))
+        return Rewritten(content, (Loss(path, line, "this is no Python that can be read", advice),))
     return _Rewriter(path, text, tree, names, depth).result()
 
 
@@ -87,7 +91,7 @@ class _Rewriter:
         self._names = names
         self._depth = depth
         self._dots = "" if depth is None else "." * (depth + 1)
-        self._lines = text.splitlines(keepends=True)
+        self._starts = list(itertools.accumulate((len(line) for line in _lines(text.encode())), initial=0))
         self._edits: list[tuple[int, int, str]] = []
         self._losses: list[Loss] = []
         self._needs: set[str] = set()
@@ -106,17 +110,19 @@ class _Rewriter:
                 self._namespace(node)
             elif isinstance(node, ast.Call):
                 self._call(node)
-        text = self._text.encode()
+        content = self._text.encode()
         for start, end, new in sorted(self._edits, reverse=True):
-            text = text[:start] + new.encode() + text[end:]
-        return Rewritten(self._with_needs(text.decode()), tuple(self._losses))
+            content = content[:start] + new.encode() + content[end:]
+        return Rewritten(self._with_needs(content.decode()).encode(), tuple(self._losses))
 
     def _span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
         """Where a node is, in bytes."""
         starts = [0]
         for line in self._text.encode().splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
-        return starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+        return starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 1) - 1] + (
+            node.end_col_offset or 0
+        )
 
     def _replace(self, node: ast.stmt | ast.expr, text: str) -> None:
         self._edits.append((*self._span(node), text))
@@ -181,7 +187,9 @@ class _Rewriter:
         """Whether a file means nothing else by a name."""
         bound = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
         bound |= {
-            node.name for node in ast.walk(self._tree) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
+            node.name
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
         }
         return name not in bound
 
@@ -267,8 +275,13 @@ class _Rewriter:
                 behind = statement.end_lineno or 0
             else:
                 break
-        lines = text.splitlines(keepends=True)
-        return "".join([*lines[:behind], line, *lines[behind:]])
+        lines = _lines(text.encode())
+        return b"".join([*lines[:behind], line.encode(), *lines[behind:]]).decode()
+
+
+def _lines(content: bytes) -> list[bytes]:
+    """The lines of a file, as Python counts them."""
+    return re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", content)
 
 
 def tops(paths: Collection[str]) -> frozenset[str]:

@@ -83,28 +83,28 @@ def make_package(
     for path, content in sorted(installed.items()):
         if _is_source(path):
             continue
-        place = _place(path, names)
-        name = posixpath.basename(place)
+        target = _place(path, names)
+        name = posixpath.basename(target)
         if "." not in name:
-            losses.append(Loss(path, 0, "a file without an extension is not shipped", "give it one, and list it in `pyext`"))
+            losses.append(
+                Loss(path, 0, "a file without an extension is not shipped", "give it one, and list it in `pyext`")
+            )
             continue
-        if place in _GENERATED:
-            losses.append(Loss(path, 0, f"`{place}` is written by the build", "rename the file"))
+        if target in _GENERATED:
+            losses.append(Loss(path, 0, f"`{target}` is written by the build", "rename the file"))
             continue
         extensions[name.partition(".")[2]] = None
-        if path.endswith(_PYTHON):
-            written = rewrite(path, content.decode("utf-8", "replace"), names, place.count("/"))
-            losses += written.losses
-            content = written.text.encode() if written.text != content.decode("utf-8", "replace") else content
-        files[f"{ROOT}/{package}/{place}"] = content
+        moved = rewrite(path, content, names, target.count("/"))
+        losses += moved.losses
+        files[f"{ROOT}/{package}/{target}"] = moved.content
     for module in modules:
-        moved = names.moved(module.name) or ""
-        place = f"{moved.replace('.', '/')}.py" if moved else _INIT
-        text, more = _module_text(module, place.count("/"))
+        below = names.moved(module.name)
+        target = f"{below.replace('.', '/')}.py" if below else _INIT
+        text, more = _module_text(module, target.count("/"))
         losses += more
-        path = f"{ROOT}/{package}/{place}"
+        path = f"{ROOT}/{package}/{target}"
         if path in files:
-            reason = f"the functions of {module.name} have no place: the package has `{place}`"
+            reason = f"the functions of {module.name} have no place: the package has `{target}`"
             losses.append(Loss(module.script, module.line, reason, "rename that file"))
         files.setdefault(path, text.encode())
     init = f"{ROOT}/{package}/{_INIT}"
@@ -122,9 +122,7 @@ def _is_source(path: str) -> bool:
     return path.endswith(tuple(f".{extension}" for extension in (*known, *headers)))
 
 
-def _names(
-    package: str, installed: Iterable[str], modules: Sequence[BoundModule], namespaces: frozenset[str]
-) -> Names:
+def _names(package: str, installed: Iterable[str], modules: Sequence[BoundModule], namespaces: frozenset[str]) -> Names:
     python = [path for path in installed if path.endswith(_PYTHON)]
     packages = {path.partition("/")[0] for path in python if "/" in path}
     single = next(iter(packages)) if len(packages) == 1 else ""

@@ -53,7 +53,9 @@ def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> 
     records = {family: found for family, found in records.items() if found[0].modules}
     if not records:
         message = f"the setup.py of {shown} has no extension module, so there is nothing to compile"
-        raise error(Code.UNSUPPORTED, message, help="a kernel of Python files needs no setup.py: driver init --template triton")
+        raise error(
+            Code.UNSUPPORTED, message, help="a kernel of Python files needs no setup.py: driver init --template triton"
+        )
     output.notes(extension.notes)
     first = next(iter(records.values()))[0]
     installed, metadata = _installed(extension, first)
@@ -80,9 +82,7 @@ def _path(extension: Extension, name: str) -> Path:
 
 def _installed(extension: Extension, record: Record) -> tuple[dict[str, bytes], list[tuple[str, str]]]:
     """The files that a project installs, without its libraries, and the fields of its metadata."""
-    [recording] = [
-        configured.recording for configured in extension.configured if configured.recording.record is record
-    ]
+    [recording] = [configured.recording for configured in extension.configured if configured.recording.record is record]
     libraries = {module.file for module in record.modules}
     files: dict[str, bytes] = {}
     metadata: list[tuple[str, str]] = []

@@ -94,7 +94,7 @@ def sections_of(
         for group in named:
             archs = _capabilities(module, [other for other in every if other.sources == group.sources])
             _add(sections, _section(module, group, archs, mentions))
-    return _distinct(sections), losses
+    return sections, losses
 
 
 def _add(sections: list[Section], section: Section) -> None:
@@ -139,7 +139,7 @@ def _section(
     name = re.sub(r"\W+", "_", module.name.rpartition(".")[2]).strip("_")
     suffix = "" if name.endswith(group.backend) else f"_{group.backend}"
     return Section(
-        name=f"{name}{suffix}" if device else f"{name}{suffix}_host",
+        name=f"{name}{suffix}" if device or group.backend == "cpu" else f"{name}{suffix}_host",
         backend=group.backend,
         sources=group.sources,
         headers=group.headers,
@@ -149,14 +149,3 @@ def _section(
         depends=(TORCH,) if TORCH in group.depends else (),
         capabilities=capabilities if device else None,
     )
-
-
-def _distinct(sections: Sequence[Section]) -> list[Section]:
-    """Sections with names of their own."""
-    found: list[Section] = []
-    for section in sections:
-        name, number = section.name, 2
-        while any(other.name == name for other in found):
-            name, number = f"{section.name}_{number}", number + 1
-        found.append(section._replace(name=name))
-    return found

@@ -37,7 +37,9 @@ def check_target(directory: Path, target: Path, *, force: bool) -> None:
         raise error(Code.FOREIGN_FILE, f"{target} is not a directory", help="name another one with --output")
     if not force and is_directory(target) and any(target.iterdir()):
         message = f"{target} is not empty"
-        raise error(Code.FOREIGN_FILE, message, help="name another directory with --output, or use --force to overwrite files")
+        raise error(
+            Code.FOREIGN_FILE, message, help="name another directory with --output, or use --force to overwrite files"
+        )
 
 
 def write_adoption(adoption: Adoption, target: Path, releases: Releases) -> list[Loss]:
@@ -52,8 +54,13 @@ def write_adoption(adoption: Adoption, target: Path, releases: Releases) -> list
         What is wrong with it.
 
     Raises:
-        DriverError: NO_SPACE or PERMISSION.
+        DriverError: FOREIGN_FILE if a link leads out of the directory; NO_SPACE or PERMISSION.
     """
+    for path in adoption.files:
+        for parent in (target / path, *(target / path).parents):
+            if parent != target and parent.is_relative_to(target) and parent.is_symlink():
+                message = f"{parent} is a symbolic link; the driver writes into the kernel's own directories only"
+                raise error(Code.FOREIGN_FILE, message, help="name another directory, or move the link away")
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         trial = Path(scratch).resolve() / "kernel"
         _write(trial, adoption.files)

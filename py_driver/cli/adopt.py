@@ -26,14 +26,17 @@ def add(subparsers: Subparsers) -> None:
         "adopt",
         "my-extension",
         "causal-conv1d==1.7.0 --output causal-conv1d",
-        more="The kernel is compiled with the flags, macros and architectures of setup.py; functions of PYBIND11_MODULE "
+        more="The kernel is compiled with the flags, macros and architectures of setup.py; functions that it binds "
         "become ops. What is not carried over is listed; if a function is among it, the exit code is 1.",
     )
     parser.add_argument(
         "directory", metavar="DIR", type=Path, help="directory with a setup.py, or a release of the package index"
     )
     parser.add_argument(
-        "--output", metavar="DIR", type=Path, help="write the kernel to DIR (default: DIR-kernel, or the name of the release)"
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="write the kernel to DIR (default: DIR-kernel, or the name of the release)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite files in the directory of the kernel")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -66,9 +69,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     else:
         for loss in sorted(losses, key=lambda loss: not loss.missing):
             kind = "not carried over" if loss.missing else "note"
-            place = f"{loss.place}: " if loss.place else ""
-            output.say(printable(f"{kind}: {place}{loss.reason}; {loss.advice}"))
-        output.say(printable(f"{target} has {counted(len(adoption.files), 'file')}, {counted(len(adoption.ops), 'op')}"))
+            where = f"{loss.place}: " if loss.place else ""
+            output.say(printable(f"{kind}: {where}{loss.reason}; {loss.advice}"))
+        output.say(
+            printable(f"{target} has {counted(len(adoption.files), 'file')}, {counted(len(adoption.ops), 'op')}")
+        )
         output.data(printable(str(target)))
     return ExitCode.DIFFERENCE if missing else ExitCode.OK
 
