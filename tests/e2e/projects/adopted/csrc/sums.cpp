@@ -1,4 +1,4 @@
-#include <torch/extension.h>
+#include <ATen/ATen.h>
 
 #include <tuple>
 #include <vector>
