@@ -16,6 +16,7 @@ from py_driver.adopting.op_binding import CONVERSIONS
 from py_driver.adopting.python_imports import rewrite
 from py_driver.adopting.python_package import ROOT, BoundModule, make_package
 from py_driver.adopting.sections import chosen_modules, sections_of
+from py_driver.manifest.paths import SOURCES
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 BINDING: Final = f"{ROOT}/torch_binding.cpp"
 _HEADER: Final = f"{ROOT}/{CONVERSIONS}.h"
+_OF_NAMESPACES: Final = ("name",)
+"""What `torch.ops.NAMESPACE` has itself, so that no op of the name can be called."""
+
 _CUTLASS: Final = re.compile(
     r"#define CUTLASS_MAJOR (?P<major>\d+)\s[\s\S]*?#define CUTLASS_MINOR (?P<minor>\d+)\s", re.ASCII
 )
@@ -104,7 +108,7 @@ def adopt(project: Input) -> Adoption:
         [_bound(module, adapted, sections) for module in modules.values() if _binds(module, adapted, sections)],
         [namespace for source in adapted.values() for namespace in source.namespaces],
     )
-    losses += [*python.losses, *_of_metadata(project), *_cutlass(sections, texts)]
+    losses += [*python.losses, *_of_metadata(project), *_cutlass(sections, texts), *_included(sections)]
     files = {path: source.text.encode("utf-8", "surrogateescape") for path, source in sorted(adapted.items())}
     if taken := [path for path in (BINDING, _HEADER) if path in files]:
         losses.append(Loss(taken[0], 0, "the kernel has a file of this name", "rename the project's own"))
@@ -176,7 +180,8 @@ def _adapted(sections: Sequence[Section], modules: Sequence[Module], texts: _Tex
         text = texts.text(path)
 
         def op_name(bound: Bound, owner: str = owners[path]) -> str:
-            return f"{owner}_{bound.name}" if len(names[bound.name]) > 1 else bound.name
+            name = f"{owner}_{bound.name}" if len(names[bound.name]) > 1 else bound.name
+            return f"{name}_" if name in _OF_NAMESPACES else name
 
         included = [texts.text(other) for other in others if other != path] if _may_bind(text) else []
         adapted[path] = adapt(path, text, included, op_name, first=first)
@@ -304,6 +309,13 @@ def _of_metadata(project: Input) -> list[Loss]:
     if _license(project.metadata) == "unknown":
         losses.append(Loss("", 0, "the metadata names no licence", "set `license` in build.toml", missing=False))
     return losses
+
+
+def _included(sections: Iterable[Section]) -> list[Loss]:
+    """Sources that others include: build.toml has one list of files, of which all sources are compiled."""
+    files = dict.fromkeys(header for section in sections for header in section.headers if header.endswith(SOURCES))
+    advice = "give it the extension .cuh or .inc, in the kernel and where it is included"
+    return [Loss(file, 0, "it is included by another source, and is compiled by itself too", advice) for file in files]
 
 
 def _cutlass(sections: Sequence[Section], texts: _Texts) -> list[Loss]:
