@@ -94,7 +94,21 @@ def sections_of(
         for group in named:
             archs = _capabilities(module, [other for other in every if other.sources == group.sources])
             _add(sections, _section(module, group, archs, mentions))
-    return sections, losses
+    return _with_archs(sections), losses
+
+
+def _with_archs(sections: Sequence[Section]) -> list[Section]:
+    """Sections, of which those without device code name the architectures of the others.
+
+    A kernel section that names none is for the default ones, and metadata.json would declare these.
+    """
+    device = [section.capabilities for section in sections if section.cuda_flags]
+    if not device or None in device:
+        return list(sections)
+    archs = {arch for capabilities in device for arch in capabilities or ()}
+    archs -= {arch.removesuffix("+PTX") for arch in archs if arch.endswith("+PTX")}
+    every = tuple(sorted(archs, key=arch_order))
+    return [section if section.cuda_flags else section._replace(capabilities=every) for section in sections]
 
 
 def _add(sections: list[Section], section: Section) -> None:

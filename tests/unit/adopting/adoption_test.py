@@ -76,7 +76,7 @@ def test_sections_have_the_flags_of_setup_py(tmp_path: Path) -> None:
     sections = manifest["kernel"]
     assert sections["own_cuda_host_ops"] == {
         "backend": "cuda", "depends": ["torch"], "include": ["torch-ext"], "cxx-flags": ["-DSIZE=4", "-O2"],
-        "src": ["a.cpp"],
+        "cuda-capabilities": ["8.0", "9.0a"], "src": ["a.cpp"],
     }  # fmt: skip
     assert (sections["own_cuda_host"]["depends"], sections["own_cuda_host"]["src"]) == ([], ["b.cpp"])
     device = sections["own_cuda"]
