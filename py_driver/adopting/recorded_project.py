@@ -11,6 +11,7 @@ from py_driver.adopting.adoption import Adoption, Input, adopt
 from py_driver.building.build import Options
 from py_driver.building.extension import plan_extension
 from py_driver.errors import Code, error
+from py_driver.extensions.binding import LIBRARY, Bindings
 from py_driver.plan.project import MANIFEST
 from py_driver.publishing.wheel_metadata import fields
 from py_driver.system.files import is_file, reading
@@ -46,7 +47,9 @@ def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> 
     if is_file(directory / MANIFEST):
         message = f"{directory} has a {MANIFEST}: it is the project of a kernel already"
         raise error(Code.UNSUPPORTED, message, help=f"to see what setup.py gives, move {MANIFEST} away")
-    extension = plan_extension(directory, (), releases, output, Options(), shown=shown)
+    # A kernel is for every Python, so what is bound by pybind11 elsewhere is planned without, and is a loss.
+    bindings = Bindings(LIBRARY, lambda _: ())
+    extension = plan_extension(directory, (), releases, output, Options(), bindings, shown=shown)
     records: dict[str, list[Record]] = {}
     for configured in extension.configured:
         records.setdefault(configured.variant.configuration.family, []).append(configured.recording.record)

@@ -8,6 +8,7 @@ import tomli
 
 from py_driver.adopting.adoption import Adoption, Input, adopt
 from py_driver.errors import Span
+from py_driver.extensions.binding import LIBRARY, Bindings
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.configurations import parse
@@ -51,7 +52,9 @@ def adopted(
         )  # fmt: skip
         recorded.append(ConfigurationRecord(configuration=configuration, default=True, record=record))
     tree = ProjectTree(lambda name: directory / name, lambda: files)
-    plan = plan_extensions(recorded, tree, Releases().matrix, {"": Span("setup.py", 1, 1)})
+    plan = plan_extensions(
+        recorded, tree, Releases().matrix, {"": Span("setup.py", 1, 1)}, Bindings(LIBRARY, lambda _: ())
+    )
     return adopt(
         Input(
             records={found.configuration.family: [found.record] for found in recorded},
