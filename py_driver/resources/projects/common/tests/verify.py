@@ -9,8 +9,7 @@
 - two runs give the same bits;
 - a run on another stream waits for what that stream did before.
 
-`verify_gradient` compares the gradients, and finds one that is cut; `verify_no_gradient` is for an op without a backward,
-which must fail where a gradient is wanted.
+Gradients are in gradients.py.
 
 `driver init` wrote this file. It is yours to change, and needs torch and pytest alone.
 """
@@ -160,116 +159,6 @@ def verify(
     if repeatable:
         for actual in runs[1:]:
             assert torch.equal(_bytes(actual), _bytes(runs[0])), "two runs give different bits"
-
-
-def verify_gradient(op, reference, inputs, *, terms=8, accumulate=None):
-    """Assert that an op has the gradients of a reference in float64, and cuts none, neither those of second order.
-
-    It differentiates with respect to all floating-point inputs, and to each alone; with random gradients of the outputs,
-    and with one value in memory for all elements, as `out.sum().backward()` has it. Second derivatives may be refused by
-    a RuntimeError.
-
-    Args:
-        op: what to test: takes the inputs, returns a tensor or several.
-        reference: computes the same from float64 tensors, with ops of torch.
-        inputs: tensors and other arguments.
-        terms: how many roundings of the largest gradient an element may be away: K of a matrix product, and more.
-        accumulate: in which type; float32, or float64 for inputs of float64, if None.
-
-    Raises:
-        AssertionError: it says what is wrong, where, and by how much.
-    """
-    floats = [i for i, one in enumerate(inputs) if isinstance(one, torch.Tensor) and one.dtype.is_floating_point]
-    for wanted in (floats, *([i] for i in floats[: len(floats) if len(floats) > 1 else 0])):
-        for spread in (False, True):
-            _compare_gradients(op, reference, inputs, wanted, spread, terms, accumulate)
-
-
-def _compare_gradients(op, reference, inputs, wanted, spread, terms, accumulate):
-    """Compare the gradients of some inputs, by position, and those of second order."""
-    given = [_twin(one).requires_grad_(i in wanted) if i in wanted else one for i, one in enumerate(inputs)]
-    wide = [_widened(one.detach()).requires_grad_(i in wanted) if i in wanted else _widened(one)
-            for i, one in enumerate(given)]
-    expected = _several(reference(*wide))
-    with _poisoned():
-        actual = _several(op(*given))
-    pairs = [(one, other) for one, other in zip(actual, expected) if other.requires_grad]
-    for one, _ in pairs:
-        assert one.requires_grad, f"the op cuts the gradient: with input {wanted} the output does not require grad"
-    grads = [make((), one.dtype).expand(one.shape) if spread else make(one.shape, one.dtype, seed=9) for one, _ in pairs]
-    grads = [one.detach().requires_grad_() for one in grads]
-    wide_grads = [one.detach().to(torch.float64).requires_grad_() for one in grads]
-    outputs, wide_outputs = zip(*pairs)
-    sources, wide_sources = [given[i] for i in wanted], [wide[i] for i in wanted]
-    with _poisoned():
-        first = torch.autograd.grad(outputs, sources, grads, retain_graph=True, allow_unused=True)
-    wide_first = torch.autograd.grad(wide_outputs, wide_sources, wide_grads, create_graph=True, allow_unused=True)
-    for i, one, other in zip(wanted, first, wide_first):
-        _compare_gradient(f"the gradient of input {i}", one, other, given[i].dtype, terms, accumulate)
-    linked = [(one, other) for one, other in zip(_again(outputs, sources, grads), wide_first) if other is not None]
-    for one, other in linked:
-        assert one.requires_grad or not other.requires_grad, "the backward cuts second derivatives"
-    _compare_second(linked, (*sources, *grads), (*wide_sources, *wide_grads), terms)
-
-
-def _again(outputs, sources, grads):
-    """The gradients, to be differentiated again; none if that is refused."""
-    try:
-        return torch.autograd.grad(outputs, sources, grads, create_graph=True, allow_unused=True)
-    except RuntimeError:
-        return ()
-
-
-def _compare_second(linked, sources, wide_sources, terms):
-    """Compare the derivatives of gradients, unless they are refused."""
-    if not linked:
-        return
-    firsts, wide_firsts = zip(*linked)
-    try:
-        second = torch.autograd.grad([one.sum() for one in firsts], sources, allow_unused=True)
-    except RuntimeError:
-        return
-    wide_second = torch.autograd.grad([one.sum() for one in wide_firsts], wide_sources, allow_unused=True)
-    for source, one, other in zip(sources, second, wide_second):
-        # What the first backward saved is rounded to the type of the tensors.
-        _compare_gradient("a second derivative", one, other, source.dtype, terms, source.dtype)
-
-
-def _compare_gradient(what, actual, expected, dtype, terms, accumulate):
-    """Assert that a gradient is what was expected; one of zeros may be None."""
-    if expected is None or (actual is None and not expected.any()):
-        assert actual is None or not actual.any(), f"{what} is not 0"
-        return
-    assert actual is not None, f"{what} is None: the op cuts it"
-    assert actual.dtype == dtype, f"{what} is {actual.dtype}, not {dtype}"
-    largest = expected.detach().abs().nan_to_num(nan=0.0).max() if expected.numel() else expected.detach().sum()
-    try:
-        _compare(actual.detach(), expected.detach(), largest, ulps=1.0, accumulate=accumulate, terms=terms)
-    except AssertionError as wrong:
-        raise AssertionError(f"{what}: {wrong}") from None
-
-
-def verify_no_gradient(op, inputs):
-    """Assert that an op without a backward fails where a gradient is wanted, also compiled, and only there.
-
-    Args:
-        op: what to test: takes the inputs.
-        inputs: tensors and other arguments.
-    """
-    for i, one in enumerate(inputs):
-        if not isinstance(one, torch.Tensor) or not one.dtype.is_floating_point:
-            continue
-        given = [_twin(other) if isinstance(other, torch.Tensor) else other for other in inputs]
-        given[i].requires_grad_()
-        for call in (op, torch.compile(op, backend="aot_eager")):
-            with pytest.raises(RuntimeError, match="no backward"):
-                call(*given)
-        with torch.no_grad():
-            op(*given)
-
-
-def _several(outputs):
-    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def _widened(value):

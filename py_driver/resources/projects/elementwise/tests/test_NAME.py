@@ -3,7 +3,8 @@
 import kernels
 import pytest
 import torch
-from verify import DEVICES, LAYOUTS, laid_out, large, make, verify, verify_gradient, verify_no_gradient
+from gradients import verify_gradient, verify_no_gradient
+from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
 op = kernel.[[ module ]]
