@@ -149,4 +149,6 @@ def _note(directory: Path, texts: Mapping[str, str], cut: list[_Op]) -> Note:
     )
     op = cut[0]
     start = texts[op.path].index(op.name, op.start)
-    return Note(message=message, span=Source(str(directory / op.path), texts[op.path]).span(start, start + len(op.name)))
+    return Note(
+        message=message, span=Source(str(directory / op.path), texts[op.path]).span(start, start + len(op.name))
+    )

@@ -18,7 +18,7 @@ _WORDS = ("register_autograd", "Function", "Autograd", "CompositeImplicit")
 def registered(texts: Iterable[str]) -> frozenset[str]:
     """The names of the ops that have a gradient, without namespaces; with `ALL` if others may have one.
 
-    Names of what a backward calls are among them: a function whose first parameter is `ctx`, as torch's documents have it.
+    What a backward calls is among them: a function whose first parameter is `ctx`, as torch's documents write it.
 
     Args:
         texts: of the package's Python files.

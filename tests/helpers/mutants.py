@@ -1,7 +1,7 @@
 """Wrong kernels, for each type of elements: which of them `verify.py` of a new project catches. Needs torch and pytest.
 
-It prints JSON: for each type the faults, each with what was said of it, and of right kernels. verify.py and gradients.py
-have to be on Python's path.
+It prints JSON: for each type the faults, each with what was said of it, and of right kernels. verify.py has to be on
+Python's path, and beside it gradients.py.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
     return gate * torch.sigmoid(gate) * up
 
 
-def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]:
+def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]:  # noqa: C901  (a list of faults)
     """Faults of the backward of `gated`: what it returns for the gradient of the output, gate and up."""
 
     def right(_ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401  (torch has no type)
@@ -251,7 +251,7 @@ def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]
 def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients]) -> Callable[[Tensor, Tensor], Tensor]:
     """`gated` with a backward, whose values have a type in which little is lost, as in a kernel's registers."""
 
-    class Gated(torch.autograd.Function):
+    class Gated(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:  # noqa: ANN401
             ctx.save_for_backward(gate, up)
@@ -263,7 +263,7 @@ def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients])
             found = backward(ctx, wide(grad), *map(wide, tensors))
             return tuple(None if one is None else one.to(grad.dtype) for one in found)
 
-    return lambda gate, up: Gated.apply(gate, up)  # type: ignore[no-any-return, no-untyped-call]
+    return lambda gate, up: Gated.apply(gate, up)
 
 
 def of_gradients() -> Iterator[tuple[str, str, list[str]]]:

@@ -101,8 +101,8 @@ void no_backward(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   // Its backward is in the Python package.
-  ops.def("relu(Tensor input) -> Tensor");
-  ops.def("relu_out(Tensor! out, Tensor input) -> ()");
+  ops.def("relu(Tensor x) -> Tensor");
+  ops.def("relu_out(Tensor! out, Tensor x) -> ()");
   ops.impl("relu_out", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
 #ifndef CPU_KERNEL
   ops.impl("relu", c10::kCUDA, &relu);

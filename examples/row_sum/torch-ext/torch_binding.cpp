@@ -26,7 +26,7 @@ at::Tensor row_sum_op(const at::Tensor& input) {
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   // Its backward is in the Python package.
-  ops.def("row_sum(Tensor input) -> Tensor");
+  ops.def("row_sum(Tensor x) -> Tensor");
   // A torch for ROCm calls AMD's GPUs `cuda` too.
   ops.impl("row_sum", c10::kCUDA, &row_sum_op);
 }

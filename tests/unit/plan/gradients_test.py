@@ -42,7 +42,10 @@ def noted(project: Path, text: str, python: str = "") -> list[tuple[str, str]]:
     notes = gradient_notes(load(project, Releases()))
     assert all(note.code is None for note in notes)
     return [
-        (note.message.partition(" for ")[2].partition(":")[0], note.span.text[note.span.column - 1 :][: note.span.length])
+        (
+            note.message.partition(" for ")[2].partition(":")[0],
+            note.span.text[note.span.column - 1 :][: note.span.length],
+        )
         for note in notes
     ]
 
@@ -82,7 +85,7 @@ def test_an_op_that_cuts_gradients_is_noted(project: Path, body: str) -> None:
         "/* An optimizer.\n   autograd: none */\n" + OUT + KERNEL,
         "// autograd: none\n// Two lines.\n" + OUT + KERNEL,
         'ops.def(\n"f(Tensor! x)"\n" -> ()");  // autograd: none\n' + KERNEL,
-        OUT + KERNEL + 'REGISTER_ALL(ops);\nfor (auto name : names) ops.impl(name, c10::DispatchKey::Autograd, &g);',
+        OUT + KERNEL + "for (auto name : names) ops.impl(name, c10::DispatchKey::Autograd, &g);",
     ],
 )
 def test_an_op_with_a_backward_a_refusal_or_a_statement_is_not_noted(project: Path, body: str) -> None:
@@ -92,7 +95,8 @@ def test_an_op_with_a_backward_a_refusal_or_a_statement_is_not_noted(project: Pa
 def test_a_block_has_a_statement(project: Path) -> None:
     assert noted(project, binding(OUT + KERNEL, head="// autograd: none\n")) == []
     assert noted(project, binding(OUT + KERNEL, block="  // autograd: none")) == []
-    other = 'TORCH_LIBRARY_FRAGMENT(TORCH_EXTENSION_NAME, m) {\nm.def("g(Tensor x) -> Tensor");\nm.impl("g", c10::kCPU, &g);\n}\n'
+    ops = 'm.def("g(Tensor x) -> Tensor");\nm.impl("g", c10::kCPU, &g);'
+    other = f"TORCH_LIBRARY_FRAGMENT(TORCH_EXTENSION_NAME, m) {{\n{ops}\n}}\n"
     assert noted(project, binding(OUT + KERNEL, head="// autograd: none\n") + other) == [("`g`", "g")]
 
 
@@ -103,11 +107,8 @@ def test_a_class_that_computes_gradients_may_be_for_any_op(project: Path) -> Non
 
 
 def test_many_ops_are_one_note(project: Path) -> None:
-    body = "".join(
-        f'ops.def("{name}(Tensor x) -> Tensor");\nops.impl("{name}", c10::kCPU, &f);\nops.impl("{name}", c10::kCUDA, &f);\n'
-        for name in "abcde"
-    )
-    assert noted(project, binding(body)) == [("`a`, `b`, `c` and 2 more", "a")]
+    body = [f'ops.def("{name}(Tensor x) -> Tensor");\nops.impl("{name}", c10::kCPU, &f);\n' for name in "abcde"]
+    assert noted(project, binding("".join(body))) == [("`a`, `b`, `c` and 2 more", "a")]
 
 
 def test_a_package_registers_gradients(project: Path) -> None:

@@ -8,17 +8,17 @@ from ._ops import add_op_namespace_prefix, ops
 
 
 @torch.library.register_fake(add_op_namespace_prefix("relu"))
-def _fake(input: torch.Tensor) -> torch.Tensor:
+def _fake(x: torch.Tensor) -> torch.Tensor:
     """What torch.compile runs in the place of the kernel: it knows the output's shape and type alone."""
-    return torch.empty_like(input, memory_format=torch.contiguous_format)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("relu_out"))
-def _fake_out(out: torch.Tensor, input: torch.Tensor) -> None:
+def _fake_out(out: torch.Tensor, x: torch.Tensor) -> None:
     """The same for a given output: it is only written."""
 
 
-def _save(ctx, inputs, output):
+def _save(ctx, inputs, output):  # noqa: ARG001  (torch passes all by name)
     """Keep what the gradient needs: the output alone."""
     ctx.save_for_backward(output)
 

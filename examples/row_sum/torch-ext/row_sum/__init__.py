@@ -8,12 +8,12 @@ from ._ops import add_op_namespace_prefix, ops
 
 
 @torch.library.register_fake(add_op_namespace_prefix("row_sum"))
-def _fake(input: torch.Tensor) -> torch.Tensor:
+def _fake(x: torch.Tensor) -> torch.Tensor:
     """What torch.compile runs in the place of the kernel: it knows the output's shape and type alone."""
-    return input.new_empty(input.shape[0])
+    return x.new_empty(x.shape[0])
 
 
-def _save(ctx, inputs, output):
+def _save(ctx, inputs, output):  # noqa: ARG001  (torch passes all by name)
     """Keep what the gradient needs: the shape alone."""
     ctx.shape = inputs[0].shape
 

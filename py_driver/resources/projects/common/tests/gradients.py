@@ -1,7 +1,7 @@
 """Compares the gradients of an op with those of a reference in float64, and finds one that is cut.
 
-`verify_gradient` is for an op with a backward. `verify_no_gradient` is for one without: it must fail where a gradient is
-wanted, since training would go on without it and say nothing.
+`verify_gradient` is for an op with a backward. `verify_no_gradient` is for one without: it must fail where a gradient
+is wanted, since training would go on without it and say nothing.
 
 `driver init` wrote this file. It is yours to change, and needs torch and pytest alone.
 """
