@@ -86,8 +86,13 @@ def _verify(op, reference, inputs, wanted, spread, terms, accumulate):
     with _poisoned():
         first = torch.autograd.grad(outputs, sources, grads, retain_graph=True, allow_unused=True)
     expected = torch.autograd.grad(wide_outputs, wide_sources, wide_grads, create_graph=True, allow_unused=True)
-    for i, grad, other in zip(wanted, first, expected):
-        _compare_gradient(f"the gradient of input {i}", grad, other, inputs[i], terms, accumulate)
+    # One value for all elements may give a gradient of 0, which says nothing of what was added up for it.
+    usual = [_gradient_of(output, spread=False).detach().double() for output in outputs]
+    sizes = torch.autograd.grad(wide_outputs, wide_sources, usual, retain_graph=True, allow_unused=True)
+    for i, grad, other, size in zip(wanted, first, expected, sizes):
+        _compare_gradient(f"the gradient of input {i}", grad, other, size, inputs[i], terms, accumulate)
+    if spread:
+        return True
     try:
         again = torch.autograd.grad(outputs, sources, grads, create_graph=True, allow_unused=True)
     except RuntimeError:
@@ -121,11 +126,11 @@ def _verify_second(linked, sources, wide_sources, terms):
     expected = torch.autograd.grad(wide_firsts, wide_sources, [one.double() for one in weights], allow_unused=True)
     for source, grad, other in zip(sources, second, expected):
         # What the first backward has read and returned is rounded to the type of the tensors.
-        _compare_gradient("a second derivative", grad, other, source, terms, source.dtype)
+        _compare_gradient("a second derivative", grad, other, other, source, terms, source.dtype)
 
 
-def _compare_gradient(what, actual, expected, source, terms, accumulate):
-    """Assert that a gradient is what was expected; None stands for zeros."""
+def _compare_gradient(what, actual, expected, size, source, terms, accumulate):
+    """Assert that a gradient is what was expected, within roundings of a size; None stands for zeros."""
     if expected is None:
         expected = torch.zeros_like(source, dtype=torch.float64)
     if actual is None:
@@ -133,7 +138,9 @@ def _compare_gradient(what, actual, expected, source, terms, accumulate):
         return
     assert actual.dtype == source.dtype, f"{what} is {actual.dtype}, not {source.dtype}"
     expected = expected.detach()
-    largest = expected.abs().nan_to_num(nan=0.0).max() if expected.numel() else expected.sum()
+    both = [one.detach().abs() for one in (expected, size) if one is not None and one.numel()]
+    sizes = [one.nan_to_num(nan=0.0).max() for one in both]
+    largest = max(sizes, default=expected.sum())
     try:
         _compare(actual.detach(), expected, largest, ulps=1.0, accumulate=accumulate, terms=terms)
     except AssertionError as wrong:
