@@ -124,7 +124,7 @@ def test_a_cut_gradient_fails(clone: Driver, project: Path) -> None:
     package = project / "torch-ext" / "fast_silu" / "__init__.py"
     text = package.read_text(encoding="utf-8")
     cuts = {
-        re.sub(r"^torch\.library\.register_autograd\(.*\n", "", text, flags=re.MULTILINE): "no autograd kernel|cuts",
+        re.sub(r"^torch\.library\.register_autograd\(.*\n", "", text, flags=re.MULTILINE): "the op cuts it",
         text.replace("return ops.fast_silu(x)", "return ops.fast_silu(x.detach())"): "the op cuts the gradient",
         text.replace("* sigmoid * (1 + wide", "* sigmoid * (1 - wide"): "elements are wrong",
         text.replace("grad.float() *", "grad.detach().float() *"): "the backward cuts second derivatives",
