@@ -8,6 +8,7 @@ https://docs.pytorch.org/docs/stable/library.html#torch.library.register_autogra
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Note
@@ -75,11 +76,14 @@ def _reached(project: Project) -> Iterator[str]:
 
 
 def _texts(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The texts of files of a project, by their paths."""
+    """The texts of files of a project, by their paths; empty for what cannot be read."""
     for name in dict.fromkeys(names):
         path = directory / name
-        if is_file(path) and path.stat().st_size <= SIZE_LIMIT:
-            yield name, path.read_text(encoding="utf-8", errors="replace")
+        text = ""
+        with suppress(OSError):
+            if is_file(path) and path.stat().st_size <= SIZE_LIMIT:
+                text = path.read_text(encoding="utf-8", errors="replace")
+        yield name, text
 
 
 def _declared(texts: Mapping[str, str], read: Mapping[str, Registrations]) -> list[_Op]:
