@@ -15,7 +15,8 @@ def _fake(x: torch.Tensor) -> torch.Tensor:
 
 @torch.library.register_fake(add_op_namespace_prefix("relu_out"))
 def _fake_out(out: torch.Tensor, x: torch.Tensor) -> None:
-    """The same for a given output: it is only written."""
+    """The same for a given output: it is only written. A tensor on `meta` ends up here as well, with any other."""
+    torch._check(out.device == x.device, lambda: f"relu: out is on {out.device}, input on {x.device}")
 
 
 def _save(ctx, inputs, output):  # noqa: ARG001  (torch passes all by name)

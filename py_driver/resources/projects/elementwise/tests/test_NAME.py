@@ -53,6 +53,9 @@ def test_special_values():
 
 def test_refuses():
     x = torch.zeros(4, 4, device=DEVICES.device)
+    for tensors in ((x, x.to("meta")), (x.to("meta"), x.clone())):
+        with pytest.raises(RuntimeError, match="out is on"):
+            op(*tensors)
     for out in (torch.zeros(4, 3, device=DEVICES.device), torch.zeros(8, 4, device=DEVICES.device)[::2], x.half()):
         with pytest.raises(RuntimeError):
             op(x, out)

@@ -87,6 +87,9 @@ def test_a_given_output_has_no_gradient():
 
 def test_refuses():
     a = torch.zeros(4, 4, device=DEVICES.device)
+    for other in (a.half().to("meta"), a.half().to("meta").requires_grad_()):
+        with pytest.raises(RuntimeError, match="on several devices"):
+            op(a.half(), other)
     with pytest.raises(RuntimeError, match="no kernel for"):
         op(a, a)
     with pytest.raises(RuntimeError, match="are for float16"):

@@ -72,6 +72,9 @@ def test_special_values():
 
 def test_refuses():
     x = torch.zeros(4, 4, device=DEVICES.device)
+    for tensors in ((x, x.to("meta")), (x.to("meta"), x.clone())):
+        with pytest.raises(RuntimeError, match="out is on"):
+            op(*tensors)
     with pytest.raises(RuntimeError, match="no kernel for"):
         op(x.double())
     with pytest.raises(RuntimeError, match="there is no variant"):

@@ -10,12 +10,14 @@ from ._ops import add_op_namespace_prefix, ops
 @torch.library.register_fake(add_op_namespace_prefix("[[ module ]]"))
 def _fake(a: torch.Tensor, b: torch.Tensor, narrow_sums: bool) -> torch.Tensor:
     """What torch.compile runs in the place of the kernel: it knows the output's shape and type alone."""
+    torch._check(a.device == b.device, lambda: "[[ module ]]: tensors are on several devices")
     return a.new_empty(a.shape[0], b.shape[1], dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("[[ module ]]_out"))
 def _fake_out(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, narrow_sums: bool) -> None:
-    """The same for a given output: it is only written."""
+    """The same for a given output: it is only written. A tensor on `meta` ends up here as well, with any other."""
+    torch._check(a.device == b.device == out.device, lambda: "[[ module ]]: tensors are on several devices")
 
 
 def _save(ctx, inputs, output):

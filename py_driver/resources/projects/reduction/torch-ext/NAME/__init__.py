@@ -18,7 +18,8 @@ def _fake(input: torch.Tensor, variant: int) -> torch.Tensor:
 
 @torch.library.register_fake(add_op_namespace_prefix("[[ module ]]_out"))
 def _fake_out(out: torch.Tensor, input: torch.Tensor, variant: int) -> None:
-    """The same for a given output: it is only written."""
+    """The same for a given output: it is only written. A tensor on `meta` ends up here as well, with any other."""
+    torch._check(out.device == input.device, lambda: f"[[ module ]]: out is on {out.device}, input on {input.device}")
 
 
 def _save(ctx, inputs, output):
