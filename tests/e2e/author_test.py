@@ -127,14 +127,14 @@ def test_a_cut_gradient_fails(clone: Driver, project: Path) -> None:
         re.sub(r"^torch\.library\.register_autograd\(.*\n", "", text, flags=re.MULTILINE): "the op cuts it",
         text.replace("return ops.fast_silu(x)", "return ops.fast_silu(x.detach())"): "the op cuts the gradient",
         text.replace("* sigmoid * (1 + wide", "* sigmoid * (1 - wide"): "elements are wrong",
-        text.replace("grad.float() *", "grad.detach().float() *"): "the backward cuts second derivatives",
+        text.replace("grad.float() *", "grad.detach().float() *"): "a second derivative is None",
     }
     assert len({*cuts, text}) == 5
     for cut, said in cuts.items():
         package.write_text(cut, encoding="utf-8")
-        done = clone.run("test", project, TORCH, "--", "-q", "-k", "test_gradients", code=1)
+        done = clone.run("test", project, TORCH, "--", "-q", "-k", "test_gradients and float32 and offset", code=1)
         assert re.search(rf"^E .*({said})", done.stdout, re.MULTILINE), done.stdout
-        assert "12 failed" in done.stdout
+        assert "1 failed" in done.stdout
     package.write_text(next(iter(cuts)), encoding="utf-8")
     assert "no backward is registered for `fast_silu`" in clone.run("check", project).stderr
 
