@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from py_driver.recording.stand_ins import Torch
 
+_OUTPUT: Final = b"# recorded, not compiled\n"
+"""What the outputs of compilers begin with: MAGIC of setup_recorder/compiler.py."""
+
 _ARCH: Final = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
@@ -29,6 +32,16 @@ def programs() -> dict[str, str]:
     """Its programs, each with its path below the packages: a recording that has them runs them."""
     table: dict[str, str] = facts()["cmake"]["programs"]
     return table
+
+
+def is_output(path: Path) -> bool:
+    """Whether a compiler of a recording has written a file.
+
+    Args:
+        path: of the file.
+    """
+    with path.open("rb") as file:
+        return file.read(len(_OUTPUT)) == _OUTPUT
 
 
 def write(scratch: Path, base: str, torch: Torch, cpu: str) -> None:
@@ -80,6 +93,7 @@ def environment(base: str, torch: Torch) -> dict[str, str]:
     found = {
         "CMAKE_GENERATOR": "Ninja",
         "CMAKE_TOOLCHAIN_FILE": f"{base}/{stand_ins.STAND_IN}/cmake/toolchain.cmake",
+        "RECORDED_LOG": f"{base}/{stand_ins.OUT}/linked.log",
         "SKBUILD_BUILD_DIR": "build/cmake",  # of scikit-build-core: in the project, so that what it generates is kept
     }
     return {**found, "CUDAARCHS": ";".join(architectures(torch.arch_list))} if torch.cuda else found

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-_ERROR: Final = re.compile(r"^CMake Error at (?P<file>\S+?):(?P<line>\d+) \((?P<command>\w+)\):\n(?P<text>(?:[ \t]+.*\n|\n)+)", re.M)
-_PLAIN: Final = re.compile(r"^CMake Error(?: in (?P<file>\S+))?:(?P<text>.*\n(?:[ \t]+.*\n|\n)*)", re.M)
-_CALL: Final = re.compile(r"^  (\S+?):(\d+) \((\w+)\)$", re.M)
-_STACK: Final = "Call Stack (most recent call first):\n"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ERROR: Final = re.compile(
+    r"^CMake Error(?: at (?P<file>\S+?):(?P<line>\d+) \(\w+\))?(?: in \S+)?:(?P<text>.*\n(?:[ \t]+.*\n|\n)*)"
+    r"(?:Call Stack \(most recent call first\):\n(?P<stack>(?:  .*\n)*))?",
+    re.MULTILINE,
+)
+_CALL: Final = re.compile(r"^  (\S+?):(\d+) \(\w+\)$", re.MULTILINE)
 _OURS: Final = re.compile(r"recording: (.*)")
 _FETCH: Final = "FetchContent of "
+_GENERATED: Final = re.compile(r"(^|/)(_deps|CMakeFiles)/")
 
 
 class CMakeFault(NamedTuple):
@@ -36,25 +42,21 @@ def fault(output: str, project: str) -> CMakeFault | None:
         output: of a run.
         project: the directory of the project in the run.
     """
-    found = _ERROR.search(output) or _PLAIN.search(output)
-    if found is None:
+    found = list(_ERROR.finditer(output))
+    if not found:
         return None
-    groups = found.groupdict()
-    text = groups["text"]
-    calls = [(groups.get("file") or "", int(groups.get("line") or 0))]
-    rest = output[found.end() :]
-    if rest.startswith(_STACK):
-        calls += [(name, int(line)) for name, line, _ in _CALL.findall(rest.partition("\n\n")[0])]
-    own = [(name, line) for path, line in calls if (name := _within(path, project))]
-    message = " ".join(text.split())
-    ours = _OURS.search(message)
-    message = ours[1] if ours else message
-    file, line = own[0] if own else ("", 0)
+    places = [place for error in found for place in _places(error, project)]
+    file, line = next(iter(places), ("", 0))
+    message = " ".join(found[0]["text"].split())
+    if ours := _OURS.search(message):
+        message = ours[1]
     return CMakeFault(file, line, message, message.startswith(_FETCH))
 
 
-def _within(path: str, project: str) -> str:
-    """A path of the project, relative to it; CMake prints paths relative to the source directory where it can."""
-    if path.startswith(f"{project}/"):
-        return path[len(project) + 1 :]
-    return "" if path.startswith(("/", "../")) else path
+def _places(error: re.Match[str], project: str) -> Iterator[tuple[str, int]]:
+    """The lines of the project that an error names, the innermost first; not those of files that CMake has written."""
+    calls = [(error["file"] or "", error["line"] or "0"), *_CALL.findall(error["stack"] or "")]
+    for path, line in calls:
+        inner = path.removeprefix(f"{project}/")  # CMake shortens paths below the source directory
+        if inner and not inner.startswith(("/", "../")) and not _GENERATED.search(inner):
+            yield inner, int(line)

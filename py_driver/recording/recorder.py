@@ -49,6 +49,9 @@ _EPOCH: Final = "315532800"
 """1980-01-01: the earliest time that a zip archive has."""
 
 _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
+_SCRATCH: Final = re.compile(r"/tmp/tmp\w{8}")
+"""A name that tempfile gives, which is another one each time."""
+
 _JOBS: Final = "4"
 _RESULT: Final = "result.json"
 _JOB: Final = "job.json"
@@ -247,7 +250,11 @@ class _Run:
             record = self._record(out / WHEEL, result, replace_base(asked, base))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise failures.of_forgery() from None
-        files = project_copy.changed(project, before, self._entries)
+        files = [
+            name
+            for name in project_copy.changed(project, before, self._entries)
+            if not (compiles and cmake.is_output(project / name))
+        ]
         record = replace(record, modules=modules, files=tuple(files), requirements=versions)
         _check_wheel(out / WHEEL / record.wheel, record)
         _write(here / "recording", record, project, out / WHEEL / record.wheel)
@@ -319,7 +326,8 @@ class _Run:
 
 def replace_base(asked: list[dict[str, Any]], base: str) -> tuple[str, ...]:
     """What a run wanted, for a record: `nvcc -V: CUDA 13.0`; sorted, without places of this machine."""
-    return tuple(sorted({f"{note['text']}: {note['answer']}".replace(base, sandbox.INSIDE) for note in asked}))
+    texts = {f"{note['text']}: {note['answer']}".replace(base, sandbox.INSIDE) for note in asked}
+    return tuple(sorted({_SCRATCH.sub("/tmp/tmp", text) for text in texts}))  # noqa: S108  (a text)
 
 
 def _read_result(path: Path) -> dict[str, Any] | None:

@@ -1,11 +1,12 @@
-# Refuses FetchContent for what is not there: with its name and address, for py_driver/recording/failures.py to report.
+# Refuses FetchContent of what is elsewhere: with its name and address, for py_driver/recording/failures.py to report.
 
 macro(recorded_fetching method name)
-  FetchContent_GetProperties(${name})
   __FetchContent_getSavedDetails(${name} recorded_details)
-  cmake_parse_arguments(recorded "" "SOURCE_DIR;GIT_REPOSITORY;URL" "" ${recorded_details})
-  if(NOT (DEFINED recorded_SOURCE_DIR AND IS_DIRECTORY "${recorded_SOURCE_DIR}")
-     AND NOT FETCHCONTENT_SOURCE_DIR_${name})
+  cmake_parse_arguments(recorded "" "GIT_REPOSITORY;URL" "" ${recorded_details})
+  string(TOUPPER ${name} recorded_upper)
+  if((recorded_GIT_REPOSITORY OR recorded_URL MATCHES "^[a-z]+://")
+     AND NOT FETCHCONTENT_SOURCE_DIR_${recorded_upper}
+     AND NOT FETCHCONTENT_FULLY_DISCONNECTED)
     message(FATAL_ERROR "recording: FetchContent of ${name} from ${recorded_GIT_REPOSITORY}${recorded_URL}")
   endif()
 endmacro()

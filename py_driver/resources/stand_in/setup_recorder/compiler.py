@@ -6,6 +6,8 @@ Run as a program: the name it stands for, and its arguments. An output is `MAGIC
 - `archive`: `members`, the values of its objects.
 - `library`: `flags`, `directory`, and `inputs`: what it was linked from, values or paths of files that others made.
 - `program`: nothing; it cannot be run.
+
+A line of the file `$RECORDED_LOG` is for each library that was linked, and for each program that was run nevertheless.
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from typing import Any
 MAGIC = b"# recorded, not compiled\n"
 """What each output begins with."""
 
-_REFUSAL = "#!/bin/sh\n" + MAGIC.decode() + "echo 'recording: a program that the build has made cannot run' >&2\nexit 127\n#"
+LOG = "RECORDED_LOG"
+"""The variable with the path of the log."""
+
+LIBRARY, RAN = "library ", "ran "
+"""What the lines of the log begin with; a path follows."""
+
+_PROGRAM = "#!/bin/sh\n" + MAGIC.decode() + f'echo "{RAN}$0" >> "${LOG}"\nexit 127\n'
+_SCRATCH = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/")
+"""Where CMake tries whether something compiles."""
+
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".c++", ".C", ".hip", ".s", ".S", ".asm")
 _INPUTS = (".o", ".obj", ".a", ".so", ".lo")
 _WITH_VALUE = frozenset(
@@ -53,7 +64,7 @@ def value(text: bytes) -> Any:  # noqa: ANN401
     Args:
         text: of the file.
     """
-    if text.startswith(_REFUSAL.encode()):
+    if text == _PROGRAM.encode():
         return {"kind": "program"}
     return json.loads(text[len(MAGIC) :]) if text.startswith(MAGIC) else None
 
@@ -144,9 +155,13 @@ def _compiled(program: str, args: list[str]) -> int:
         return 1
     elif "-shared" in flags or "--shared" in flags:
         _write(output or "a.out", {"kind": "library", "inputs": inputs, **made})
+        path = os.path.abspath(output or "a.out")  # noqa: PTH100
+        if not any(part in path for part in _SCRATCH):
+            with open(os.environ[LOG], "a", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(f"{LIBRARY}{path}\n")
     else:
         with open(output or "a.out", "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(_REFUSAL)
+            file.write(_PROGRAM)
         os.chmod(output or "a.out", 0o755)  # noqa: PTH101, S103  (a program)
     return 0
 

@@ -21,6 +21,9 @@ _LIBRARY = re.compile(r"lib([\w+-]+?)\.(?:so|a)(?:\.[\d.]+)?")
 _DIRECTORY = re.compile(r"(-I|-isystem|-iquote|-idirafter|-L)=?(.+)")
 _DIRECTORIES = ("-I", "-isystem", "-iquote", "-idirafter")
 _NOT_COMPILED = re.compile(r"-l.*|-x|-ccbin(=.*)?")
+_ABI = f"-D_GLIBCXX_USE_CXX11_ABI={int(FACTS['cxx11'])}"
+"""What find_package(Torch) adds, and the rules as well."""
+
 _SYSTEM = ("cudadevrt", "cudart_static", "dl", "m", "pthread", "rt")
 """Libraries that each extension may call, or that stand for the CUDA runtime, which the rules link."""
 
@@ -38,17 +41,32 @@ def modules_of(wheel: Path, places: Places) -> list[dict[str, Any]]:
         places: of the project.
 
     Raises:
-        Refused: for a library that is linked from more than objects of its own.
+        Refused: for a library that is linked from more than objects of its own, or that no wheel has; for a program
+            that ran.
     """
     with zipfile.ZipFile(wheel) as archive:
         entries = [(entry, archive.read(entry)) for entry in archive.infolist()]
     made = {entry.filename: value for entry, text in entries if (value := compiler.value(text)) is not None}
+    _check_log(places, installed=bool(made))
     if not made:
         return []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for entry, text in entries:
             archive.writestr(entry, b"" if entry.filename in made else text)
     return [_module(file, value, places) for file, value in sorted(made.items())]
+
+
+def _check_log(places: Places, *, installed: bool) -> None:
+    """See what the build did with its outputs: the programs ran, or no library is installed."""
+    log = Path(os.environ.get(compiler.LOG, os.devnull))
+    for line in log.read_text(encoding="utf-8").splitlines() if log.is_file() else ():
+        kind = compiler.RAN if line.startswith(compiler.RAN) else compiler.LIBRARY
+        path = line.removeprefix(kind)
+        shown = next((name for name, _ in places.of_file(path, 1)), os.path.basename(path))  # noqa: PTH119
+        if kind == compiler.RAN:
+            raise Refused(f"the build runs `{shown}`, which it has compiled")
+        if not installed:
+            raise Refused(f"the build links `{shown}`, and the wheel does not have it")
 
 
 def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
@@ -134,7 +152,7 @@ def _common(parts: list[dict[str, Any]], file: str, places: Places) -> list[str]
     flags = [_flags(part) for part in parts]
     for part, own in zip(parts, flags, strict=True):
         if own != flags[0]:
-            differs = next(word for word in (*own, *flags[0]) if (word in own) != (word in flags[0]) or own != flags[0])
+            differs = next((word for word in (*own, *flags[0]) if (word in own) != (word in flags[0])), own[-1])
             first, other = _shown(parts[0], places), _shown(part, places)
             raise Refused(f"`{first}` and `{other}` of `{file}` are compiled with different flags, such as `{differs}`")
     return flags[0]
@@ -155,7 +173,7 @@ def _flags(part: dict[str, Any]) -> list[str]:
         elif _NOT_COMPILED.fullmatch(word):
             if word in {"-x", "-ccbin", "-l"}:
                 next(words, "")
-        else:
+        elif word != _ABI:
             found.append(word)
     return found
 
